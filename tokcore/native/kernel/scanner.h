@@ -1,0 +1,40 @@
+// DESCRIPTION
+// Scanner cuts UTF-8 text into pre-tokens: the matches of one of the named split patterns.
+// Every byte of the text belongs to exactly one pre-token. A byte that is not part of a well-formed
+// UTF-8 sequence is a character of its own, of the class "other" (Python: surrogateescape).
+// Cost: linear in the length of the text. No allocation. Const methods are thread-safe.
+// The cut after position p depends only on the text from p on, so a scan may resume at any returned end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tokcore {
+
+enum class Pattern : uint8_t { kGpt2, kCl100k, kCl100k2023, kO200k, kLlama3, kQwen2, kNanochat };
+
+// Which compiled form does the work; the results are equal by test.
+enum class Implementation : uint8_t { kPortable, kAvx2 };
+
+// The widest form this processor can run.
+Implementation best_implementation();
+
+class Scanner {
+ public:
+  Scanner(Pattern pattern, Implementation implementation)
+      : pattern_(pattern), implementation_(implementation) {}
+
+  // Writes the ends (exclusive, relative to text) of the pre-tokens that start at `begin`, in order, into
+  // ends[0..capacity), and returns how many were written. Zero only if begin == size or capacity == 0.
+  // Call again with begin = the last end to go on. `begin` must be 0 or an end returned for the same text.
+  size_t scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) const;
+
+  Pattern pattern() const { return pattern_; }
+  Implementation implementation() const { return implementation_; }
+
+ private:
+  Pattern pattern_;
+  Implementation implementation_;
+};
+
+}  // namespace tokcore

@@ -1,0 +1,87 @@
+"""Texts: the buffers of a batch of documents, the one shape in which text enters the kernel.
+
+Leaves to others: where the bytes come from (readers) and what is done with them (kernel).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+
+
+class Texts(NamedTuple):
+    """A batch of byte strings, back to back.
+
+    data: uint8, the bytes of all of them (may hold more on either side).
+    offsets: int64, n + 1 ascending positions in data; string i is data[offsets[i]:offsets[i + 1]].
+    """
+
+    data: Bytes
+    offsets: Offsets
+
+    @property
+    def num_texts(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.offsets[-1] - self.offsets[0])
+
+    def text(self, i: int) -> bytes:
+        """The bytes of string i."""
+        return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
+
+
+def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
+    """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.
+
+    Raises UnicodeEncodeError for a str with a lone surrogate.
+
+    >>> texts_from_strings(["a", b"bc"]).offsets.tolist()
+    [0, 1, 3]
+    """
+    encoded = [s.encode() if isinstance(s, str) else bytes(s) for s in strings]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(np.fromiter((len(s) for s in encoded), np.int64, len(encoded)), out=offsets[1:])
+    return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
+    """Texts of an Arrow string, large_string, binary or large_binary array, without copying the bytes of a single chunk.
+
+    Raises TypeError for another type and ValueError for a null.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        if isinstance(array, pa.ChunkedArray):  # more than 2 GiB of string: combine_chunks keeps several
+            array = pa.concat_arrays([c.cast(_large(c.type)) for c in array.chunks])
+    if array.null_count:
+        raise ValueError(f"{array.null_count} of {len(array)} texts are null: drop or fill them first")
+    kind = array.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        array = array.cast(_large(kind))
+        kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        width: Any = np.int32
+    elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        width = np.int64
+    else:
+        raise TypeError(f"expected an Arrow string or binary array, found {kind}")
+    _, offset_buffer, data_buffer = array.buffers()
+    if offset_buffer is None or len(array) == 0:
+        return Texts(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+    offsets = np.frombuffer(offset_buffer, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    return Texts(data, offsets)
+
+
+def _large(kind: pa.DataType) -> pa.DataType:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return pa.large_string() if text else pa.large_binary()
