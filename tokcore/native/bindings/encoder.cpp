@@ -1,0 +1,7 @@
+#include "bindings.h"
+
+namespace tokcore {
+
+void bind_encoder(nanobind::module_&) {}
+
+}  // namespace tokcore

@@ -1,0 +1,7 @@
+#include "bindings.h"
+
+namespace tokcore {
+
+void bind_learner(nanobind::module_&) {}
+
+}  // namespace tokcore
