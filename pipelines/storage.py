@@ -1,0 +1,637 @@
+"""The one door to paths and URLs: list, pin, read, write and publish files, locally or in an object store.
+
+A URL is an absolute or relative local path, `file://...`, or the URL of an object store that fsspec knows. Nothing else
+in this repository opens, lists or renames files that a build file or a command line names.
+
+Three promises that callers lean on:
+  - a listing is never answered from a cache, and what it lists is pinned (`FileId`): a later read notices a change;
+  - a read either returns the file's bytes, all of them, or raises StageError naming the URL: transient errors are
+    retried from where they happened, and an early end of file counts as one;
+  - what is published is complete and durable, and nothing published is ever overwritten with other bytes.
+
+Leaves to others: what the bytes mean, and which names are chosen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
+
+import fsspec
+
+from tokcore.errors import ConfigError, FormatError, StageError, TokError
+
+Result = TypeVar("Result")
+
+ATTEMPTS = 5
+FIRST_PAUSE_SECONDS = 0.1
+_PAUSE_GROWTH = 4  # pauses of 0.1, 0.4, 1.6 and 6.4 seconds
+_BLOCK_BYTES = 1 << 23  # of one request to an object store
+_COPY_BYTES = 1 << 20
+
+# Scheme -> the extra that brings its library. Everything that is not here is refused: fsspec alone would open 55 kinds
+# of URL, some of which run templates or reach into other services.
+_SCHEMES: Mapping[str, str | None] = {
+    "file": None,
+    "memory": None,  # lives in one process: for tests
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcp",
+    "gcs": "gcp",
+    "abfs": "azure",
+    "abfss": "azure",
+    "az": "azure",
+    "adl": "azure",
+    "hf": "hf",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_GLOB = re.compile(r"[*?\[]")
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
+_SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
+
+# Waiting does not mend these.
+_PERMANENT = (
+    TokError,
+    FileNotFoundError,
+    FileExistsError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    ValueError,
+    TypeError,
+    NotImplementedError,
+)
+
+
+class FileId(NamedTuple):
+    """A file pinned at the moment it was listed.
+
+    version: "etag:...", "generation:...", "mtime_ns:...", whatever the store offers to tell one content from another;
+    "size-only" where it offers nothing.
+    """
+
+    url: str
+    size_bytes: int
+    version: str
+
+
+# ---------------------------------------------------------------------------------------------------------------- names
+
+
+def check_url(url: str) -> str:
+    """The URL itself if it may be used; raises ConfigError for an unknown scheme, chained URLs and embedded secrets."""
+    if "\0" in url:
+        raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
+    if "::" in url:
+        raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
+    scheme = _scheme(url)
+    if scheme is not None and scheme not in _SCHEMES:
+        supported = ", ".join(f"{name}://" for name in _SCHEMES if name != "memory")
+        raise ConfigError(f"{redact(url)}: scheme {scheme}:// is not supported; use a local path or one of {supported}")
+    if scheme is not None and redact(url) != url:
+        raise ConfigError(
+            f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
+            f"remove them and use the store's own environment variables or configuration"
+        )
+    return url
+
+
+def redact(text: str) -> str:
+    """The text with passwords and signed queries of the URLs in it replaced by ***; for every message that is shown.
+
+    >>> redact("s3://me:secret@bucket/a?X-Signature=abc is gone")
+    's3://***@bucket/a?*** is gone'
+    """
+    if "://" not in text:
+        return text
+    return _SIGNED_QUERY.sub("?***", _PASSWORD.sub("***@", text))
+
+
+def is_local(url: str) -> bool:
+    """Whether the URL is a path of this machine's file systems."""
+    return _scheme(url) in (None, "file")
+
+
+def local_path(url: str) -> Path:
+    """The path of a local URL, absolute."""
+    if not is_local(url):
+        raise ConfigError(f"{redact(url)}: expected a local path")
+    return Path(os.path.abspath(url.removeprefix("file://")))  # noqa: PTH100 - resolve() would follow symbolic links
+
+
+def resolve(base: str, url: str) -> str:
+    """The URL in one spelling: relative paths are taken from the folder base, local paths become absolute and plain.
+
+    >>> resolve("/data", "en/../de/a.txt"), resolve("/data", "file:///x/a.txt"), resolve("s3://bucket/b", "c")
+    ('/data/de/a.txt', '/x/a.txt', 's3://bucket/b/c')
+    """
+    check_url(url)
+    if _scheme(url) is None and not url.startswith("/"):
+        if not is_local(check_url(base)):
+            return join(base, safe_relative(url))
+        url = f"{local_path(base)}/{url}"
+    return str(local_path(url)) if is_local(url) else url
+
+
+def join(base: str, *parts: str) -> str:
+    """The URL of a file below base; every part is a relative path as `safe_relative` wants it."""
+    for part in parts:
+        base = f"{base.rstrip('/')}/{safe_relative(part)}"
+    return base
+
+
+def safe_relative(path: str) -> str:
+    """The relative path itself if it stays below where it starts; raises FormatError otherwise.
+
+    Refused are absolute paths, '..', '.', empty names, backslashes, NUL and anything with a scheme: what a manifest or
+    a build names must not reach out of its folder.
+    """
+    if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
+        raise FormatError(f"{path!r}: expected a relative path below its folder")
+    if any(name in ("", ".", "..") for name in path.split("/")):
+        raise FormatError(f"{path!r}: expected a relative path without empty, '.' or '..' names")
+    return path
+
+
+def _scheme(url: str) -> str | None:
+    match = _SCHEME.match(url)
+    return match[1].lower() if match else None
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL, with listing caches off, and the path that it calls the file by."""
+    scheme = _scheme(check_url(url))
+    if scheme is None:
+        scheme = "file"
+    try:
+        system = fsspec.filesystem(scheme, use_listings_cache=False)
+    except ImportError as error:
+        extra = _SCHEMES[scheme]
+        raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
+    path = str(local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
+    return system, path
+
+
+# -------------------------------------------------------------------------------------------------------------- retries
+
+
+def _retrying(what: str, url: str, operation: Callable[[], Result]) -> Result:
+    """The operation's result; transient errors are retried, permanent ones pass through as they are.
+
+    Raises StageError after the last attempt.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            return operation()
+        except _PERMANENT:
+            raise
+        except Exception as error:
+            if attempt == ATTEMPTS - 1:
+                reason = redact(str(error)) or type(error).__name__
+                raise StageError(
+                    f"{redact(url)}: cannot {what}, tried {ATTEMPTS} times: {reason}. "
+                    f"Finished work is kept: run the same command again when the store answers"
+                ) from error
+            time.sleep(FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt)
+    raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def _named(what: str, url: str) -> Iterator[None]:
+    """Turns what a store raises into a StageError that names the URL."""
+    try:
+        yield
+    except OSError as error:
+        reason = redact(error.strerror or str(error)) or type(error).__name__
+        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from error
+
+
+# -------------------------------------------------------------------------------------------------------- listing, pins
+
+
+def list_files(pattern: str) -> list[FileId]:
+    """The files that a URL names, pinned and sorted by URL: one file, or those a glob (* ** ? [...]) matches.
+
+    Always asks the store. A file whose name happens to be the pattern itself is that file. Empty if nothing matches;
+    folders never match. Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does
+    not answer.
+    """
+    system, path = _file_system(pattern)
+
+    def listing() -> list[FileId]:
+        system.invalidate_cache()
+        if system.isfile(path):
+            return [stat(pattern)]
+        if _GLOB.search(path):
+            found = [_listed(pattern, system, name, info) for name, info in system.glob(path, detail=True).items()]
+            return [file for file in found if file is not None]
+        if system.isdir(path):
+            folder = redact(pattern).rstrip("/")
+            raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
+        return []
+
+    with _named("list", pattern):
+        return sorted(_retrying("list", pattern, listing))
+
+
+def _listed(pattern: str, system: Any, name: str, info: dict[str, Any]) -> FileId | None:
+    """The pin of one listed name, None for what is no file."""
+    if is_local(pattern):
+        return stat(name) if Path(name).is_file() else None  # a listing calls symbolic links "other"
+    if info["type"] != "file":
+        return None
+    return FileId(str(system.unstrip_protocol(name)), int(info["size"]), _version(info))
+
+
+def stat(url: str) -> FileId:
+    """The pin of one file as it is now; raises StageError if there is none."""
+    system, path = _file_system(url)
+    with _named("read", url):
+        if is_local(url):
+            facts = _retrying("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
+            return FileId(path, facts.st_size, f"mtime_ns:{facts.st_mtime_ns}")
+
+        def info() -> dict[str, Any]:
+            system.invalidate_cache()
+            return cast(dict[str, Any], system.info(path))
+
+        described = _retrying("read", url, info)
+        return FileId(str(system.unstrip_protocol(path)), int(described["size"]), _version(described))
+
+
+def exists(url: str) -> bool:
+    """Whether there is a file or folder; raises StageError if the store does not answer."""
+    system, path = _file_system(url)
+
+    def ask() -> bool:
+        system.invalidate_cache()
+        return bool(system.exists(path))
+
+    return _retrying("read", url, ask)
+
+
+def _version(info: Mapping[str, Any]) -> str:
+    """What tells one content of an object from the next, in one spelling for all stores."""
+    for key, name in (("generation", "generation"), ("ETag", "etag"), ("etag", "etag"), ("blob_id", "blob")):
+        if info.get(key):
+            return f"{name}:{str(info[key]).strip(chr(34))}"
+    for key in ("LastModified", "last_modified", "mtime", "created"):
+        if info.get(key) is not None:
+            return f"modified:{info[key]}"
+    return "size-only"
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+class ReadFile(io.RawIOBase):
+    """A file opened for reading: seekable, and `read(n)` gives exactly n bytes unless the end of file is nearer.
+
+    A transient error reopens the file where it stood. With a pin, the end of file is where the pin says it is, and the
+    file's version is compared when it is opened, reopened and left: a difference is a StageError. Not thread-safe.
+    """
+
+    def __init__(self, url: str, pin: FileId | None = None) -> None:
+        super().__init__()
+        self.url = url
+        self.failure: Exception | None = None  # why reading stopped: a library between may swallow the exception
+        self._pin = pin
+        self._position = 0
+        self._file: BinaryIO | None = None
+        self._system, self._path = _file_system(url)
+        self._check_pin()
+        self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
+        try:
+            with _named("read", url):
+                _retrying("read", url, self._reopen)
+        except StageError:
+            self._check_pin()
+            raise
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def size(self) -> int:
+        return self._size
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = (0, self._position, self._size)[whence]
+        if start + offset < 0:
+            raise ValueError(f"seek to {start + offset}: negative")
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = max(0, self._size - self._position)
+        if size is not None and size >= 0:
+            wanted = min(size, wanted)
+        if not wanted:
+            return b""
+        first = self._attempt(wanted)
+        if len(first) == wanted:
+            return first
+        pieces = [first]
+        wanted -= len(first)
+        while wanted:
+            pieces.append(self._attempt(wanted))
+            wanted -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Also when something went wrong: a file that changed while it was read explains most other complaints about it.
+        try:
+            if kind is None or (issubclass(kind, Exception) and not issubclass(kind, StageError)):
+                self._check_pin()
+        finally:
+            self.close()
+
+    def _attempt(self, wanted: int) -> bytes:
+        """Some of the bytes at the position, at least one, and the position behind them."""
+
+        def read_some() -> bytes:
+            if self._file is None:
+                self._reopen()
+            assert self._file is not None
+            try:
+                if self._file.tell() != self._position:
+                    self._file.seek(self._position)
+                data = self._file.read(wanted)
+                if not data:
+                    self._check_pin()
+                    raise OSError(f"the file ends at byte {self._position} of {self._size}")
+                if len(data) > wanted:
+                    raise OSError(f"asked for {wanted} bytes, got {len(data)}")
+            except OSError:
+                with contextlib.suppress(Exception):
+                    self._file.close()
+                self._file = None
+                raise
+            return data
+
+        try:
+            with _named("read", self.url):
+                data = _retrying("read", self.url, read_some)
+        except Exception as error:
+            self.failure = error
+            raise
+        self._position += len(data)
+        return data
+
+    def _reopen(self) -> None:
+        self._check_pin()
+        if is_local(self.url):
+            self._file = cast(BinaryIO, open(self._path, "rb", buffering=0))  # noqa: SIM115, PTH123 - closed by close()
+        elif _scheme(self.url) == "memory":  # its file objects share one position
+            self._file = io.BytesIO(self._system.cat_file(self._path))
+        else:
+            self._file = self._system.open(self._path, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+
+    def _check_pin(self) -> None:
+        if self._pin is None:
+            return
+        try:
+            now = stat(self.url)
+        except StageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise self._changed("it is gone") from error
+            raise
+        if now.size_bytes != self._pin.size_bytes:
+            raise self._changed(f"{self._pin.size_bytes} bytes then, {now.size_bytes} now")
+        if now.version != self._pin.version:
+            raise self._changed(f"{self._pin.version} then, {now.version} now")
+
+    def _changed(self, how: str) -> StageError:
+        self.failure = StageError(
+            f"{redact(self.url)}: input changed since it was planned ({how}). "
+            f"Restore it, or run again with a new output, which plans anew"
+        )
+        return self.failure
+
+
+def open_read(url: str) -> ReadFile:
+    """The file opened for reading; raises StageError if it cannot be read."""
+    return ReadFile(url)
+
+
+def open_pinned(file: FileId) -> ReadFile:
+    """The file opened for reading as it was when pinned; raises StageError as soon as it is found to have changed."""
+    return ReadFile(file.url, file)
+
+
+def read_bytes(url: str) -> bytes:
+    """The whole content of a file; raises StageError if it cannot be read."""
+    with open_read(url) as file:
+        return file.read()
+
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+
+@contextlib.contextmanager
+def write_attempt(url: str) -> Iterator[BinaryIO]:
+    """A new file to write, under a name that nobody else uses; durable when the block ends, removed if it fails."""
+    system, path = _file_system(url)
+    if is_local(url):
+        local = Path(path)
+        with _named("write", url):
+            local.parent.mkdir(parents=True, exist_ok=True)
+            file = local.open("wb")
+        try:
+            with _named("write", url), file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            local.unlink(missing_ok=True)
+            raise
+        return
+    with _named("write", url):
+        remote = system.open(path, "wb", block_size=_BLOCK_BYTES)
+        try:
+            yield remote
+        except BaseException:
+            # Closing would complete the upload of a part of the file.
+            with contextlib.suppress(Exception):
+                remote.discard()
+            raise
+        remote.close()
+
+
+def publish(source: str, target: str) -> None:
+    """Gives a finished file its final name, in the same store. Whoever sees the name sees the whole file.
+
+    If the target is there already with the same bytes (another attempt was first), the source is just removed; with
+    other bytes, StageError.
+    """
+    system, path = _file_system(source)
+    _, target_path = _file_system(target)
+    if _scheme(source) != _scheme(target) and not (is_local(source) and is_local(target)):
+        raise StageError(f"cannot publish {redact(source)} as {redact(target)}: not the same store")
+    with _named("publish", target):
+        if is_local(target):
+            Path(target_path).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, target_path)  # unlike a rename it fails if the name is taken
+            except FileExistsError:
+                _require_same(source, target)
+            Path(path).unlink()
+            _sync_folder(Path(target_path).parent)
+            return
+        if exists(target):
+            _require_same(source, target)
+        else:
+            _retrying("publish", target, lambda: system.copy(path, target_path))
+            if stat(target).size_bytes != stat(source).size_bytes:
+                raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
+        _retrying("publish", target, lambda: system.rm_file(path))
+
+
+def create_exclusive(url: str, data: bytes) -> bool:
+    """Creates a file with these bytes unless the name is taken; whether it did. Of several racers exactly one did.
+
+    Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for ours.
+    """
+    system, path = _file_system(url)
+    with _named("create", url):
+        if is_local(url):
+            return _create_exclusive_locally(Path(path), data)
+
+        unsure = False
+
+        def create() -> bool:
+            nonlocal unsure
+            try:
+                system.pipe_file(path, data, mode="create")
+                return True
+            except FileExistsError:
+                return unsure and read_bytes(url) == data
+            except Exception:
+                unsure = True
+                raise
+
+        return _retrying("create", url, create)
+
+
+def _create_exclusive_locally(path: Path, data: bytes) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        _sync_folder(path.parent)
+        return True
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def remove_file(url: str) -> None:
+    """Removes a file; fine if there is none."""
+    system, path = _file_system(url)
+    with _named("remove", url), contextlib.suppress(FileNotFoundError):
+        _retrying("remove", url, lambda: system.rm_file(path))
+
+
+def remove_tree(url: str) -> None:
+    """Removes a folder and all in it; fine if there is none."""
+    system, path = _file_system(url)
+    with _named("remove", url), contextlib.suppress(FileNotFoundError):
+        if is_local(url):
+            _retrying("remove", url, lambda: shutil.rmtree(path))
+        elif exists(url):
+            _retrying("remove", url, lambda: system.rm(path, recursive=True))
+
+
+def list_tree(url: str) -> list[str]:
+    """Paths of all files below a folder, relative to it, sorted; empty if there is no such folder.
+
+    Locally everything that is no folder is listed, and a symbolic link is never followed: nothing hides in a tree.
+    """
+    system, path = _file_system(url)
+    with _named("list", url):
+        if is_local(url):
+            return sorted(_walk(Path(path)))
+
+        def listing() -> list[str]:
+            system.invalidate_cache()
+            return [str(name)[len(path.rstrip("/")) + 1 :] for name in system.find(path)]
+
+        return sorted(_retrying("list", url, listing))
+
+
+def _walk(root: Path) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for folder, folders, files in os.walk(root, onerror=fail):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        for name in files + links:
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _require_same(source: str, target: str) -> None:
+    if stat(source).size_bytes != stat(target).size_bytes or _sha256(source) != _sha256(target):
+        raise StageError(
+            f"{redact(target)} exists with other bytes than {redact(source)}: "
+            f"two builds of different content share this output; give one of them its own"
+        )
+
+
+def _sha256(url: str) -> bytes:
+    hasher = hashlib.sha256()
+    with open_read(url) as file:
+        while data := file.read(_COPY_BYTES):
+            hasher.update(data)
+    return hasher.digest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes names created in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,83 @@
+"""Documents as users' pipelines hand them over, and the key from which sampling, validation and shuffling follow.
+
+Leaves to others: reading documents from files (pipelines) and everything that is done with their text (tokcore).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+KEY_BYTES = 32
+_KEY_PREFIX = b"tokcore-document-v1\0"
+
+
+class Document(NamedTuple):
+    """A text with its language: the element of a user's PCollection.
+
+    lang: language code, as the build file spells it.
+    id: unique within the language, or "" where there is none (the text then identifies the document).
+    text: bytes are kept as they are, valid UTF-8 or not; str is encoded as UTF-8.
+    """
+
+    lang: str
+    id: str
+    text: str | bytes
+
+
+def document_key(lang: str, document_id: str | None, text: bytes) -> bytes:
+    """32 bytes that identify a document: sha256 of (lang, id if there is one, else text).
+
+    No two different triples share an encoding: lang is preceded by its length, id and text by a letter of their own.
+
+    >>> document_key("en", "page-1", b"first wording") == document_key("en", "page-1", b"second wording")
+    True
+    >>> document_key("en", None, b"page-1") == document_key("en", "page-1", b"")
+    False
+    """
+    code = lang.encode()
+    hasher = hashlib.sha256(_KEY_PREFIX + struct.pack("<I", len(code)) + code)
+    if document_id is None:
+        hasher.update(b"t")
+        hasher.update(text)
+    else:
+        hasher.update(b"i" + document_id.encode())
+    return hasher.digest()
+
+
+def selected(key: bytes, seed: int, purpose: str, share: Decimal) -> bool:
+    """Whether the document falls into a share of all documents, decided by a hash of (purpose, seed, key) alone.
+
+    share: from 0 (none) to 1 (all). A document selected for one share is selected for every larger one; different
+    purposes select independently. Raises ValueError for a share outside [0, 1].
+
+    >>> selected(b"k", 0, "validation", Decimal(0)), selected(b"k", 0, "validation", Decimal(1))
+    (False, True)
+    """
+    return selection_hash(key, seed, purpose) < selection_threshold(share)
+
+
+def selection_hash(key: bytes, seed: int, purpose: str) -> int:
+    """The 64-bit number of a document that `selected` compares with the threshold of a share."""
+    return int.from_bytes(hashlib.sha256(b"%s\0%d\0%s" % (purpose.encode(), seed, key)).digest()[:8], "big")
+
+
+def selection_threshold(share: Decimal) -> int:
+    """floor(share * 2**64), exactly; hashes below it are selected."""
+    if not (share.is_finite() and 0 <= share <= 1):
+        raise ValueError(f"share = {share}: expected a number from 0 to 1")
+    numerator, denominator = share.as_integer_ratio()
+    return (numerator << 64) // denominator
+
+
+class EncodedDocument(NamedTuple):
+    """A document as token ids: the element that EncodeDocuments gives back."""
+
+    lang: str
+    id: str
+    tokens: npt.NDArray[np.int32]
