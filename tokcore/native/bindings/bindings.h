@@ -4,7 +4,15 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string_view>
+
+#include "scanner.h"
+
 namespace tokcore {
+
+// The scanner that Python asks for by names. Throws std::invalid_argument (ValueError) for an unknown pattern
+// or an implementation that this processor cannot run.
+Scanner scanner_from_names(std::string_view pattern, std::string_view implementation);
 
 void bind_scanner(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace tokcore {
 
@@ -19,8 +21,13 @@ enum class Implementation : uint8_t { kPortable, kAvx2 };
 // The widest form this processor can run.
 Implementation best_implementation();
 
+// The pattern or implementation of that name ("cl100k-2023", "avx2"); nothing if there is none.
+std::optional<Pattern> pattern_from_name(std::string_view name);
+std::optional<Implementation> implementation_from_name(std::string_view name);
+
 class Scanner {
  public:
+  // implementation must be one that this processor can run.
   Scanner(Pattern pattern, Implementation implementation)
       : pattern_(pattern), implementation_(implementation) {}
 

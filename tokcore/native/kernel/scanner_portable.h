@@ -1,0 +1,25 @@
+// DESCRIPTION
+// The portable scanner: one character after the other, for any processor. It is the oracle of the wider ones,
+// and does for them what is too rare to be worth masks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scanner.h"
+
+namespace tokcore {
+
+// The end of the pre-token that starts at begin < size.
+using Cut = size_t (*)(const uint8_t* text, size_t size, size_t begin);
+Cut portable_cut(Pattern pattern);
+
+// As Scanner::scan.
+size_t scan_portable(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
+                     size_t capacity);
+
+// The size in bytes of s, d, m, t, ll, ve or re at position, 0 if there is none. With fold_case also in upper
+// case, and U+017F (long s), which folds to s.
+size_t contraction_size(const uint8_t* text, size_t size, size_t position, bool fold_case);
+
+}  // namespace tokcore

@@ -1,0 +1,34 @@
+// DESCRIPTION
+// The character classes that split patterns are made of, for every code point, from one pinned Unicode
+// version. A class is a set of bits; a character without bits is "other". A lookup is two dependent loads
+// from 32 KB. unicode_tables.cpp is written by generate_unicode_tables.py, which names its source and checks
+// it.
+#pragma once
+
+#include <cstdint>
+
+namespace tokcore::unicode {
+
+enum ClassBit : uint8_t {
+  kLetter = 1,  // L
+  kNumber = 2,  // N
+  kSpace = 4,   // White_Space
+  kMark = 8,    // M
+  kUpper = 16,  // Lu, Lt
+  kLower = 32,  // Ll; Lm and Lo are letters without a case bit
+};
+
+inline constexpr uint32_t kMaxCodePoint = 0x10FFFF;
+
+extern const char kVersion[];
+extern const char kTablesSha256[];  // over all data that tokcore derives from Unicode, see tokcore/unicode.py
+extern const uint8_t kLeafOfBlock[(kMaxCodePoint >> 8) + 1];
+extern const uint8_t kLeaves[][256];  // the first one is that of U+0000 to U+00FF
+
+// code_point must be at most kMaxCodePoint. (Internal linkage: sources are compiled for different
+// processors.)
+static inline uint8_t class_of(uint32_t code_point) {
+  return kLeaves[kLeafOfBlock[code_point >> 8]][code_point & 0xFF];
+}
+
+}  // namespace tokcore::unicode

@@ -1,0 +1,256 @@
+"""The pinned Unicode version: general categories, White_Space and lowercase, independent of interpreter and packages.
+
+The tables are the ones that tokenizers 0.23 and tiktoken 0.14 agree on, character by character. The same tables, in
+another form, are compiled into the kernel; TABLES_SHA256 names their content in both.
+
+unicode_data.RANGES packs the ranges of a category as words `gap+more`, in hexadecimal: code points skipped since the
+last range, then the number of code points after its first ("+more" left out if there are none). LOWERCASE packs runs as
+`first+count*step>delta`, and a lowercase of several characters as `character=code points`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+from tokcore import unicode_data
+from tokcore.errors import ConfigError
+
+VERSION = unicode_data.VERSION
+TABLES_SHA256 = unicode_data.SHA256
+
+Ranges = tuple[tuple[int, int], ...]
+
+_LAST = 0x10FFFF
+_LONG_NAMES = {
+    "letter": "L",
+    "casedletter": "L&",
+    "lc": "L&",
+    "uppercaseletter": "Lu",
+    "lowercaseletter": "Ll",
+    "titlecaseletter": "Lt",
+    "modifierletter": "Lm",
+    "otherletter": "Lo",
+    "mark": "M",
+    "combiningmark": "M",
+    "nonspacingmark": "Mn",
+    "spacingmark": "Mc",
+    "enclosingmark": "Me",
+    "number": "N",
+    "decimalnumber": "Nd",
+    "digit": "Nd",
+    "letternumber": "Nl",
+    "othernumber": "No",
+    "punctuation": "P",
+    "punct": "P",
+    "connectorpunctuation": "Pc",
+    "dashpunctuation": "Pd",
+    "openpunctuation": "Ps",
+    "closepunctuation": "Pe",
+    "initialpunctuation": "Pi",
+    "finalpunctuation": "Pf",
+    "otherpunctuation": "Po",
+    "symbol": "S",
+    "mathsymbol": "Sm",
+    "currencysymbol": "Sc",
+    "modifiersymbol": "Sk",
+    "othersymbol": "So",
+    "separator": "Z",
+    "spaceseparator": "Zs",
+    "lineseparator": "Zl",
+    "paragraphseparator": "Zp",
+    "other": "C",
+    "control": "Cc",
+    "cntrl": "Cc",
+    "format": "Cf",
+    "surrogate": "Cs",
+    "privateuse": "Co",
+    "unassigned": "Cn",
+    "whitespace": "White_Space",
+    "wspace": "White_Space",
+    "space": "White_Space",
+}
+_CATEGORIES = [name for name in unicode_data.RANGES if len(name) == 2]
+_NAMES = {name.lower(): name for name in [*_CATEGORIES, *(name[0] for name in _CATEGORIES)]} | _LONG_NAMES
+
+# What stands for itself or means the same in every release of `regex`; the others depend on its Unicode tables.
+_REFUSED = {
+    "w": r"[\p{L}\p{N}_]",
+    "W": r"[^\p{L}\p{N}_]",
+    "b": r"a lookaround such as (?<!\p{L})(?=\p{L})",
+    "B": "a lookaround",
+    "m": r"(?<!\p{L})(?=\p{L})",
+    "M": r"(?<=\p{L})(?!\p{L})",
+    "X": r"\P{M}\p{M}*",
+    "h": r"[ \t\p{Zs}]",
+    "N": r"the character's code, as \u00e9",
+    "L": "an alternation",
+}
+_TOKEN = re.compile(
+    r"""
+      \\[pP]\{(?P<braced>[^{}]*)\} | \\[pP](?P<single>[A-Za-z])
+    | \\(?P<escape>.)
+    | (?P<posix>\[:\^?\w+:\])
+    | \(\?(?P<flags>[a-zA-Z]*[01]?(?:-[a-zA-Z]+)?)(?=[:)])
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@functools.cache
+def ranges(name: str) -> Ranges:
+    """Inclusive ranges of a general category ("Lu", "L", "L&", "Any") or of "White_Space", ascending.
+
+    >>> ranges("Zs")[:2]
+    ((32, 32), (160, 160))
+    """
+    if name == "Any":
+        return ((0, _LAST),)
+    if name in unicode_data.RANGES:
+        return tuple(_unpack(unicode_data.RANGES[name]))
+    members = ("Lu", "Ll", "Lt") if name == "L&" else [c for c in _CATEGORIES if c[0] == name]
+    if not members:
+        raise KeyError(name)
+    return _union(r for member in members for r in ranges(member))
+
+
+@functools.cache
+def lowercase() -> dict[int, str]:
+    """Code point -> lowercase, for the characters that have another one; for str.translate.
+
+    It looks at one character at a time: a capital sigma becomes a sigma, also at the end of a word.
+    """
+    lower: dict[int, str] = {}
+    for word in unicode_data.LOWERCASE.split():
+        if "=" in word:
+            character, low = word.split("=")
+            lower[int(character, 16)] = "".join(chr(int(c, 16)) for c in low.split(","))
+        else:
+            first, count, step, delta = (int(part, 16) for part in re.split(r"[+*>]", word))
+            lower |= {c: chr(c + delta) for c in range(first, first + count * step, step)}
+    return lower
+
+
+@functools.cache
+def expand(pattern: str) -> str:
+    r"""The same regular expression with \p{..}, \P{..}, \s, \S, \d and \D spelled as ranges of the pinned tables.
+
+    The result means the same to every release of the `regex` package, whatever Unicode version that has. Categories
+    may be written in short or in full. An undecodable byte (a surrogate, by `surrogateescape`) is neither a letter
+    nor a number nor whitespace.
+
+    Raises ConfigError, naming the place, for what would still depend on the package's own tables: \w, \b, scripts,
+    [[:posix:]] classes, and for inline flags that change the meaning of the rest.
+
+    >>> expand(r"[^\s\p{Zl}]")
+    '[^\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\u2028]'
+    """
+    out = []
+    in_class = False
+    class_start = 0
+    for token in _TOKEN.finditer(pattern):
+        text = token.group()
+        name = token["braced"] if token["braced"] is not None else token["single"]
+        if name is not None:
+            negated = text[1] == "P"
+            if name.startswith("^"):
+                negated, name = not negated, name[1:]
+            out.append(_set(_property(name, pattern, token.start(), text), negated, in_class))
+        elif token["escape"]:
+            escape = token["escape"]
+            if escape in "sSdD":
+                out.append(_set(ranges("White_Space" if escape in "sS" else "Nd"), escape in "SD", in_class))
+            elif escape in "pP" or (escape in _REFUSED and not (in_class and escape == "b")):
+                raise _refused(
+                    pattern, token.start(), text, _REFUSED.get(escape, r"\p{L}, with the category in braces")
+                )
+            else:
+                out.append(text)
+        elif in_class:
+            if token["posix"]:
+                raise _refused(pattern, token.start(), text, r"a category such as \p{L}")
+            if token["flags"] is not None:  # these characters stand for themselves here
+                out.append(text)
+                continue
+            # A bracket right after the opening one is a member.
+            if text == "]" and token.start() > class_start:
+                in_class = False
+            out.append(text)
+        else:
+            if token["flags"] and set(token["flags"]) - set("imsx-") and not re.fullmatch(r"R|\d+", token["flags"]):
+                raise _refused(pattern, token.start(), text, "only the flags i, m, s and x")
+            if text == "[" or token["posix"]:
+                if token["posix"]:
+                    raise _refused(pattern, token.start(), text, r"a category such as [\p{L}]")
+                in_class = True
+                class_start = token.end() + (pattern[token.end() : token.end() + 1] == "^")
+            out.append(text)
+    return "".join(out)
+
+
+def _refused(pattern: str, position: int, text: str, instead: str) -> ConfigError:
+    return ConfigError(
+        f"{text!r} at character {position} of the pattern {pattern!r} depends on the Unicode tables of the installed"
+        f" `regex` package. Write {instead} instead."
+    )
+
+
+def _property(name: str, pattern: str, position: int, text: str) -> Ranges:
+    key, _, value = name.rpartition("=")
+    loose = re.sub(r"[\s_-]", "", value).lower()
+    if re.sub(r"[\s_-]", "", key).lower() in ("", "gc", "generalcategory"):
+        if loose in ("any", "l&"):
+            return ranges(value.upper() if loose == "l&" else "Any")
+        if loose in _NAMES:
+            return ranges(_NAMES[loose])
+    raise _refused(pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])")
+
+
+def _set(members: Ranges, negated: bool, in_class: bool) -> str:
+    if in_class:
+        return _spelled(_complement(members) if negated else members)
+    return f"[{'^' if negated else ''}{_spelled(members)}]"
+
+
+def _spelled(members: Ranges) -> str:
+    return "".join(_character(a) if a == b else f"{_character(a)}-{_character(b)}" for a, b in members)
+
+
+def _character(c: int) -> str:
+    if chr(c).isascii() and chr(c).isalnum():
+        return chr(c)
+    return f"\\x{c:02x}" if c < 0x100 else f"\\u{c:04x}" if c < 0x10000 else f"\\U{c:08x}"
+
+
+def _complement(members: Ranges) -> Ranges:
+    gaps = []
+    position = 0
+    for first, last in members:
+        if first > position:
+            gaps.append((position, first - 1))
+        position = last + 1
+    if position <= _LAST:
+        gaps.append((position, _LAST))
+    return tuple(gaps)
+
+
+def _union(members: Iterable[tuple[int, int]]) -> Ranges:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(members):
+        if merged and merged[-1][1] + 1 >= first:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _unpack(text: str) -> Iterable[tuple[int, int]]:
+    position = 0
+    for word in text.split():
+        gap, _, more = word.partition("+")
+        first = position + int(gap, 16)
+        last = first + int(more or "0", 16)
+        yield first, last
+        position = last + 1
