@@ -6,6 +6,7 @@ Leaves to others: reading documents from files (pipelines) and everything that i
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from decimal import Decimal
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 KEY_BYTES = 32
 _KEY_PREFIX = b"tokcore-document-v1\0"
+_LANG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
 class Document(NamedTuple):
@@ -28,6 +30,15 @@ class Document(NamedTuple):
     lang: str
     id: str
     text: str | bytes
+
+
+def valid_lang(lang: str) -> bool:
+    """Whether a language code may be used: up to 64 ASCII letters, digits, '.', '_', '+' and '-', no sign first.
+
+    >>> valid_lang("zh-Hant"), valid_lang("../en"), valid_lang("")
+    (True, False, False)
+    """
+    return _LANG.fullmatch(lang) is not None
 
 
 def document_key(lang: str, document_id: str | None, text: bytes) -> bytes:

@@ -1,0 +1,297 @@
+"""Parquet and Arrow: a row a document. Only the needed columns are read, and nothing is used that was not validated.
+
+The Arrow libraries trust their input: a forged offset or dictionary index reads beyond a buffer, and a stream cut
+between two messages looks like a short one. So every array is validated in full, and every file must show its end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.reading.records import (
+    BATCH_BYTES,
+    Batch,
+    BatchBuilder,
+    FileRejected,
+    ReadSettings,
+    as_id,
+    printable,
+    utf8,
+)
+from pipelines.reading.streams import proven
+from pipelines.storage import FileId, ReadFile, open_pinned
+from schemas.document import valid_lang
+
+# Rows decoded at once. A few stored bytes may stand for the same long text in every row, so that this bounds memory.
+MAX_ROWS = 1 << 10
+_IN_MEMORY_BYTES = 1 << 26
+
+_PARQUET_MAGIC = b"PAR1"
+_ARROW_MAGIC = b"ARROW1"
+_ARROW_STREAM_END_BYTES = 8
+
+# What the libraries raise for bytes they do not like; a failing store is told apart by ReadFile.failure.
+_DISLIKES = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
+
+
+class _Rows(NamedTuple):
+    """Some rows: the columns of a document, None for one that the file does not have."""
+
+    num_rows: int
+    text: pa.Array | None
+    id: pa.Array | None
+    lang: pa.Array | None
+
+    @property
+    def size_bytes(self) -> int:
+        return self.num_rows + sum(column.nbytes for column in (self.text, self.id, self.lang) if column is not None)
+
+
+class _NotText:
+    """Stands for a value of a type that is neither text nor an integer."""
+
+
+_NOT_TEXT = _NotText()
+
+
+def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
+    """Batches of the rows of a parquet or Arrow file; raises FileRejected before the first if it is not sound."""
+
+    def rows() -> Iterator[_Rows]:
+        with open_pinned(file) as opened:
+            try:
+                yield from (_parquet_rows if settings.format == "parquet" else _arrow_rows)(opened, settings)
+            except _DISLIKES as error:
+                if opened.failure is not None:
+                    raise opened.failure from error
+                detail = f"{'parquet' if settings.format == 'parquet' else 'Arrow'} data that cannot be decoded"
+                raise FileRejected("corrupt", detail) from error
+
+    builder = BatchBuilder(settings)
+    for part in proven(rows, lambda part: part.size_bytes):
+        for start in range(0, part.num_rows, MAX_ROWS):
+            num_rows = min(MAX_ROWS, part.num_rows - start)
+            columns = [_values(column, start, num_rows) for column in (part.text, part.id, part.lang)]
+            for text, document_id, lang in zip(*columns, strict=True):
+                _add(builder, settings, text, document_id, lang)
+                if builder.is_full:
+                    yield builder.take()
+    yield builder.take()
+
+
+def _add(builder: BatchBuilder, settings: ReadSettings, text: Any, document_id: Any, lang: Any) -> None:
+    if text is None:
+        builder.reject("missing_text", f"column {printable(settings.text.encode())}", b"")
+        return
+    if not isinstance(text, bytes):
+        builder.reject("bad_text", f"column {printable(settings.text.encode())} holds no strings", b"")
+        return
+    name = ""
+    if settings.id:
+        if document_id is None:
+            builder.reject("missing_id", f"column {printable(settings.id.encode())}", text)
+            return
+        known = as_id(_decoded(document_id))
+        if known is None:
+            builder.reject("bad_id", f"column {printable(settings.id.encode())}", text)
+            return
+        name = known
+    code = settings.lang
+    if settings.lang_field:
+        code = _decoded(lang)
+        if not isinstance(code, str) or not valid_lang(code):
+            detail = f"column {printable(settings.lang_field.encode())}: expected a language code"
+            builder.reject("bad_lang", detail, text)
+            return
+    kept = utf8(text, settings)
+    if kept is None:
+        builder.reject("invalid_utf8", "the text is not UTF-8", text)
+    else:
+        builder.accept(kept, name, code)
+
+
+def _decoded(value: Any) -> Any:
+    """A value as it is, bytes as a str; None if they are not UTF-8."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+# ------------------------------------------------------------------------------------------------------------- formats
+
+
+def _source(opened: ReadFile) -> Any:
+    opened.seek(0)
+    if opened.size() <= _IN_MEMORY_BYTES:
+        return pa.BufferReader(opened.read())
+    return pa.PythonFile(opened, mode="r")
+
+
+def _require_magic(opened: ReadFile, magic: bytes, name: str) -> None:
+    opened.seek(0)
+    start = opened.read(len(magic))
+    if start != magic[: len(start)]:
+        raise FileRejected("corrupt", f"not {name}: it starts with {printable(start)}")
+    opened.seek(max(0, opened.size() - len(magic)))
+    if opened.size() < 2 * len(magic) or opened.read(len(magic)) != magic:
+        raise FileRejected("truncated", f"{name} ends with {printable(magic)}; this one does not")
+
+
+def _parquet_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
+    _require_magic(opened, _PARQUET_MAGIC, "a parquet file")
+    file = pq.ParquetFile(_source(opened), buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
+    paths = _paths(file.schema_arrow, settings)
+    columns = sorted({".".join(path) for path in paths if path})
+    num_rows = 0
+    for group in range(file.num_row_groups):
+        metadata = file.metadata.row_group(group)
+        if not columns or not paths[0]:
+            yield _Rows(metadata.num_rows, None, None, None)
+            num_rows += metadata.num_rows
+            continue
+        per_row = metadata.total_byte_size // max(1, metadata.num_rows)
+        rows_at_once = max(1, min(MAX_ROWS, BATCH_BYTES // max(1, per_row)))
+        for batch in file.iter_batches(rows_at_once, row_groups=[group], columns=columns, use_threads=False):
+            yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
+            num_rows += batch.num_rows
+    if num_rows != file.metadata.num_rows:
+        raise FileRejected("corrupt", f"{file.metadata.num_rows} rows promised, {num_rows} found")
+
+
+def _arrow_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
+    start = opened.read(len(_ARROW_MAGIC))
+    if not start:
+        raise FileRejected("truncated", "an Arrow file is never empty")
+    is_file = _ARROW_MAGIC.startswith(start)
+    if is_file:
+        _require_magic(opened, _ARROW_MAGIC, "an Arrow file")
+    open_reader = pa.ipc.open_file if is_file else pa.ipc.open_stream
+    schema = open_reader(_source(opened)).schema
+    paths = _paths(schema, settings)
+    needed = sorted({schema.get_field_index(path[0]) for path in paths if path}) or [0] * (len(schema) > 0)
+    options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=needed)
+    source = _source(opened)
+    reader = open_reader(source, options=options)
+    for batch in _file_batches(reader) if is_file else _stream_batches(reader, source, opened.size()):
+        batch.validate()
+        yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
+
+
+def _file_batches(reader: Any) -> Iterator[pa.RecordBatch]:
+    for number in range(reader.num_record_batches):
+        yield reader.get_batch(number)
+
+
+def _stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[pa.RecordBatch]:
+    while True:
+        position = source.tell()
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            break
+        yield batch
+    if source.tell() - position != _ARROW_STREAM_END_BYTES:
+        raise FileRejected("truncated", "an Arrow stream ends with a mark; this one does not")
+    if source.tell() != size_bytes:
+        raise FileRejected("corrupt", f"{size_bytes - source.tell()} bytes follow the end of an Arrow stream")
+
+
+# ------------------------------------------------------------------------------------------------------------- columns
+
+
+def _paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[str, ...]]:
+    """Where text, id and language are: names from the top-level column inwards; empty for what is not there."""
+    return [_path(schema, name) for name in (settings.text, settings.id, settings.lang_field)]
+
+
+def _path(schema: pa.Schema, name: str) -> tuple[str, ...]:
+    if not name:
+        return ()
+    if schema.get_field_index(name) >= 0:
+        return (name,)
+    path = tuple(name.split("."))
+    if schema.get_field_index(path[0]) < 0:
+        return ()
+    kind = schema.field(path[0]).type
+    for step in path[1:]:
+        if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
+            return ()
+        kind = kind.field(step).type
+    return path
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
+    """One column of a batch, validated, in one of few types; None if there is no such column."""
+    if not path:
+        return None
+    array = batch.column(path[0])
+    for step in path[1:]:
+        array.validate()
+        array = pc.struct_field(array, step)
+    return _sound(array)
+
+
+def _sound(array: pa.Array) -> pa.Array:
+    """The array validated in full, but strings may be any bytes: what is not UTF-8 costs a record, not a file."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array.indices.validate(full=True)
+        values = _sound(array.dictionary)
+        if len(array) - array.null_count:
+            bounds = pc.min_max(array.indices)
+            if not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(values):
+                raise ValueError("a dictionary index is out of range")
+        return pa.DictionaryArray.from_arrays(array.indices, values, safe=False)
+    as_bytes: dict[pa.DataType, pa.DataType] = {
+        pa.string(): pa.binary(),
+        pa.large_string(): pa.large_binary(),
+        pa.string_view(): pa.binary_view(),
+    }
+    if kind in as_bytes:
+        array = array.cast(as_bytes[kind])
+    array.validate(full=True)
+    return array.cast(pa.large_binary()) if array.type == pa.binary_view() else array
+
+
+def _values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
+    """Values of some rows: bytes, int, None for null, _NOT_TEXT for anything else."""
+    if array is None:
+        return [None] * num_rows
+    array = array.slice(start, num_rows)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        # Each value once, however many rows repeat it.
+        used = pc.unique(array.indices)
+        values = _values(array.dictionary.take(used), 0, len(used))
+        by_index = dict(zip(used.to_pylist(), values, strict=True))
+        return [by_index[index] for index in array.indices.to_pylist()]
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _bytes(array)
+    if pa.types.is_integer(kind):
+        return list(array.to_pylist())
+    return [_NOT_TEXT if is_valid else None for is_valid in array.is_valid().to_pylist()]
+
+
+def _bytes(array: pa.Array) -> list[bytes | None]:
+    width: Any = np.int32 if pa.types.is_binary(array.type) else np.int64
+    validity, offset_buffer, data_buffer = array.buffers()
+    if offset_buffer is None or not len(array):
+        return [None if validity is not None else b""] * len(array)
+    offsets = np.frombuffer(offset_buffer, width)[array.offset : array.offset + len(array) + 1].tolist()
+    data = memoryview(data_buffer if data_buffer is not None else b"")
+    texts: list[bytes | None] = [bytes(data[low:high]) for low, high in itertools.pairwise(offsets)]
+    if array.null_count:
+        return [text if ok else None for text, ok in zip(texts, array.is_valid().to_pylist(), strict=True)]
+    return texts

@@ -1,0 +1,209 @@
+"""JSON lines: one object a line, its fields the document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from pipelines.reading.records import Batch, BatchBuilder, ReadSettings, as_id, printable
+from pipelines.reading.streams import LongPiece, PieceLimit, split_lines
+from schemas.document import valid_lang
+
+# What the other fields and the syntax of a record may take up before a long record is not built.
+OTHER_FIELDS_BYTES = 1 << 24
+# Deeper nesting is bad_json in a line that is not UTF-8, which the parser of the standard library reads by recursion.
+MAX_DEPTH = 200
+
+_ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|.)", re.DOTALL)
+_MISSING = object()
+
+
+def read_json_lines(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch]:
+    """Batches of the records in a stream of lines."""
+    return _Reader(settings).read(blocks)
+
+
+class _Reader:
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._text = field_getter(settings.text)
+        self._id = field_getter(settings.id) if settings.id else None
+        self._lang = field_getter(settings.lang_field) if settings.lang_field else None
+        self._valid_langs: set[str] = set()
+
+    def read(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
+        limit = self._settings.max_document_bytes
+        builder = BatchBuilder(self._settings)
+        for lines in split_lines(blocks, PieceLimit(3 * limit + OTHER_FIELDS_BYTES, limit + OTHER_FIELDS_BYTES)):
+            for line in lines:
+                if isinstance(line, LongPiece):
+                    if not line.is_blank:
+                        detail = f"a line of {line.size_bytes} bytes, max_document_bytes = {limit}"
+                        builder.reject("document_too_large", detail, line.start)
+                else:
+                    try:
+                        record = orjson.loads(line)
+                    except orjson.JSONDecodeError:
+                        self._refused(builder, line)
+                    else:
+                        self._parsed(builder, line, record)
+                if builder.is_full:
+                    yield builder.take()
+        yield builder.take()
+
+    def _parsed(self, builder: BatchBuilder, line: bytes, record: Any, errors: str = "strict") -> None:
+        """Adds a record whose line is JSON. errors: surrogateescape if bytes that are no UTF-8 travel as surrogates."""
+        if not isinstance(record, dict):
+            builder.reject("not_object", f"expected an object, found {json_type(record)}", line)
+            return
+        text = self._text(record)
+        if not isinstance(text, str):
+            if text is _MISSING or text is None:
+                builder.reject("missing_text", f"field {printable(self._settings.text.encode())}", line)
+            else:
+                detail = f"field {printable(self._settings.text.encode())}: expected a string, found {json_type(text)}"
+                builder.reject("bad_text", detail, line)
+            return
+        document_id = ""
+        if self._id is not None:
+            value = self._id(record)
+            if value is _MISSING or value is None:
+                builder.reject("missing_id", f"field {printable(self._settings.id.encode())}", line)
+                return
+            known = as_id(value)
+            if known is None:
+                detail = f"field {printable(self._settings.id.encode())}: found {json_type(value)}"
+                builder.reject("bad_id", detail, line)
+                return
+            document_id = known
+        lang = self._settings.lang
+        if self._lang is not None:
+            lang = self._lang(record)
+            # JSON gives few different codes very often; one that is not hashable is no code.
+            if not isinstance(lang, str) or (lang not in self._valid_langs and not self._is_new_lang(lang)):
+                detail = f"field {printable(self._settings.lang_field.encode())}: expected a language code"
+                builder.reject("bad_lang", detail, line)
+                return
+        builder.accept(text.encode(errors=errors), document_id, lang)
+
+    def _is_new_lang(self, lang: str) -> bool:
+        if not valid_lang(lang):
+            return False
+        self._valid_langs.add(lang)
+        return True
+
+    def _refused(self, builder: BatchBuilder, line: bytes) -> None:
+        """Adds a record whose line the parser refused, named after the reason; a blank line is no record."""
+        if not line.strip():
+            return
+        policy = self._settings.invalid_utf8
+        sound, errors = line, "strict"
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            if policy == "reject":
+                builder.reject("invalid_utf8", f"at byte {error.start} of the line", line)
+                return
+            sound, errors = line.decode(errors="replace").encode(), "surrogateescape"
+        try:
+            record = orjson.loads(sound)
+        except orjson.JSONDecodeError:
+            if _is_json(_without_lone_surrogates(sound)):
+                builder.reject("lone_surrogate", "an escape of half a surrogate pair", line)
+            else:
+                builder.reject("bad_json", "not a JSON value", line)
+            return
+        if policy == "bytes" and errors != "strict":
+            if _depth(record) > MAX_DEPTH:
+                builder.reject("bad_json", f"invalid UTF-8 and nested more than {MAX_DEPTH} deep", line)
+                return
+            # orjson has found the line sound, so that nothing is left for the lenient parser to be lenient about.
+            record = json.loads(line.decode(errors=errors))
+        self._parsed(builder, line, record, errors)
+
+
+def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
+    """A function from a record to the field's value, _MISSING if there is none.
+
+    A name with dots is a field of that very name if there is one, else a path into nested objects.
+    """
+    if "." not in name:
+        return lambda record: record.get(name, _MISSING)
+    path = name.split(".")
+
+    def get(record: dict[str, Any]) -> Any:
+        if name in record:
+            return record[name]
+        value: Any = record
+        for step in path:
+            if not isinstance(value, dict) or step not in value:
+                return _MISSING
+            value = value[step]
+        return value
+
+    return get
+
+
+def json_type(value: Any) -> str:
+    """The JSON name of a value's type, with its article."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
+    return names.get(type(value), "an object")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _without_lone_surrogates(line: bytes) -> bytes:
+    """The line with each escape of half a surrogate pair replaced by one of U+FFFD."""
+    out: list[bytes] = []
+    copied = 0
+    high_end = -1  # where an escape of a high surrogate ended that still lacks its other half
+    high_start = 0
+
+    def replace(start: int, end: int) -> None:
+        nonlocal copied
+        out.extend((line[copied:start], rb"\ufffd"))
+        copied = end
+
+    for match in _ESCAPE.finditer(line):
+        code = int(match[1], 16) if match[1] else 0
+        is_low = 0xDC00 <= code <= 0xDFFF
+        if high_end >= 0 and not (is_low and match.start() == high_end):
+            replace(high_start, high_end)
+            high_end = -1
+        if is_low:
+            if high_end < 0:
+                replace(match.start(), match.end())
+            high_end = -1
+        elif 0xD800 <= code <= 0xDBFF:
+            high_start, high_end = match.span()
+    if high_end >= 0:
+        replace(high_start, high_end)
+    out.append(line[copied:])
+    return b"".join(out)
+
+
+def _depth(value: Any) -> int:
+    """How deep arrays and objects are nested."""
+    depth = 0
+    level = [value]
+    while level:
+        depth += 1
+        level = [
+            item
+            for container in level
+            if isinstance(container, (dict, list))
+            for item in (container.values() if isinstance(container, dict) else container)
+        ]
+    return depth

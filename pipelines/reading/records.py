@@ -1,0 +1,239 @@
+"""What reading gives: batches of accepted documents, and what was rejected and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.errors import FormatError
+from tokcore.texts import Texts
+
+# A batch is closed by the record that reaches one of these.
+BATCH_BYTES = 1 << 22
+BATCH_RECORDS = 1 << 16
+SAMPLE_BYTES = 200
+MAX_ID_BYTES = 1 << 16
+
+# Reason codes are part of the output format: a code never changes its meaning.
+REASONS: Mapping[str, str] = {
+    # of a record
+    "bad_json": "the line is not a JSON value (or is nested too deeply, or holds a number out of range)",
+    "not_object": "the line is JSON, but no object",
+    "missing_text": "no text field, or null",
+    "bad_text": "the text is no string",
+    "missing_id": "no id field, or null",
+    "bad_id": f"the id is neither a string nor an integer of 64 bits, or longer than {MAX_ID_BYTES} bytes",
+    "bad_lang": "the language field is missing or no language code",
+    "invalid_utf8": "the bytes are not UTF-8",
+    "lone_surrogate": "an escape names half of a surrogate pair, which no UTF-8 can hold",
+    "document_too_large": "the text is longer than max_document_bytes, or the record so long that it was not built",
+    "special_text": "the text spells a special token, and encode.special_text is reject",
+    # of a file
+    "truncated": "the file ends before its end: what is missing cannot be known",
+    "corrupt": "the file's bytes fail a checksum or a check of its structure",
+    "over_limit": "reading the file would need more memory or output than is allowed",
+}
+
+
+class FileRejected(FormatError):  # noqa: N818 - an outcome, not a fault of ours
+    """A file is rejected as a whole; raised before any of its records is given out.
+
+    reason: a key of REASONS. detail: depends on the file's bytes only, not on versions of libraries.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}"
+
+
+class Reject(NamedTuple):
+    """One rejected record.
+
+    record: number of the record within its range, from 0; None if it is the whole file.
+    reason: a key of REASONS.
+    detail: what was expected and found; depends on bytes and configuration only.
+    sample: the start of the record, printable, at most SAMPLE_BYTES bytes.
+    """
+
+    record: int | None
+    reason: str
+    detail: str
+    sample: str
+
+
+class Batch(NamedTuple):
+    """Consecutive records of one range.
+
+    texts: the raw bytes of the n accepted documents, in order.
+    ids: n ids, or None if the source names none.
+    langs: n language codes.
+    ordinals: int64[n], number of each document's record within the range, rejected ones counted too.
+    rejects: the rejected records, in order.
+    num_records: accepted and rejected.
+    """
+
+    texts: Texts
+    ids: list[str] | None
+    langs: list[str]
+    ordinals: npt.NDArray[np.int64]
+    rejects: list[Reject]
+    num_records: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """How the files of a source are read: plain values, so that a plan can hold them.
+
+    format: jsonl, parquet, arrow or text. compression: none, gz or zst (jsonl and text).
+    text, id, lang_field: field or column names, "a.b" for b inside a; "" for none. lang: used where lang_field is "".
+    invalid_utf8: reject, replace or bytes.
+    unit: file, line, paragraph or separator (format text). separator: for that unit.
+    forbidden: special texts whose occurrence rejects a document.
+    """
+
+    format: str
+    compression: str
+    text: str
+    id: str
+    lang: str
+    lang_field: str
+    invalid_utf8: str
+    max_document_bytes: int
+    unit: str
+    separator: str
+    forbidden: tuple[str, ...] = ()
+
+
+class BatchBuilder:
+    """Collects records, in order, and checks what every format has in common."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._forbidden = [text.encode() for text in settings.forbidden]
+        self._num_before = 0
+        self._start()
+
+    @property
+    def is_full(self) -> bool:
+        return self._size_bytes >= BATCH_BYTES or self._num_records >= BATCH_RECORDS
+
+    def accept(self, text: bytes, document_id: str, lang: str) -> None:
+        """The next record is a document, unless its text is too long or holds forbidden text."""
+        if len(text) > self._settings.max_document_bytes:
+            self.reject("document_too_large", too_large(len(text), self._settings), text)
+            return
+        for special in self._forbidden:
+            if special in text:
+                detail = f"the text spells {printable(special)} at byte {text.index(special)}"
+                self.reject("special_text", detail, text)
+                return
+        self._texts.append(text)
+        self._ids.append(document_id)
+        self._langs.append(lang)
+        self._ordinals.append(self._num_before + self._num_records)
+        self._num_records += 1
+        self._size_bytes += len(text)
+
+    def reject(self, reason: str, detail: str, record: bytes) -> None:
+        """The next record is rejected."""
+        number = self._num_before + self._num_records
+        self._rejects.append(Reject(number, reason, detail, printable(record)))
+        self._num_records += 1
+
+    def take(self) -> Batch:
+        """The batch so far; the next record continues the numbering."""
+        offsets = np.zeros(len(self._texts) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, self._texts), np.int64, len(self._texts)), out=offsets[1:])
+        batch = Batch(
+            texts=Texts(np.frombuffer(b"".join(self._texts), np.uint8), offsets),
+            ids=self._ids if self._settings.id else None,
+            langs=self._langs,
+            ordinals=np.array(self._ordinals, np.int64),
+            rejects=self._rejects,
+            num_records=self._num_records,
+        )
+        self._num_before += self._num_records
+        self._start()
+        return batch
+
+    def _start(self) -> None:
+        self._texts: list[bytes] = []
+        self._ids: list[str] = []
+        self._langs: list[str] = []
+        self._ordinals: list[int] = []
+        self._rejects: list[Reject] = []
+        self._num_records = 0
+        self._size_bytes = 0
+
+
+def too_large(size_bytes: int, settings: ReadSettings) -> str:
+    """Detail of a text over its limit."""
+    return f"{size_bytes} bytes of text, max_document_bytes = {settings.max_document_bytes}"
+
+
+def utf8(data: bytes, settings: ReadSettings) -> bytes | None:
+    """The text's bytes after the source's policy for invalid UTF-8; None if it says to reject them."""
+    if settings.invalid_utf8 == "bytes":
+        return data
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None if settings.invalid_utf8 == "reject" else data.decode(errors="replace").encode()
+    return data
+
+
+def as_id(value: Any) -> str | None:
+    """A document id from a field's value, integers in decimal; None if it is none."""
+    if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
+        return str(value)
+    if isinstance(value, str) and len(value) <= MAX_ID_BYTES:
+        try:
+            return value if len(value.encode()) <= MAX_ID_BYTES else None
+        except UnicodeEncodeError:  # bytes that are no UTF-8, kept as surrogates
+            return None
+    return None
+
+
+# What could move a cursor, colour a terminal, reorder a line, hide or break it.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\\\\\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202f\u205f-\u206f\u3000\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    "\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+
+
+def printable(data: bytes) -> str:
+    """The start of some bytes as one line of harmless text, at most SAMPLE_BYTES bytes long.
+
+    Invalid UTF-8, control, format and invisible characters and the backslash are escaped.
+
+    >>> printable(b"a\\n\\x1b[31m\\xff")
+    'a\\\\n\\\\x1b[31m\\\\xff'
+    """
+    out: list[str] = []
+    size = 0
+    # Cut before decoding, so that a long record costs nothing; half a character at the cut shows as escapes.
+    for character in data[:SAMPLE_BYTES].decode(errors="surrogateescape"):
+        shown = _UNPRINTABLE.sub(_escape, character)
+        size += len(shown.encode())
+        if size > SAMPLE_BYTES:
+            break
+        out.append(shown)
+    return "".join(out)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()

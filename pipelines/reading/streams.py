@@ -1,0 +1,328 @@
+"""The bytes of a file: of one range, or decompressed with the end proven, and the lines in a stream of bytes.
+
+A stream is an iterator over blocks of bytes of about BLOCK_BYTES. Memory stays bounded whatever the bytes are: output
+is taken from the decompressors in steps, and a line is built only as far as its limit.
+
+Several libraries return the first half of a cut file as success, so nothing here relies on "no more data" meaning the
+end: a compressed file must end with the end of a gzip member or zstd frame, its checksum included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+import zstandard
+from isal import igzip_lib
+
+from pipelines.reading.records import SAMPLE_BYTES, FileRejected
+from pipelines.storage import FileId, ReadFile, open_pinned
+
+Block = TypeVar("Block")
+
+BLOCK_BYTES = 1 << 20
+# A file that holds no more than this is decompressed once and kept, a larger one is read twice: to prove, then to use.
+KEPT_BYTES = 1 << 27
+# A file may hold this much, plus this much for each byte stored; what is beyond is taken for a bomb.
+FREE_BYTES = 1 << 32
+MAX_RATIO = 256
+MAX_WINDOW_BYTES = 1 << 27
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ESCAPE = re.compile(rb"\\u[0-9A-Fa-f]{4}")
+
+# One call of the zstd decompressor gives all that its input holds: a block of 128 KiB may be stored in 4 bytes, so that
+# this much input gives at most 64 MiB.
+_ZSTD_FEED_BYTES = 1 << 11
+_GZIP_FEED_BYTES = 1 << 16
+
+
+def file_blocks(file: FileId, start: int, end: int, compression: str) -> Iterator[bytes]:
+    """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one.
+
+    A byte order mark at the start of the file is left out. Raises FileRejected before the first block if a compressed
+    file does not end properly.
+    """
+    if compression == "none":
+        with open_pinned(file) as opened:
+            yield from _without_mark(_line_blocks(opened, start, end), start == 0)
+    else:
+        decompress = {"gz": _gzip_pieces, "zst": _zstd_pieces}[compression]
+
+        def blocks() -> Iterator[bytes]:
+            with open_pinned(file) as opened:
+                yield from _joined(_limited(decompress(opened), file.size_bytes))
+
+        yield from _without_mark(proven(blocks, len), True)
+
+
+def proven(read: Callable[[], Iterator[Block]], size_of: Callable[[Block], int]) -> Iterator[Block]:
+    """What read() yields, but nothing of it before all of it was seen once; kept if small, else read a second time."""
+    kept: list[Block] = []
+    size_bytes = 0
+    for block in read():
+        size_bytes += size_of(block)
+        if size_bytes <= KEPT_BYTES:
+            kept.append(block)
+        else:
+            kept.clear()
+    if size_bytes > KEPT_BYTES:
+        yield from read()
+    else:
+        kept.reverse()
+        while kept:
+            yield kept.pop()
+
+
+def _line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of all lines whose first byte is in [start, end).
+
+    A line is its bytes and the line feed behind them, so the first one begins after the first line feed at or after
+    start - 1, and the last one ends with the first line feed at or after end - 1.
+    """
+    if start >= end:
+        return
+    position = max(0, start - 1)
+    file.seek(position)
+    is_before = start > 0
+    while block := file.read(BLOCK_BYTES):
+        block_start = position
+        position += len(block)
+        low = 0
+        if is_before:
+            low = block.find(b"\n") + 1
+            if not low:
+                if position >= end:
+                    return
+                continue
+            is_before = False
+            if block_start + low >= end:
+                return
+        if position >= end:
+            high = block.find(b"\n", max(low, end - 1 - block_start)) + 1
+            if high:
+                yield block[low:high]
+                return
+        yield block[low:]
+
+
+def _without_mark(blocks: Iterable[bytes], at_start: bool) -> Iterator[bytes]:
+    for block in blocks:
+        yield block.removeprefix(BYTE_ORDER_MARK) if at_start else block
+        at_start = False
+
+
+def _limited(pieces: Iterable[bytes], stored_bytes: int) -> Iterator[bytes]:
+    limit = FREE_BYTES + MAX_RATIO * stored_bytes
+    size_bytes = 0
+    for piece in pieces:
+        size_bytes += len(piece)
+        if size_bytes > limit:
+            raise FileRejected("over_limit", f"more than {limit} bytes decompressed from {stored_bytes} stored")
+        yield piece
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in blocks of BLOCK_BYTES to 2 * BLOCK_BYTES; the last one may be smaller."""
+    waiting: list[bytes] = []
+    size_bytes = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size_bytes += len(piece)
+        if size_bytes >= BLOCK_BYTES:
+            block = b"".join(waiting)
+            start = 0
+            while size_bytes - start > 2 * BLOCK_BYTES:
+                yield block[start : start + BLOCK_BYTES]
+                start += BLOCK_BYTES
+            yield block[start:] if start else block
+            waiting.clear()
+            size_bytes = 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _zstd_pieces(file: ReadFile) -> Iterator[bytes]:
+    """Decompressed pieces of all frames; skippable frames hold nothing."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+    frame: zstandard.ZstdDecompressionObj | None = None
+    position = 0
+    while data := file.read(BLOCK_BYTES):
+        view = memoryview(data)
+        at = 0
+        while at < len(data):
+            if frame is None:
+                frame = decompressor.decompressobj()
+            fed = view[at : at + _ZSTD_FEED_BYTES]
+            try:
+                piece = frame.decompress(fed)
+            except zstandard.ZstdError as error:
+                if "memory" in str(error):
+                    detail = f"a zstd frame wants a window of more than {MAX_WINDOW_BYTES} bytes"
+                    raise FileRejected("over_limit", detail) from error
+                where = f"between bytes {position + at} and {position + at + len(fed)}"
+                raise FileRejected("corrupt", f"not a valid zstd frame {where}") from error
+            at += len(fed)
+            if frame.eof:
+                at -= len(frame.unused_data)
+                frame = None
+            if piece:
+                yield piece
+        position += len(data)
+    if frame is not None:
+        raise FileRejected("truncated", f"the last zstd frame does not end within the file's {position} bytes")
+
+
+def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
+    """Decompressed pieces of all members; zero bytes after the last one are padding."""
+    member: igzip_lib.IgzipDecompressor | None = None
+    num_members = 0
+    position = 0
+    is_padding = False
+    while data := file.read(BLOCK_BYTES):
+        view = memoryview(data)
+        at = 0
+        while at < len(data):
+            if member is None:
+                is_padding = is_padding or (num_members > 0 and data[at] == 0)
+                if is_padding:
+                    if data.count(0, at) != len(data) - at:
+                        raise FileRejected("corrupt", "neither a gzip member nor zeros after the last member")
+                    break
+                member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+            fed: memoryview | bytes = view[at : at + _GZIP_FEED_BYTES]
+            at += len(fed)
+            try:
+                while True:
+                    if piece := member.decompress(fed, BLOCK_BYTES):
+                        yield piece
+                    if member.eof or member.needs_input:
+                        break
+                    fed = b""
+            except igzip_lib.error as error:  # type: ignore[misc] # its stubs give it no type
+                where = f"at or before byte {position + at}"
+                raise FileRejected("corrupt", f"not a valid gzip member {where}") from error
+            if member.eof:
+                at -= len(member.unused_data)
+                num_members += 1
+                member = None
+        position += len(data)
+    if member is not None:
+        raise FileRejected("truncated", f"the last gzip member does not end within the file's {position} bytes")
+
+
+class LongPiece(NamedTuple):
+    """A line, or another piece of a stream, that was too long to be built: how it starts, how long it is."""
+
+    start: bytes
+    size_bytes: int
+    is_blank: bool  # white space alone
+
+
+class PieceLimit(NamedTuple):
+    """How long a piece may be to be built, both well above the size of a block.
+
+    size_bytes: of the piece. unescaped_bytes: of the piece without its JSON escapes of the form \\uXXXX, each of which
+    may stand for one to three bytes.
+    """
+
+    size_bytes: int
+    unescaped_bytes: int
+
+
+class Pending:
+    """The piece of a stream that has not ended yet, built only as far as its limit.
+
+    What comes back depends on the piece alone, not on the parts it is added in.
+    """
+
+    _bytes: bytearray
+    _size_bytes: int
+    _num_escapes: int
+    _is_measured: bool  # whether the escapes of what came before were counted
+    _is_blank: bool
+    _is_long: bool
+
+    def __init__(self, limit: PieceLimit) -> None:
+        self._limit = limit
+        self._start()
+
+    def __bool__(self) -> bool:
+        return self._size_bytes > 0
+
+    def add(self, part: bytes | memoryview) -> None:
+        self._size_bytes += len(part)
+        if self._is_blank:
+            self._is_blank = not bytes(part).strip()
+        if self._is_long:
+            return
+        seen = len(self._bytes)
+        self._bytes += part
+        if self._size_bytes > 2 * BLOCK_BYTES:
+            # An escape may lie across the parts; five bytes hold no whole one, so that none is counted twice.
+            fresh = memoryview(self._bytes)[max(0, seen - 5) if self._is_measured else 0 :]
+            self._num_escapes += sum(1 for _ in _ESCAPE.finditer(fresh))
+            del fresh
+            self._is_measured = True
+            # At most five of the bytes seen so far turn out to belong to an escape.
+            self._stop_if_over(5)
+
+    def add_long(self, part: LongPiece) -> None:
+        """A part that was too long to be built itself."""
+        self._size_bytes += part.size_bytes
+        self._is_blank = self._is_blank and part.is_blank
+        self._bytes += part.start
+        self._stop()
+
+    def take(self) -> bytes | LongPiece:
+        """The piece, which ends here."""
+        self._stop_if_over(0)
+        start = bytes(self._bytes)
+        piece = LongPiece(start, self._size_bytes, self._is_blank) if self._is_long else start
+        self._start()
+        return piece
+
+    def _stop_if_over(self, slack: int) -> None:
+        unescaped_bytes = self._size_bytes - 6 * self._num_escapes
+        if self._size_bytes > self._limit.size_bytes or unescaped_bytes > self._limit.unescaped_bytes + slack:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._is_long = True
+        self._bytes = self._bytes[:SAMPLE_BYTES]
+
+    def _start(self) -> None:
+        self._bytes = bytearray()
+        self._size_bytes = 0
+        self._num_escapes = 0
+        self._is_measured = False
+        self._is_blank = True
+        self._is_long = False
+
+
+def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[bytes | LongPiece]]:
+    """The lines of a stream without their line feeds, many at a time; those over the limit as LongPiece.
+
+    Linear in the size of the stream.
+    """
+    pending = Pending(limit)
+    for block in blocks:
+        first = block.find(b"\n")
+        if first < 0:
+            pending.add(block)
+            continue
+        lines: list[bytes | LongPiece] = []
+        low = 0
+        if pending:
+            pending.add(block[:first])
+            lines.append(pending.take())
+            low = first + 1
+        high = block.rfind(b"\n") + 1
+        if high > low:
+            lines += block[low : high - 1].split(b"\n")
+        if high < len(block):
+            pending.add(block[high:])
+        yield lines
+    if pending:
+        yield [pending.take()]
