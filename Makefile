@@ -1,0 +1,51 @@
+# The same commands everywhere: here, on a new machine, in CI. Needs Python >= 3.11, make and a C++20 compiler.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+OUT ?= out/demo
+# Threads of the build itself.
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: demo test check lint native-test conformance schema clean help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+# Rebuilt when what the installation was made from changes; warnings are errors here, never in a user's pip install.
+$(VENV)/installed: pyproject.toml $(shell find tokcore/native -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.11,<2" "nanobind>=2.9,<4" "cmake>=3.26" ninja
+	$(BIN)/python -m pip install --quiet --no-build-isolation --config-settings=cmake.define.TOKCORE_WERROR=ON --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
+	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
+	$(BIN)/tokcore verify $(OUT) --decode all
+
+test: $(VENV)/installed ## run all tests
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/installed ## ruff, mypy and clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'tokcore/native/*.cpp' 'tokcore/native/*.h' ':!*unicode_tables*')
+
+check: lint test ## linters and tests
+
+native-test: ## build the kernel without Python, under address and undefined-behaviour sanitizers, and run its own tests
+	cmake -S tokcore/native -B build/sanitized -DCMAKE_BUILD_TYPE=Debug -DTOKCORE_SANITIZE=ON -DTOKCORE_WERROR=ON
+	cmake --build build/sanitized
+	ctest --test-dir build/sanitized --output-on-failure
+
+conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers: make conformance CORPUS=PATH
+	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }
+	$(BIN)/python tests/conformance/run.py $(CORPUS)
+
+schema: $(VENV)/installed ## write the JSON Schema of the build file anew
+	$(BIN)/python -m schemas.config > schemas/build.schema.json
+
+clean: ## remove what these commands made
+	rm -rf $(VENV) build out tokcore/_native*.so

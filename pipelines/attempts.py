@@ -1,0 +1,84 @@
+"""The working folder of one stage: files under attempt names, and a record of each finished piece of work.
+
+The folder is named after the stage's identity, so that a changed configuration never meets old work. Of two attempts
+at the same piece, the first record wins; the other's files are never named by anyone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import uuid
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from pipelines import storage
+from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.refs import StoredFile
+from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
+
+T = TypeVar("T")
+
+FOLDER = "_attempts"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempts:
+    """Work in progress of one stage of one output."""
+
+    output: str  # the build's output
+    stage: str
+    identity: str
+
+    @property
+    def folder(self) -> str:
+        return storage.join(self.output, FOLDER, f"{self.stage}-{self.identity[:16]}")
+
+    def url(self, attempt: str) -> str:
+        """Where the file of that attempt name is."""
+        return storage.join(self.folder, "files", attempt)
+
+    @contextlib.contextmanager
+    def new_file(self, name: str) -> Iterator[NewFile]:
+        """A file of a fresh attempt name, hashed while it is written and durable when the block ends."""
+        attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
+        with storage.write_attempt(self.url(attempt)) as file:
+            yield NewFile(attempt, Sha256Writer(file))
+
+    def result(self, key: str, cls: type[T]) -> T | None:
+        """What an earlier attempt at this piece of work recorded, if one finished."""
+        url = self._record_url(key)
+        if not storage.exists(url):
+            return None
+        return from_jsonable(cls, parse_canonical(storage.read_bytes(url), url), url)
+
+    def record(self, key: str, result: T) -> T:
+        """Record result, unless another attempt was first; return the winner's."""
+        url = self._record_url(key)
+        if storage.create_exclusive(url, canonical_json(to_jsonable(result))):
+            return result
+        winner = self.result(key, type(result))
+        assert winner is not None, f"{url} refused to be created and is not there"
+        return winner
+
+    def _record_url(self, key: str) -> str:
+        return storage.join(self.folder, "done", f"{key}.json")
+
+
+@dataclasses.dataclass(slots=True)
+class NewFile:
+    """A file that is being written under an attempt name."""
+
+    attempt: str
+    file: Sha256Writer
+
+    def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
+        """Its description; call when all is written. Without a codec, the file's own hash is the content's."""
+        sha256 = self.file.hexdigest()
+        return StoredFile(path, self.attempt, self.file.num_bytes, sha256, content_sha256 or sha256)
+
+
+def key_of(prefix: str, value: Any) -> str:
+    """A record key for work that is defined by value."""
+    return f"{prefix}-{hashlib.sha256(canonical_json(to_jsonable(value))).hexdigest()[:32]}"

@@ -1,0 +1,557 @@
+"""A build: plan, count, learn, encode, each a function from manifests to a manifest, each skipped if its manifest stands.
+
+sources --plan--> input ranges --count--> count tables --learn--> tokenizer --encode--> token shards
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apache_beam as beam
+from schemas.config import BuildConfig
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
+
+from pipelines import ledger, storage
+from pipelines.attempts import FOLDER, Attempts
+from pipelines.commit import MANIFEST, commit, committed, manifest_url, publish
+from pipelines.count import CountItems
+from pipelines.count_item import CountJob, item_key
+from pipelines.digests import documents_digest
+from pipelines.documents import merged_languages
+from pipelines.encode import EncodeItems
+from pipelines.encode_item import EncodeJob
+from pipelines.learn import artifact_files, learn_tokenizer
+from pipelines.options import RunOptions, open_pipeline
+from pipelines.plan import FILES, content_of, files_table, plan_build
+from pipelines.progress import StageProgress
+from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.manifest import FileEntry, Input, Manifest, identity_of
+from schemas.plan import Assignment, Plan
+from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, RejectRef, StoredFile, TableRef
+from tokcore import kernel, unicode
+from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
+from tokcore.errors import ConfigError, StageError
+from tokcore.pretokenize import Pretokenizer
+
+STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
+
+# What, besides configuration and inputs, decides bytes: a change here makes earlier work stale.
+SEMANTICS: Mapping[str, Any] = {"kernel": kernel.SEMANTICS_VERSION, "unicode": unicode.TABLES_SHA256}
+
+_SHOWN_REJECTS = 5
+
+
+@dataclasses.dataclass(slots=True)
+class Build:
+    """One build file and one output; call the stages in order, or run() for all."""
+
+    config: BuildConfig
+    options: RunOptions = dataclasses.field(default_factory=RunOptions)
+    output: str = ""  # URL; empty: as the build file says
+    progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+
+    def __post_init__(self) -> None:
+        self.output = storage.resolve(self.config.base, self.output or self.config.build.output)
+        self._plan: Plan | None = None
+
+    # slots=True: declared here because __post_init__ sets it
+    _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
+
+    def run(self) -> Manifest:
+        """Run every stage whose manifest is missing; return the build's manifest.
+
+        Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
+        """
+        self.plan()
+        if self.config.tokenizer is None:
+            self.count()
+        self.learn()
+        self.encode()
+        return self.finish()
+
+    # ---------------------------------------------------------------------------------------------------------- stages
+
+    def plan(self) -> Manifest:
+        """List and pin the inputs, or find them as an earlier run of this build pinned them."""
+        self._refuse_foreign_output()
+        plan = self._plan = plan_build(self.config)
+        config = {"range_bytes": self.config.plan.range_bytes, "settings": list(plan.settings)}
+        table = files_table(plan)
+
+        def make(attempts: Attempts, identity: str) -> Manifest:
+            stored = _write(attempts, FILES, table, sha256_hex(content_of(plan)))
+            publish(attempts, "plan", [stored])
+            return Manifest(
+                stage="plan",
+                identity=identity,
+                config=config,
+                inputs={},
+                files=(FileEntry.of(stored),),
+                totals={
+                    "files": len(plan.files),
+                    "stored_bytes": plan.size_bytes,
+                    "items": len(plan.items),
+                    "partitions": plan.num_partitions,
+                    "duplicates": list(plan.duplicates),
+                },
+            )
+
+        # The pins are this stage's input: other files, or changed ones, are another plan.
+        return self._stage("plan", config, {"files": Input(sha256_hex(table), "")}, make, keep_inputs=False)
+
+    def count(self) -> Manifest:
+        """Count pre-tokens per language into tables; commit the rejects."""
+        plan, planned = self._planned()
+        config = self.config.count_identity()
+        inputs = {"plan": planned.as_input()}
+
+        def make(attempts: Attempts, identity: str) -> Manifest:
+            job = CountJob(
+                attempts=attempts,
+                base=self.config.base,
+                pattern=Pretokenizer.of(self.config.pretokenize).spec,
+                normalize=tuple(self.config.normalize.steps),
+                max_pretoken_bytes=self.config.count.max_pretoken_bytes,
+                memory_bytes=self.config.count.memory_bytes,
+                sample=str(self.config.count.sample),
+                seed=self.config.build.seed,
+                num_partitions=plan.num_partitions,
+            )
+            with (
+                self.progress.stage("count", plan.size_bytes) as shown,
+                open_pipeline(self.options, "count", shown.advance) as (pipeline, pool_key),
+            ):
+                _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
+            items = [_recorded(attempts, item_key(item.number), ItemCounted) for item in plan.items]
+            languages = merged_languages([item.languages for item in items])
+            ranges = [one for item in items for one in item.ledgers]
+            files = ledger.balanced(plan, ranges, languages)
+            self._commit_rejects(attempts, plan, planned, files, ranges, [item.rejects for item in items])
+            counted = [lang for lang, counts in languages.items() if counts.num_pretokens]
+            tables = [_recorded(attempts, f"table-{lang}", TableRef) for lang in counted]
+            for table in tables:
+                if table.num_pretokens != languages[table.lang].num_pretokens:
+                    raise StageError(
+                        f"count table {table.lang}: holds {table.num_pretokens} pre-tokens, "
+                        f"{languages[table.lang].num_pretokens} were counted"
+                    )
+            publish(attempts, "counts", [table.file for table in tables])
+            rows = {table.lang: table.num_rows for table in tables}
+            return Manifest(
+                stage="counts",
+                identity=identity,
+                config=config,
+                inputs=inputs,
+                files=tuple(
+                    FileEntry.of(
+                        t.file, lang=t.lang, rows=t.num_rows, pretokens=t.num_pretokens, pretoken_bytes=t.size_bytes
+                    )
+                    for t in tables
+                ),
+                totals=ledger.totals_of(files),
+                languages={
+                    lang: {
+                        "documents": counts.num_documents,
+                        "text_bytes": counts.text_bytes,
+                        "counted_documents": counts.num_counted,
+                        "counted_bytes": counts.counted_bytes,
+                        "pretokens": counts.num_pretokens,
+                        "rows": rows.get(lang, 0),
+                    }
+                    for lang, counts in languages.items()
+                },
+            )
+
+        manifest = self._stage("counts", config, inputs, make)
+        self._check_rejected(manifest.totals)
+        self._check_languages(manifest)
+        return manifest
+
+    def learn(self) -> Manifest:
+        """Learn the tokenizer from the count tables, or import the one the build file names."""
+        config = self.config.learn_identity()
+        inputs: dict[str, Input] = {}
+        imported: TokenizerSpec | None = None
+        counts: Manifest | None = None
+        if self.config.tokenizer is not None:
+            imported = _import(self.config)
+            config = {**config, "fingerprint": imported.fingerprint}
+        else:
+            counts = self._committed("counts", "count")
+            inputs["counts"] = counts.as_input()
+
+        def make(attempts: Attempts, identity: str) -> Manifest:
+            with self.progress.stage("learn"):
+                if counts is not None:
+                    learned = learn_tokenizer(self.config, self.output, counts, self.options.num_workers)
+                    spec, mix, languages = learned.spec, learned.mix, learned.languages
+                else:
+                    assert imported is not None
+                    spec, mix, languages = imported, {}, {}
+            stored = [_write(attempts, path, data) for path, data in artifact_files(spec)]
+            publish(attempts, "tokenizer", stored)
+            return Manifest(
+                stage="tokenizer",
+                identity=identity,
+                config=config,
+                inputs=inputs,
+                files=tuple(FileEntry.of(file) for file in sorted(stored, key=lambda file: file.path)),
+                totals={
+                    "fingerprint": spec.fingerprint,
+                    "merges": spec.num_merges,
+                    "vocab_size": spec.vocab_size,
+                    "mix": mix,
+                },
+                languages=languages,
+            )
+
+        return self._stage("tokenizer", config, inputs, make)
+
+    def encode(self) -> Manifest:
+        """Tokenize the corpus into shards."""
+        plan, planned = self._planned()
+        learned = self._committed("tokenizer", "learn")
+        config = self.config.encode_identity()
+        inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
+        tokenizer_url = storage.join(self.output, "tokenizer", "tokcore.json")
+        tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(tokenizer_url), tokenizer_url))
+
+        def make(attempts: Attempts, identity: str) -> Manifest:
+            job = EncodeJob(
+                attempts=attempts,
+                base=self.config.base,
+                tokenizer=tokenizer_url,
+                fingerprint=tokenizer.fingerprint,
+                append=tuple(_special_id(tokenizer, text) for text in self.config.encode.append),
+                special_text=self.config.encode.special_text,
+                formats=tuple(self.config.shards.formats),
+                target_tokens=self.config.shards.target_tokens,
+                by_lang=self.config.shards.by == "lang",
+                validation=str(self.config.shards.validation),
+                seed=self.config.build.seed,
+                compression=self.config.shards.compression,
+                num_partitions=plan.num_partitions,
+            )
+            with (
+                self.progress.stage("encode", plan.size_bytes) as shown,
+                open_pipeline(self.options, "encode", shown.advance) as (pipeline, pool_key),
+            ):
+                _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
+            items = [_recorded(attempts, item_key(item.number), ItemEncoded) for item in plan.items]
+            languages = merged_languages([item.languages for item in items])
+            ranges = [one for item in items for one in item.ledgers]
+            files = ledger.balanced(plan, ranges, languages)
+            totals = ledger.totals_of(files)
+            if self.config.tokenizer is not None:
+                self._commit_rejects(attempts, plan, planned, files, ranges, [item.rejects for item in items])
+                self._check_rejected(totals)
+            elif totals != (counted := self._committed("counts", "count").totals):
+                raise StageError(f"encoding read {totals}, counting had read {counted}: the ledgers differ")
+            shards = [shard for item in items for shard in item.shards]
+            digest, num_digests = documents_digest(attempts, job.num_partitions)
+            _check_documents(totals["records"]["documents"], shards, languages, num_digests)
+            spelled: Counter[str] = Counter()
+            for item in items:
+                spelled.update(item.special_text)
+            publish(attempts, "shards", [file for shard in shards for file in shard.files])
+            return Manifest(
+                stage="shards",
+                identity=identity,
+                config=config,
+                inputs=inputs,
+                files=tuple(
+                    FileEntry.of(
+                        file,
+                        shard=shard.name,
+                        lang=shard.lang,
+                        split=shard.split,
+                        documents=shard.num_documents,
+                        tokens=shard.num_tokens,
+                        max_token_id=shard.max_token_id,
+                    )
+                    for shard in shards
+                    for file in shard.files
+                ),
+                totals={
+                    **totals,
+                    "shards": len(shards),
+                    "tokens": sum(shard.num_tokens for shard in shards),
+                    "documents_digest": digest,
+                    "fingerprint": tokenizer.fingerprint,
+                    "special_text": dict(sorted(spelled.items())),
+                },
+                languages={lang: _encoded_totals(counts) for lang, counts in languages.items()},
+            )
+
+        return self._stage("shards", config, inputs, make)
+
+    def finish(self) -> Manifest:
+        """Commit the build: one manifest that names the stages' manifests, and the root."""
+        parts = {name: made for name in STAGES if (made := committed(self.output, name)) is not None}
+        inputs = {name: made.as_input() for name, made in parts.items()}
+        shards, tokenizer = parts["shards"], parts["tokenizer"]
+        config = self.config_identity()
+
+        def make(_: Attempts, identity: str) -> Manifest:
+            manifest = Manifest(
+                stage="build",
+                identity=identity,
+                config=config,
+                inputs=inputs,
+                files=(),
+                totals={**shards.totals, "vocab_size": tokenizer.totals["vocab_size"]},
+                languages={
+                    lang: {**totals, **parts["tokenizer"].languages.get(lang, {})}
+                    for lang, totals in shards.languages.items()
+                },
+            )
+            return dataclasses.replace(manifest, root=manifest.content_id())
+
+        manifest = self._stage("build", config, inputs, make)
+        for name in (*STAGES, "build"):
+            if (made := committed(self.output, "" if name == "build" else name)) is not None:
+                storage.remove_tree(Attempts(self.output, name, made.identity).folder)
+        if not storage.list_tree(storage.join(self.output, FOLDER)):
+            storage.remove_tree(storage.join(self.output, FOLDER))
+        return manifest
+
+    # ----------------------------------------------------------------------------------------------------------- parts
+
+    def config_identity(self) -> dict[str, Any]:
+        """Every setting that can change bytes, by stage."""
+        identity: dict[str, Any] = {
+            "tokenizer": self.config.learn_identity(),
+            "shards": self.config.encode_identity(),
+        }
+        if self.config.tokenizer is None:
+            identity["counts"] = self.config.count_identity()
+        return identity
+
+    def _stage(
+        self,
+        name: str,
+        config: dict[str, Any],
+        inputs: dict[str, Input],
+        make: Callable[[Attempts, str], Manifest],
+        keep_inputs: bool = True,
+    ) -> Manifest:
+        """The stage's committed manifest if it is this build's, else the one that make gives, committed."""
+        identity = identity_of(name, config, inputs, dict(SEMANTICS))
+        folder = "" if name == "build" else name
+        standing = committed(self.output, folder)
+        if standing is not None:
+            if standing.identity != identity:
+                raise ConfigError(self._difference(name, standing, config, inputs if keep_inputs else {}))
+            return standing
+        started = time.time()
+        manifest = make(Attempts(self.output, name, identity), identity)
+        run = {
+            "seconds": round(time.time() - started, 3),
+            "workers": self.options.num_workers,
+            "kernel": kernel.implementation(),
+        }
+        return commit(self.output, folder, manifest, {**run, "name": self.config.build.name})
+
+    def _difference(self, name: str, standing: Manifest, config: Mapping[str, Any], inputs: Mapping[str, Input]) -> str:
+        where = manifest_url(self.output, "" if name == "build" else name)
+        reasons = [
+            f"{key} was {_brief(standing.config.get(key))}, is now {_brief(config.get(key))}"
+            for key in sorted({*standing.config, *config})
+            if standing.config.get(key) != config.get(key)
+        ]
+        reasons += [f"its {key} is another one" for key in sorted(inputs) if standing.inputs.get(key) != inputs[key]]
+        if not reasons and name == "plan":
+            reasons = ["the input files are not the same, or were modified"]
+        detail = "; ".join(reasons) or "it was made by another release of tokcore"
+        return (
+            f"{storage.redact(where)}: the output holds a different build: {detail}. "
+            f"Choose another build.output, or remove the old one."
+        )
+
+    def _refuse_foreign_output(self) -> None:
+        if storage.exists(manifest_url(self.output, "plan")):
+            return
+        allowed = {*STAGES, FOLDER}
+        for path in storage.list_tree(self.output):
+            if path.split("/")[0] not in allowed:
+                raise ConfigError(
+                    f"build.output = {storage.redact(self.output)}: the folder holds {path!r} and no build. "
+                    f"Name a new or empty folder."
+                )
+
+    def _planned(self) -> tuple[Plan, Manifest]:
+        manifest = self.plan() if self._plan is None else self._committed("plan", "plan")
+        assert self._plan is not None
+        return self._plan, manifest
+
+    def _committed(self, name: str, command: str) -> Manifest:
+        manifest = committed(self.output, name)
+        if manifest is None:
+            raise ConfigError(
+                f"{storage.redact(manifest_url(self.output, name))}: not there. Run `tokcore {command}` first."
+            )
+        return manifest
+
+    def _commit_rejects(
+        self,
+        attempts: Attempts,
+        plan: Plan,
+        planned: Manifest,
+        files: list[ledger.FileLedger],
+        ranges: list[RangeLedger],
+        parts: list[StoredFile],
+    ) -> None:
+        """Commit the ledger of every file and every reject with its place, whether or not the build goes on."""
+        first_record = ledger.first_records(ranges)
+        config = {"special_text": self.config.encode.special_text}
+        inputs = {"plan": planned.as_input()}
+
+        def make(_: Attempts, identity: str) -> Manifest:
+            lines = [line for part in parts for line in storage.read_bytes(attempts.url(part.attempt)).splitlines(True)]
+            stored = [
+                _write(attempts, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
+                _write(attempts, "rejected.jsonl", b"".join(_reject_line(plan, first_record, line) for line in lines)),
+            ]
+            publish(attempts, "rejected", stored)
+            return Manifest(
+                stage="rejected",
+                identity=identity,
+                config=config,
+                inputs=inputs,
+                files=tuple(FileEntry.of(file) for file in stored),
+                totals=ledger.totals_of(files),
+            )
+
+        self._stage("rejected", config, inputs, make)
+
+    def _check_rejected(self, totals: Mapping[str, Any]) -> None:
+        share = ledger.rejected_share(totals)
+        limit = self.config.build.max_rejected
+        if share <= limit:
+            return
+        url = storage.join(self.output, "rejected", "rejected.jsonl")
+        shown = storage.read_bytes(url).splitlines()[:_SHOWN_REJECTS]
+        raise StageError(
+            f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
+            + "".join(f"  {_reject_brief(line)}\n" for line in shown)
+            + f"All of them are in {storage.redact(url)}. Mend the input, or raise build.max_rejected (1 = never fail)."
+        )
+
+    def _check_languages(self, counts: Manifest) -> None:
+        if not any(totals["documents"] for totals in counts.languages.values()):
+            raise StageError(
+                "the corpus is empty: no document was read. Check source.files and rejected/rejected.jsonl."
+            )
+        for number, source in enumerate(self.config.sources):
+            if source.lang is not None and source.lang not in counts.languages:
+                raise StageError(
+                    f"source[{number}]: language {source.lang!r} has no documents. "
+                    f"Check its files, or remove the source."
+                )
+
+
+def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
+    # Large items first: what is left for the end is small, and no core waits for a straggler.
+    items = sorted(plan.items, key=lambda item: -item.size_bytes)
+    return (
+        pipeline
+        | "Plan" >> beam.Create([plan.assignment(item) for item in items]).with_output_types(Assignment)
+        | "Spread" >> beam.Reshuffle()
+    )
+
+
+def _recorded(attempts: Attempts, key: str, cls: type[Any]) -> Any:
+    result = attempts.result(key, cls)
+    if result is None:
+        raise StageError(
+            f"stage {attempts.stage}: the runner finished without a result for {key}. Run the command again."
+        )
+    return result
+
+
+def _write(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:
+    with attempts.new_file(path) as new:
+        new.file.write(data)
+    return new.stored(path, content_sha256)
+
+
+def _special_id(tokenizer: Tokenizer, text: str) -> int:
+    found = tokenizer.special_tokens.get(text)
+    if found is None:
+        raise ConfigError(
+            f"encode.append: {text!r} is not a special token of the tokenizer; "
+            f"it has {', '.join(map(repr, tokenizer.special_tokens)) or 'none'}"
+        )
+    return found
+
+
+def _import(config: BuildConfig) -> TokenizerSpec:
+    assert config.tokenizer is not None
+    url = storage.resolve(config.base, config.tokenizer.from_)
+    pattern = config.tokenizer.pattern
+    return Tokenizer.load(str(storage.local_path(url)), pattern=pattern).spec
+
+
+def _check_documents(
+    documents: int, shards: list[Any], languages: Mapping[str, LanguageCounts], num_digests: int
+) -> None:
+    written = sum(shard.num_documents for shard in shards)
+    if not documents == written == num_digests:
+        raise StageError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
+    tokens = sum(shard.num_tokens for shard in shards)
+    if tokens != sum(counts.num_tokens for counts in languages.values()):
+        raise StageError(f"shards hold {tokens} tokens, the languages' sum differs")
+
+
+def _encoded_totals(counts: LanguageCounts) -> dict[str, Any]:
+    return {
+        "documents": counts.num_documents,
+        "text_bytes": counts.text_bytes,
+        "pretokens": counts.num_pretokens,
+        "tokens": counts.num_tokens,
+        "bytes_per_token": fixed(counts.text_bytes, counts.num_tokens),
+    }
+
+
+def fixed(part: int, whole: int, digits: int = 4) -> str:
+    """part / whole as a decimal string, rounded half up, without a float on the way.
+
+    >>> fixed(2, 3)
+    '0.6667'
+    """
+    if whole == 0:
+        return "0"
+    scaled = (2 * part * 10**digits + whole) // (2 * whole)
+    return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"
+
+
+def _reject_line(plan: Plan, first_record: Mapping[tuple[int, int], int], line: bytes) -> bytes:
+    reject = from_jsonable(RejectRef, parse_canonical(line, "rejects"), "rejects")
+    return canonical_json(
+        {
+            "file": plan.files[reject.file].uri,
+            "record": None if reject.record is None else first_record[reject.file, reject.start] + reject.record,
+            "reason": reject.reason,
+            "detail": reject.detail,
+            "sample": reject.sample,
+        }
+    )
+
+
+def _reject_brief(line: bytes) -> str:
+    reject = parse_canonical(line + b"\n", "rejected.jsonl")
+    record = "the whole file" if reject["record"] is None else f"record {reject['record']}"
+    return f"{reject['file']}: {record}: {reject['reason']}: {reject['detail']}"
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+__all__ = ["MANIFEST", "STAGES", "Build", "fixed"]

@@ -1,0 +1,214 @@
+"""The command line. Results on stdout, progress and logs on stderr.
+
+Exit codes: 0 done, 1 verification found a problem, 2 usage or configuration, 3 a stage failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from tokcore.errors import ConfigError, TokError
+
+EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
+
+
+class _Commands(click.Group):
+    """Turns our errors into one message and the documented exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            _fail(error, EXIT_USAGE)
+        except TokError as error:
+            _fail(error, EXIT_STAGE)
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
+    from pipelines.storage import redact
+
+    click.echo(f"error: {redact(str(error))}", err=True)
+    sys.exit(code)
+
+
+def main() -> None:
+    """Entry point of the console command."""
+    # Beam tells about an optional cloud library through the root logger as soon as it is imported.
+    logging.basicConfig(
+        level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True
+    )
+    commands()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="tokcore")
+def commands() -> None:
+    """From raw multilingual corpora to a tokenizer and verified token shards."""
+
+
+_BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")(command)
+    command = click.option(
+        "--workers", type=int, metavar="N", help="Processes of the local runner; default: all cores."
+    )(command)
+    return click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")(
+        command
+    )
+
+
+@commands.command()
+@_BUILD_FILE
+@click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")
+@_JSON
+def check(build_file: str, output: str, as_json: bool) -> None:
+    """Plan, sizes, fingerprints; no work."""
+    from pipelines.report import check_report, print_check
+
+    report = check_report(_build(build_file, output, None, ()))
+    _print_json(report) if as_json else print_check(report)
+
+
+def _stage_command(name: str, run: Callable[[Any], Any], text: str) -> None:
+    @commands.command(name, help=text)
+    @_BUILD_FILE
+    @_run_options
+    @_JSON
+    def command(
+        build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...], as_json: bool
+    ) -> None:
+        from pipelines.report import print_build, print_stage
+
+        build = _build(build_file, output, workers, runner_options)
+        manifest = run(build)
+        if as_json:
+            _print_json({"output": build.output, **json.loads(manifest.to_bytes())})
+        elif manifest.stage == "build":
+            print_build(build.output, manifest)
+        else:
+            print_stage(build.output, manifest)
+
+
+_stage_command("build", lambda build: build.run(), "Run every stage whose manifest is missing.")
+_stage_command("count", lambda build: build.count(), "Plan and count pre-tokens per language.")
+_stage_command("learn", lambda build: build.learn(), "Learn the tokenizer from the count tables.")
+_stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into shards.")
+
+
+@commands.command()
+@click.argument("output")
+@click.option("--decode", default="0", metavar="N|all", help="Compare this many documents with their source.")
+@click.option("--root", default="", metavar="HEX", help="The root that the output must have.")
+@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it moved since.")
+@click.option("--workers", type=int, metavar="N", help="Default: all cores.")
+@_JSON
+def verify(output: str, decode: str, root: str, base: str, workers: int | None, as_json: bool) -> None:
+    """Check an output against its manifests; decode documents against their source."""
+    from pipelines import storage
+    from pipelines.options import RunOptions
+    from pipelines.report import print_verified
+    from pipelines.verify import verify as run
+
+    if decode != "all" and not decode.isdecimal():
+        raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
+    report = run(
+        storage.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
+        decode=None if decode == "all" else int(decode),
+        root=root,
+        base=base,
+        options=RunOptions(workers),
+    )
+    _print_json(dataclasses.asdict(report)) if as_json else print_verified(report)
+    if report.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+@commands.command()
+@click.argument("output", type=click.Path(exists=True))
+@click.option("--to", "target", type=click.Choice(["huggingface", "tiktoken", "gpt2"]), required=True)
+@click.option("-o", "path", required=True, type=click.Path(), help="A file; a folder for gpt2.")
+def export(output: str, target: str, path: str) -> None:
+    """Write the tokenizer in a format of the field: tokenizer.json, a rank file, or vocab.json + merges.txt."""
+    from tokcore import Tokenizer
+    from tokcore.formats import gpt2, huggingface, tiktoken
+
+    spec = Tokenizer.load(output).spec
+    if target == "huggingface":
+        Path(path).write_bytes(huggingface.tokenizer_json(spec))
+    elif target == "tiktoken":
+        Path(path).write_bytes(tiktoken.rank_file(spec))
+    else:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        for name, data in gpt2.vocabulary_files(spec):
+            (Path(path) / name).write_bytes(data)
+
+
+@commands.command()
+@click.argument("shard", metavar="SHARD[:DOCUMENT]")
+@_JSON
+def show(shard: str, as_json: bool) -> None:
+    """A shard's header, or one document's tokens."""
+    from pipelines.report import print_shown, shown
+
+    path, _, row = shard.rpartition(":")
+    if not path or not row.isdecimal():
+        path, row = shard, ""
+    report = shown(path, int(row) if row else None)
+    _print_json(report) if as_json else print_shown(report)
+
+
+@commands.command("encode-text")
+@click.option(
+    "--tokenizer", "path", required=True, type=click.Path(exists=True), help="tokcore.json, its folder, or an output."
+)
+def encode_text(path: str) -> None:
+    """Text on stdin, token ids on stdout, separated by spaces."""
+    from tokcore import Tokenizer
+
+    ids = Tokenizer.load(path).encode(sys.stdin.buffer.read())
+    sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
+
+
+@commands.command("decode-ids")
+@click.option(
+    "--tokenizer", "path", required=True, type=click.Path(exists=True), help="tokcore.json, its folder, or an output."
+)
+def decode_ids(path: str) -> None:
+    """Token ids on stdin, separated by white space, their bytes on stdout."""
+    from tokcore import Tokenizer
+
+    words = sys.stdin.buffer.read().split()
+    if wrong := [word for word in words if not word.isdigit()]:
+        raise ConfigError(f"stdin: {wrong[0][:20]!r} is not a token id")
+    sys.stdout.buffer.write(Tokenizer.load(path).decode([int(word) for word in words]))
+
+
+def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
+    from schemas.config import load_config
+
+    from pipelines import storage
+    from pipelines.build import Build
+    from pipelines.options import RunOptions
+
+    where = storage.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
+    return Build(load_config(build_file), RunOptions(workers, runner_options), where)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, default=str))
+
+
+if __name__ == "__main__":
+    main()

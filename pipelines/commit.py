@@ -1,0 +1,88 @@
+"""Committing a stage: files move to their final names, then one manifest, created only if absent, names them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+from pipelines import storage
+from pipelines.attempts import Attempts
+from schemas.manifest import Manifest, parse_manifest
+from schemas.refs import StoredFile
+from tokcore.errors import ConfigError, StageError
+
+MANIFEST = "manifest.json"
+RUN = "run.json"
+
+# Whose versions can explain a difference between two builds.
+_PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard", "numpy", "orjson")
+
+
+def committed(output: str, stage: str) -> Manifest | None:
+    """The manifest of a finished stage ("" for the build), if there is one.
+
+    Raises FormatError if what is there is not one.
+    """
+    url = manifest_url(output, stage)
+    return parse_manifest(storage.read_bytes(url), url) if storage.exists(url) else None
+
+
+def manifest_url(output: str, stage: str) -> str:
+    return storage.join(output, stage, MANIFEST) if stage else storage.join(output, MANIFEST)
+
+
+def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile]) -> None:
+    """Move finished files from their attempt names to their final ones; a file that is there already is checked."""
+    for file in files:
+        storage.publish(
+            attempts.url(file.attempt), storage.join(attempts.output, folder, file.path), file.size_bytes, file.sha256
+        )
+
+
+def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) -> Manifest:
+    """Create the manifest, and beside it run.json; return what now stands there.
+
+    Raises ConfigError if another build of a different identity committed first.
+    """
+    data = manifest.to_bytes()
+    url = manifest_url(output, stage)
+    if not storage.create_exclusive(url, data):
+        # Lost a race, or an earlier answer was lost: what stands there decides.
+        standing = storage.read_bytes(url)
+        other = parse_manifest(standing, url)
+        if other.identity != manifest.identity:
+            raise ConfigError(f"{url}: another build committed here meanwhile. Choose another build.output.")
+        if standing != data:
+            raise StageError(
+                f"{url}: the same configuration and inputs gave other bytes before; "
+                f"compare the package versions in the two run.json and report this"
+            )
+    else:
+        storage.write_bytes(storage.join(output, stage, RUN) if stage else storage.join(output, RUN), _run_json(run))
+    return manifest
+
+
+def _run_json(run: Mapping[str, Any]) -> bytes:
+    facts = {
+        "finished": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "process": os.getpid(),
+        "python": sys.version.split()[0],
+        "packages": {name: _version(name) for name in _PACKAGES},
+        **run,
+    }
+    return json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return None

@@ -1,0 +1,130 @@
+"""The count stage: input ranges to one sorted table of pre-token counts per language.
+
+    assignments -> CountItem -> ((lang, partition), run) -> MergeTables -> (lang, runs) -> WriteTable -> table
+
+The work itself is in pipelines.count_item, which worker processes import without Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import coders
+
+from pipelines.attempts import Attempts
+from pipelines.coders import JsonCoder
+from pipelines.count_item import CountJob, count_item, merge_runs, write_count_table
+from pipelines.pool import run_in
+from schemas.plan import Assignment
+from schemas.refs import RunRef, TableRef
+
+# References an accumulator holds before it merges them into one run: open files of one merge, too.
+FAN_IN = 16
+
+
+@dataclasses.dataclass
+class CountItems(beam.PTransform):  # type: ignore[misc]
+    """PCollection[Assignment] -> PCollection[TableRef], one table per language; order unspecified.
+
+    A repeated assignment repeats the same rows; an interrupted one leaves nothing that anyone names.
+    """
+
+    job: CountJob
+    pool_key: str | None = None
+
+    def expand(self, assignments: Any) -> Any:
+        return (
+            assignments
+            | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key))
+            | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.pool_key)
+        )
+
+
+@dataclasses.dataclass
+class MergeIntoTables(beam.PTransform):  # type: ignore[misc]
+    """PCollection[tuple[(lang, partition), RunRef]] -> PCollection[TableRef], one table per language."""
+
+    attempts: Attempts
+    pool_key: str | None = None
+
+    def expand(self, runs: Any) -> Any:
+        return (
+            runs
+            | "MergeTables" >> beam.CombinePerKey(MergeTables(self.attempts, self.pool_key))
+            | "DropPartition" >> beam.MapTuple(_drop_partition)
+            | "GroupByLanguage" >> beam.GroupByKey()
+            | "WriteTable" >> beam.ParDo(_WriteTable(self.attempts, self.pool_key))
+        )
+
+
+class _CountItem(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, job: CountJob, pool_key: str | None) -> None:
+        self._job = job
+        self._pool_key = pool_key
+
+    def process(self, assignment: Assignment) -> Iterator[tuple[tuple[str, int], RunRef]]:
+        counted = run_in(self._pool_key, count_item, self._job, assignment)
+        for run in counted.runs:
+            yield (run.key, run.partition), run
+
+
+class MergeTables(beam.CombineFn):  # type: ignore[misc]
+    """Adds up sorted runs; an accumulator is a bounded list of references to run files, never a table.
+
+    Addition of counts is associative and commutative, so any tree of merges gives the same rows.
+    """
+
+    def __init__(self, attempts: Attempts, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
+        if fan_in < 2:
+            raise ValueError(f"fan_in = {fan_in}: a merge needs at least 2 runs")
+        self._attempts = attempts
+        self._pool_key = pool_key
+        self._fan_in = fan_in
+
+    def create_accumulator(self) -> list[RunRef]:
+        return []
+
+    def add_input(self, accumulator: list[RunRef], run: RunRef) -> list[RunRef]:
+        return self._bounded([*accumulator, run])
+
+    def merge_accumulators(self, accumulators: Iterable[list[RunRef]]) -> list[RunRef]:
+        return self._bounded([run for accumulator in accumulators for run in accumulator])
+
+    def compact(self, accumulator: list[RunRef]) -> list[RunRef]:
+        return accumulator
+
+    def extract_output(self, accumulator: list[RunRef]) -> RunRef:
+        assert accumulator, "a key without a run"
+        return accumulator[0] if len(accumulator) == 1 else self._merge(accumulator)
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return coders.IterableCoder(JsonCoder(RunRef))
+
+    def _bounded(self, runs: list[RunRef]) -> list[RunRef]:
+        while len(runs) > self._fan_in:
+            runs = [*runs[self._fan_in :], self._merge(runs[: self._fan_in])]
+        return runs
+
+    def _merge(self, runs: list[RunRef]) -> RunRef:
+        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=_run_order)))
+
+
+class _WriteTable(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, attempts: Attempts, pool_key: str | None) -> None:
+        self._attempts = attempts
+        self._pool_key = pool_key
+
+    def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
+        lang, runs = element
+        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=_run_order)))
+
+
+def _drop_partition(key: tuple[str, int], run: RunRef) -> tuple[str, RunRef]:
+    return key[0], run
+
+
+def _run_order(run: RunRef) -> tuple[int, str, int]:
+    return run.partition, run.attempt, run.offset

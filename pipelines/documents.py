@@ -1,0 +1,137 @@
+"""The documents of a work item, with its ledgers: what every reading stage shares.
+
+Reading follows from bytes and configuration alone, so two stages that read the same item keep equal ledgers;
+the build compares them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines import storage
+from pipelines.attempts import Attempts
+from pipelines.read import Batch, FileRejected, ReadSettings, Reject, read_documents
+from pipelines.worker import report_progress
+from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.plan import AssignedRange, Assignment
+from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
+from tokcore.canonical import canonical_json
+from tokcore.texts import Texts
+
+
+@dataclasses.dataclass(slots=True)
+class LanguageTally:
+    """LanguageCounts while they grow."""
+
+    num_documents: int = 0
+    text_bytes: int = 0
+    num_counted: int = 0
+    counted_bytes: int = 0
+    num_pretokens: int = 0
+    num_tokens: int = 0
+
+    def freeze(self) -> LanguageCounts:
+        return LanguageCounts(*dataclasses.astuple(self))
+
+
+class ItemReader:
+    """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers and rejects."""
+
+    def __init__(self, assignment: Assignment, base: str) -> None:
+        """base: folder against which relative uris are resolved."""
+        self._assignment = assignment
+        self._base = base
+        self.ledgers: list[RangeLedger] = []
+        self.rejects: list[RejectRef] = []
+        self.tallies: dict[str, LanguageTally] = {}
+
+    def __iter__(self) -> Iterator[tuple[AssignedRange, Batch]]:
+        for input_range in self._assignment.ranges:
+            yield from self._read(input_range)
+            report_progress(input_range.end - input_range.start)
+
+    def _read(self, r: AssignedRange) -> Iterator[tuple[AssignedRange, Batch]]:
+        file = storage.FileId(storage.resolve(self._base, r.uri), r.size_bytes, r.version)
+        settings = from_jsonable(ReadSettings, r.settings, f"plan, settings of {r.uri}")
+        num_records = num_documents = text_bytes = 0
+        rejected: Counter[str] = Counter()
+        rejected_file = ""
+        try:
+            for batch in read_documents(file, r.start, r.end, settings):
+                num_records += batch.num_records
+                num_documents += batch.texts.num_texts
+                text_bytes += batch.texts.size_bytes
+                for reject in batch.rejects:
+                    rejected[reject.reason] += 1
+                    self._reject(r, reject)
+                for lang, where in by_language(batch.langs).items():
+                    tally = self.tallies.setdefault(lang, LanguageTally())
+                    tally.num_documents += len(where)
+                    tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
+                if batch.texts.num_texts:
+                    yield r, batch
+        except FileRejected as error:  # raised before anything was yielded
+            rejected_file = error.reason
+            self._reject(r, Reject(None, error.reason, error.detail, ""))
+        self.ledgers.append(
+            RangeLedger(
+                file=r.file,
+                start=r.start,
+                size_bytes=r.end - r.start,
+                num_records=num_records,
+                num_documents=num_documents,
+                text_bytes=text_bytes,
+                rejected=dict(sorted(rejected.items())),
+                rejected_file=rejected_file,
+            )
+        )
+
+    def _reject(self, r: AssignedRange, reject: Reject) -> None:
+        self.rejects.append(RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample))
+
+    def write_rejects(self, attempts: Attempts) -> StoredFile:
+        """All rejects of the item, a canonical JSON line each, under an attempt name."""
+        name = f"item-{self._assignment.number:05d}.rejects.jsonl"
+        with attempts.new_file(name) as new:
+            for reject in self.rejects:
+                new.file.write(canonical_json(to_jsonable(reject)))
+        return new.stored(name)
+
+    def languages(self) -> dict[str, LanguageCounts]:
+        return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}
+
+
+def by_language(langs: Sequence[str]) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Positions of the documents of each language, in order."""
+    if len(set(langs)) <= 1:
+        return {langs[0]: np.arange(len(langs))} if langs else {}
+    codes = {lang: code for code, lang in enumerate(dict.fromkeys(langs))}
+    coded = np.fromiter((codes[lang] for lang in langs), np.int64, len(langs))
+    return {lang: np.flatnonzero(coded == code) for lang, code in codes.items()}
+
+
+def taken(texts: Texts, where: np.ndarray[Any, np.dtype[np.int64]]) -> Texts:
+    """The texts at these positions; the batch itself if that is all of them."""
+    if len(where) == texts.num_texts:
+        return texts
+    starts, ends = texts.offsets[:-1][where], texts.offsets[1:][where]
+    offsets = np.zeros(len(where) + 1, np.int64)
+    np.cumsum(ends - starts, out=offsets[1:])
+    parts = [texts.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)
+
+
+def merged_languages(parts: Sequence[Mapping[str, LanguageCounts]]) -> dict[str, LanguageCounts]:
+    """Totals per language over work items, in the order of the languages' names."""
+    sums: dict[str, LanguageTally] = {}
+    for part in parts:
+        for lang, counts in part.items():
+            tally = sums.setdefault(lang, LanguageTally())
+            for field in dataclasses.fields(LanguageTally):
+                setattr(tally, field.name, getattr(tally, field.name) + getattr(counts, field.name))
+    return {lang: sums[lang].freeze() for lang in sorted(sums)}

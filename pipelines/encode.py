@@ -1,0 +1,59 @@
+"""The encode stage: input ranges to token shards, and the digest of every document.
+
+    assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
+
+The work itself is in pipelines.encode_item, which worker processes import without Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.attempts import Attempts
+from pipelines.count import MergeTables
+from pipelines.encode_item import EncodeJob, digests_key, encode_item
+from pipelines.pool import run_in
+from schemas.plan import Assignment
+from schemas.refs import RunRef
+
+
+@dataclasses.dataclass
+class EncodeItems(beam.PTransform):  # type: ignore[misc]
+    """PCollection[Assignment] -> PCollection[RunRef], the merged runs of document digests, one per partition.
+
+    Shards and ledgers are recorded in the attempt folder. A repeated assignment repeats the same bytes.
+    """
+
+    job: EncodeJob
+    pool_key: str | None = None
+
+    def expand(self, assignments: Any) -> Any:
+        return (
+            assignments
+            | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key))
+            | "MergeDigests" >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key))
+            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts))
+        )
+
+
+class _EncodeItem(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, job: EncodeJob, pool_key: str | None) -> None:
+        self._job = job
+        self._pool_key = pool_key
+
+    def process(self, assignment: Assignment) -> Iterator[tuple[tuple[str, int], RunRef]]:
+        for run in run_in(self._pool_key, encode_item, self._job, assignment).digests:
+            yield (run.key, run.partition), run
+
+
+class _KeepDigests(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
+        (_, partition), run = element
+        yield self._attempts.record(digests_key(partition), run)

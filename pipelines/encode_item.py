@@ -1,0 +1,298 @@
+"""What a worker of the encode stage does: tokenize one work item into shards. No Beam.
+
+A work item writes whole documents and closes a shard at the first document that reaches the target, so boundaries
+depend on plan and documents only. As in the count stage, records in the attempt folder carry the results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tokcore.counting import CountRows
+from tokcore.formats.arrow_shards import ArrowShardWriter
+from tokcore.formats.megatron import MegatronShardWriter
+from tokcore.shards import ShardContent, TokenBatch, document_digests
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
+
+from pipelines import storage
+from pipelines.attempts import Attempts, NewFile
+from pipelines.count_item import item_key, write_section
+from pipelines.documents import ItemReader, by_language
+from pipelines.read import Batch
+from schemas.document import document_key, selected
+from schemas.plan import AssignedRange, Assignment
+from schemas.refs import ItemEncoded, RunRef, ShardRef
+from tokcore.errors import IdentityError
+from tokcore.texts import Texts
+
+# Digests are spread evenly by their first byte; partition p holds an interval of them, so that partitions in order are sorted.
+DIGEST_BYTES = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EncodeJob:
+    """What every worker of the encode stage needs to know."""
+
+    attempts: Attempts
+    base: str  # folder against which relative uris are resolved
+    tokenizer: str  # URL of tokcore.json
+    fingerprint: str
+    append: tuple[int, ...]  # ids behind each document
+    special_text: str  # ordinary | special (reject is the reader's)
+    formats: tuple[str, ...]
+    target_tokens: int
+    by_lang: bool
+    validation: str  # exact decimal
+    seed: int
+    compression: str
+    num_partitions: int
+
+
+def digests_key(partition: int) -> str:
+    """The record key of one partition of the document digests."""
+    return f"digests-{partition:03d}"
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(url: str, fingerprint: str) -> Tokenizer:
+    tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url))
+    if tokenizer.fingerprint != fingerprint:
+        raise IdentityError(
+            f"{url}: its fingerprint is {tokenizer.fingerprint}, the build was started with {fingerprint}"
+        )
+    return tokenizer
+
+
+def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
+    """Tokenize a work item into shards.
+
+    Raises StageError for an input that cannot be read or has changed, IdentityError for another tokenizer.
+    """
+    key = item_key(assignment.number)
+    if (done := job.attempts.result(key, ItemEncoded)) is not None:
+        return done
+    tokenizer = _tokenizer(job.tokenizer, job.fingerprint)
+    reader = ItemReader(assignment, job.base)
+    digests: list[bytes] = []
+    spelled: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        streams = _Streams(job, assignment.number, stack)
+        for source, batch in reader:
+            for part in _slices(batch.texts):
+                tokens = _encode(job, tokenizer, source, batch, part, spelled, reader)
+                digests.extend(document_digests(tokens.langs, tokens.tokens, tokens.offsets))
+                streams.write(tokens, _splits(job, batch, part))
+        shards = streams.close()
+    return job.attempts.record(
+        key,
+        ItemEncoded(
+            item=assignment.number,
+            ledgers=tuple(reader.ledgers),
+            languages=reader.languages(),
+            shards=shards,
+            digests=_write_digests(job, assignment.number, digests),
+            special_text=dict(sorted(spelled.items())),
+            rejects=reader.write_rejects(job.attempts),
+        ),
+    )
+
+
+def _slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
+    """Runs of documents of about slice_bytes, so that memory follows neither the batch nor the number of tokens."""
+    start = 0
+    while start < texts.num_texts:
+        limit = texts.offsets[start] + slice_bytes
+        end = max(start + 1, int(np.searchsorted(texts.offsets, limit, side="right")) - 1)
+        yield slice(start, end)
+        start = end
+
+
+def _encode(
+    job: EncodeJob,
+    tokenizer: Tokenizer,
+    source: AssignedRange,
+    batch: Batch,
+    part: slice,
+    spelled: Counter[str],
+    reader: ItemReader,
+) -> TokenBatch:
+    texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
+    langs = batch.langs[part]
+    spelled.update(tokenizer.spelled_special(texts))
+    encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
+    ids, offsets, pretokens = encode(texts)
+    ids, offsets = _appended(ids, offsets, job.append)
+    lengths = np.diff(offsets)
+    for lang, where in by_language(langs).items():
+        tally = reader.tallies[lang]
+        tally.num_pretokens += int(pretokens[where].sum())
+        tally.num_tokens += int(lengths[where].sum())
+    return TokenBatch(
+        tokens=ids,
+        offsets=offsets,
+        ids=batch.ids[part] if batch.ids is not None else [None] * len(langs),
+        langs=langs,
+        sources=[source.uri] * len(langs),
+        # The record's number in its range, plus the range's first byte: unique and ascending within a file.
+        ordinals=batch.ordinals[part] + source.start,
+    )
+
+
+def _appended(
+    ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], append: Sequence[int]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Every document's ids followed by the appended ones."""
+    if not append:
+        return ids, offsets
+    num = len(offsets) - 1
+    grown = offsets + len(append) * np.arange(num + 1)
+    out = np.empty(len(ids) + num * len(append), np.int32)
+    appended = (grown[1:, None] - np.arange(len(append), 0, -1)).ravel()
+    own = np.ones(len(out), bool)
+    own[appended] = False
+    out[own] = ids
+    out[appended] = np.tile(np.asarray(append, np.int32), num)
+    return out, grown
+
+
+def _splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
+    share = Decimal(job.validation)
+    if share == 0:
+        return ["train"] * (part.stop - part.start)
+    out = []
+    for i in range(part.start, part.stop):
+        identifier = batch.ids[i] if batch.ids is not None else None
+        key = document_key(batch.langs[i], identifier, batch.texts.text(i))
+        out.append("validation" if selected(key, job.seed, "validation", share) else "train")
+    return out
+
+
+class _Streams:
+    """One sequence of shards per split, and per language where shards are kept apart by language."""
+
+    def __init__(self, job: EncodeJob, item: int, stack: contextlib.ExitStack) -> None:
+        self._job = job
+        self._item = item
+        self._stack = stack
+        self._open: dict[tuple[str, str], _Shard] = {}
+        self._finished: dict[tuple[str, str], list[ShardRef]] = {}
+
+    def write(self, tokens: TokenBatch, splits: Sequence[str]) -> None:
+        langs: Sequence[str] = tokens.langs if self._job.by_lang else [""] * len(tokens.langs)
+        streams = list(zip(langs, splits, strict=True))
+        distinct = dict.fromkeys(streams)
+        for stream in distinct:
+            where = [i for i, s in enumerate(streams) if s == stream] if len(distinct) > 1 else None
+            self._write_stream(stream, tokens if where is None else tokens.take(where))
+
+    def _write_stream(self, stream: tuple[str, str], tokens: TokenBatch) -> None:
+        start = 0
+        while start < len(tokens.langs):
+            shard = self._open.get(stream)
+            if shard is None:
+                number = len(self._finished.setdefault(stream, []))
+                shard = self._open[stream] = _Shard(self._job, stream, self._item, number, self._stack)
+            room = self._job.target_tokens - shard.num_tokens
+            # The first document that reaches the target is the shard's last.
+            reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))
+            end = min(max(reached, start + 1), len(tokens.langs))
+            shard.write(tokens.slice(start, end))
+            if shard.num_tokens >= self._job.target_tokens:
+                self._finished[stream].append(self._open.pop(stream).close())
+            start = end
+
+    def close(self) -> tuple[ShardRef, ...]:
+        for stream, shard in self._open.items():
+            self._finished[stream].append(shard.close())
+        self._open.clear()
+        return tuple(shard for stream in sorted(self._finished) for shard in self._finished[stream])
+
+
+class _Shard:
+    """One shard in every configured format, under attempt names."""
+
+    def __init__(
+        self, job: EncodeJob, stream: tuple[str, str], item: int, number: int, stack: contextlib.ExitStack
+    ) -> None:
+        self._lang, self._split = stream
+        self.name = f"{self._split}-{item:05d}-{number:05d}"
+        folder = f"{self._lang}/" if self._lang else ""
+        self._files: dict[str, NewFile] = {}
+        # Closed by close(), or by the stack when the item fails half-way.
+        self._stack = stack.enter_context(contextlib.ExitStack())
+        self._content = ShardContent()
+        self._num_documents = 0
+        self._max_token_id = -1
+        self._job = job
+        self._arrow: ArrowShardWriter | None = None
+        self._megatron: MegatronShardWriter | None = None
+        if "arrow" in job.formats:
+            file = self._new(f"arrow/{folder}{self.name}.arrow")
+            self._arrow = ArrowShardWriter(file, job.fingerprint, job.compression)
+        if "megatron" in job.formats:
+            prefix = f"megatron/{folder}{self.name}_text_document"
+            files = [self._new(prefix + suffix) for suffix in (".bin", ".idx", ".documents.arrow")]
+            self._megatron = MegatronShardWriter(*files, job.fingerprint, job.compression)
+        self.num_tokens = 0
+
+    def _new(self, path: str) -> Any:
+        self._files[path] = self._stack.enter_context(self._job.attempts.new_file(path))
+        return self._files[path].file
+
+    def write(self, tokens: TokenBatch) -> None:
+        for writer in (self._arrow, self._megatron):
+            if writer is not None:
+                writer.write(tokens)
+        self._content.update(tokens)
+        self.num_tokens += len(tokens.tokens)
+        self._num_documents += len(tokens.langs)
+        if len(tokens.tokens):
+            self._max_token_id = max(self._max_token_id, int(tokens.tokens.max()))
+
+    def close(self) -> ShardRef:
+        for writer in (self._arrow, self._megatron):
+            if writer is not None:
+                writer.close()
+        self._stack.close()
+        content = self._content.hexdigest()
+        return ShardRef(
+            name=self.name,
+            lang=self._lang,
+            split=self._split,
+            num_documents=self._num_documents,
+            num_tokens=self.num_tokens,
+            max_token_id=self._max_token_id,
+            content_sha256=content,
+            files=tuple(new.stored(path, content) for path, new in sorted(self._files.items())),
+        )
+
+
+def _write_digests(job: EncodeJob, item: int, digests: list[bytes]) -> tuple[RunRef, ...]:
+    """Sorted runs of (digest, how often), one per partition, in one attempt file."""
+    if not digests:
+        return ()
+    ordered = np.sort(np.frombuffer(b"".join(digests), f"S{DIGEST_BYTES}"))
+    # numpy's S type compares as bytes but drops trailing zeros when asked for a value, so only its buffer is used
+    packed = ordered.view(np.uint8).reshape(-1, DIGEST_BYTES)
+    first = np.flatnonzero(np.concatenate(([True], (packed[1:] != packed[:-1]).any(axis=1))))
+    unique = packed[first]
+    counts = np.diff(np.append(first, len(packed))).astype(np.uint64)
+    partition = unique[:, 0].astype(np.int64) * job.num_partitions // 256
+    runs = []
+    with job.attempts.new_file(f"item-{item:05d}.digests") as new:
+        for p in np.unique(partition).tolist():
+            where = partition == p
+            keys = np.ascontiguousarray(unique[where])
+            texts = Texts(keys.reshape(-1), np.arange(len(keys) + 1) * DIGEST_BYTES)
+            rows = CountRows(texts, counts[where], counts[where])
+            runs.append(write_section(new.file, new.attempt, "", p, [rows]))
+    return tuple(runs)

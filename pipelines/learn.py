@@ -1,0 +1,131 @@
+"""The learn stage: weigh the count tables, learn merges, write the tokenizer. No Beam: one machine, all its cores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines import storage
+from schemas.config import BuildConfig
+from schemas.manifest import Manifest
+from tokcore import bpe, mixing
+from tokcore.counting import CountRows, merge_rows, read_table
+from tokcore.errors import LearnError
+from tokcore.formats import gpt2, huggingface, tiktoken
+from tokcore.pretokenize import Pretokenizer
+from tokcore.texts import Texts
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+
+UNITS = ("bytes", "pretokens", "documents")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Learned:
+    """A tokenizer and what the manifest says about how it came to be."""
+
+    spec: TokenizerSpec
+    mix: dict[str, Any]
+    languages: dict[str, dict[str, Any]]
+
+
+def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads: int) -> Learned:
+    """Learn the build's tokenizer from its committed count tables.
+
+    Raises LearnError if the tables cannot give the vocabulary, naming languages without documents.
+    """
+    sizes = {unit: _sizes(counts, unit) for unit in UNITS}
+    if not sizes["documents"]:
+        raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
+    mix = _mix(config, sizes)
+    order = sorted(mix.weights)
+    tables = {entry.about["lang"]: entry.path for entry in counts.files}
+    rows = merge_rows(
+        [_table(storage.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
+    )
+    texts, weighted = _together(rows)
+    num_special = len(config.special)
+    merges = bpe.learn_rows(
+        texts,
+        weighted,
+        vocab_size=config.learn.vocab_size - num_special,
+        min_count=mix.scaled_min_count(config.learn.min_count),
+        allow_smaller=config.learn.allow_smaller,
+        threads=threads,
+    )
+    spec = learned_spec(
+        merges,
+        Pretokenizer.of(config.pretokenize).spec,
+        config.normalize.steps,
+        [SpecialToken(token.text, token.id, token.role) for token in config.special],
+    )
+    return Learned(spec, *_described(mix, sizes))
+
+
+def _sizes(counts: Manifest, unit: str) -> dict[str, int]:
+    """Corpus size per language, over what was counted; languages without any of it are left out, by the caller's check."""
+    field = {"bytes": "counted_bytes", "pretokens": "pretokens", "documents": "counted_documents"}[unit]
+    return {lang: totals[field] for lang, totals in counts.languages.items() if totals["counted_documents"]}
+
+
+def _mix(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.Mix:
+    chosen = sizes[config.mix.unit]
+    if empty := sorted(lang for lang, size in chosen.items() if size == 0):
+        raise LearnError(
+            f"language {empty[0]!r} has documents but no {config.mix.unit}: nothing can be learned from it. "
+            f"Remove its source or choose another mix.unit."
+        )
+    return mixing.mix(
+        chosen,
+        sizes["bytes"],
+        strategy=config.mix.strategy,
+        alpha=config.mix.alpha,
+        weights=config.mix.weights,
+        max_epochs=config.mix.max_epochs,
+        budget=config.mix.budget,
+    )
+
+
+def _table(url: str) -> Iterator[CountRows]:
+    with storage.open_read(url) as file:
+        yield from read_table(file)
+
+
+def _together(rows: Iterator[CountRows]) -> tuple[Texts, np.ndarray[Any, np.dtype[np.uint64]]]:
+    """All rows as one table in memory: what the learner works on."""
+    data, lengths, counts = [], [], []
+    for block in rows:
+        data.append(block.keys.data[block.keys.offsets[0] : block.keys.offsets[-1]])
+        lengths.append(np.diff(block.keys.offsets))
+        counts.append(block.counts)
+    offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
+    if lengths:
+        np.cumsum(np.concatenate(lengths), out=offsets[1:])
+    return (
+        Texts(np.concatenate(data) if data else np.zeros(0, np.uint8), offsets),
+        np.concatenate(counts) if counts else np.zeros(0, np.uint64),
+    )
+
+
+def _described(
+    mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    shares = {unit: mixing.shares(sizes[unit], mix.weights) for unit in UNITS}
+    languages = {
+        lang: {
+            "weight": mix.weights[lang],
+            **{f"share_of_{unit}": list(shares[unit][lang]) for unit in UNITS},
+        }
+        for lang in sorted(mix.weights)
+    }
+    return mix.described(), languages
+
+
+def artifact_files(spec: TokenizerSpec) -> Sequence[tuple[str, bytes]]:
+    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats where they can hold it."""
+    files = [("tokcore.json", spec.to_json_bytes()), ("tokenizer.json", huggingface.tokenizer_json(spec))]
+    files.append(("tokenizer.tiktoken", tiktoken.rank_file(spec)))
+    files.extend(gpt2.vocabulary_files(spec))
+    return files

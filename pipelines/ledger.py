@@ -1,0 +1,137 @@
+"""The two ledgers: every record read is a document or a reject, every stored byte is in an accepted or a rejected file.
+
+Computed from what the workers recorded, never from a runner's metrics. No balance, no commit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from schemas.plan import Plan
+from schemas.refs import LanguageCounts, RangeLedger
+from tokcore.errors import StageError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileLedger:
+    """What became of one input file."""
+
+    uri: str
+    stored_bytes: int
+    records: int
+    documents: int
+    text_bytes: int
+    rejected: dict[str, int]
+    rejected_file: str
+
+
+def balanced(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:
+    """The ledger of each planned file, in plan order.
+
+    Raises StageError if a planned range is missing or doubled, or records, bytes or languages do not add up.
+    """
+    by_range: dict[tuple[int, int], RangeLedger] = {}
+    for ledger in ledgers:
+        if (ledger.file, ledger.start) in by_range:
+            raise StageError(f"{plan.files[ledger.file].uri}: the range at byte {ledger.start} was read twice")
+        by_range[ledger.file, ledger.start] = ledger
+    per_file: dict[int, list[RangeLedger]] = {}
+    for item in plan.items:
+        for planned in item.ranges:
+            found = by_range.pop((planned.file, planned.start), None)
+            uri = plan.files[planned.file].uri
+            if found is None:
+                raise StageError(f"{uri}: no worker accounts for bytes {planned.start} to {planned.end}")
+            if found.size_bytes != planned.end - planned.start:
+                raise StageError(f"{uri}: range at byte {planned.start} has {found.size_bytes} bytes, not as planned")
+            if found.num_records != found.num_documents + sum(found.rejected.values()):
+                raise StageError(
+                    f"{uri}: {found.num_records} records were read, "
+                    f"{found.num_documents} became documents and {sum(found.rejected.values())} were rejected"
+                )
+            per_file.setdefault(planned.file, []).append(found)
+    if by_range:
+        raise StageError(f"{len(by_range)} ranges were read that nobody planned")
+    files = [_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
+    for name, of_files, of_languages in (
+        ("documents", sum(f.documents for f in files), sum(c.num_documents for c in languages.values())),
+        ("text bytes", sum(f.text_bytes for f in files), sum(c.text_bytes for c in languages.values())),
+    ):
+        if of_files != of_languages:
+            raise StageError(f"{of_files} {name} by file, {of_languages} by language: the ledger does not balance")
+    return files
+
+
+def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedger:
+    file = plan.files[index]
+    if sum(r.size_bytes for r in ranges) != file.size_bytes:
+        raise StageError(
+            f"{file.uri}: planned with {file.size_bytes} bytes, accounted for {sum(r.size_bytes for r in ranges)}"
+        )
+    rejected: Counter[str] = Counter()
+    for r in ranges:
+        rejected.update(r.rejected)
+    return FileLedger(
+        uri=file.uri,
+        stored_bytes=file.size_bytes,
+        records=sum(r.num_records for r in ranges),
+        documents=sum(r.num_documents for r in ranges),
+        text_bytes=sum(r.text_bytes for r in ranges),
+        rejected=dict(sorted(rejected.items())),
+        rejected_file=next((r.rejected_file for r in ranges if r.rejected_file), ""),
+    )
+
+
+def first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
+    """(file, start of a range) -> number, within the file, of the first record that the range owns."""
+    first: dict[tuple[int, int], int] = {}
+    file, record = -1, 0
+    for r in sorted(ranges, key=lambda r: (r.file, r.start)):
+        if r.file != file:
+            file, record = r.file, 0
+        first[r.file, r.start] = record
+        record += r.num_records
+    return first
+
+
+def totals_of(files: list[FileLedger]) -> dict[str, Any]:
+    """Both ledgers summed up, as manifests carry them."""
+    records: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
+    for file in files:
+        records.update(file.rejected)
+        if file.rejected_file:
+            whole[file.rejected_file] += 1
+    return {
+        "records": {
+            "read": sum(f.records for f in files),
+            "documents": sum(f.documents for f in files),
+            "rejected": dict(sorted(records.items())),
+        },
+        "files": {
+            "planned": len(files),
+            "rejected": dict(sorted(whole.items())),
+            "stored_bytes_planned": sum(f.stored_bytes for f in files),
+            "stored_bytes_rejected": sum(f.stored_bytes for f in files if f.rejected_file),
+        },
+        "text_bytes": sum(f.text_bytes for f in files),
+    }
+
+
+def rejected_share(totals: Mapping[str, Any]) -> Decimal:
+    """The larger of rejected records among read ones and rejected stored bytes among planned ones."""
+    records, files = totals["records"], totals["files"]
+    return max(
+        _share(sum(records["rejected"].values()), records["read"]),
+        _share(files["stored_bytes_rejected"], files["stored_bytes_planned"]),
+        # A rejected empty file has no bytes to weigh.
+        _share(sum(files["rejected"].values()), files["planned"]) if not files["stored_bytes_planned"] else Decimal(0),
+    )
+
+
+def _share(part: int, whole: int) -> Decimal:
+    return Decimal(part) / Decimal(whole) if whole else Decimal(0)

@@ -1,0 +1,49 @@
+"""Progress of long stages on stderr: rate and time left where a person watches, a line per stage where nobody does."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+
+class StageProgress:
+    """Counts the stored bytes that workers report; safe to call from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done = 0
+        self._bar: Progress | None = None
+
+    def advance(self, num_bytes: int) -> None:
+        with self._lock:
+            self._done += num_bytes
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], completed=self._done)
+
+    @contextmanager
+    def stage(self, name: str, total_bytes: int | None = None) -> Iterator[StageProgress]:
+        """Show one stage while the block runs. total_bytes: what the workers will report in all, None if they don't."""
+        started = time.monotonic()
+        self._done = 0
+        if sys.stderr.isatty():
+            columns = [TextColumn(f"{name:<10}"), BarColumn()]
+            if total_bytes is not None:
+                columns += [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
+            with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+                bar.add_task(name, total=total_bytes)
+                self._bar = bar
+                try:
+                    yield self
+                finally:
+                    self._bar = None
+        else:
+            yield self
+        seconds = time.monotonic() - started
+        rate = f", {total_bytes / 1e6 / seconds:.1f} MB/s stored" if total_bytes and seconds > 0 else ""
+        print(f"{name:<10} {seconds:6.1f} s{rate}", file=sys.stderr)

@@ -1,0 +1,148 @@
+"""What the commands print, for people; every figure comes from a manifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tokcore.shards import describe, open_shards
+from tokcore.tokenizer import Tokenizer
+
+from pipelines import storage
+from pipelines.build import Build
+from pipelines.plan import plan_build
+from pipelines.verify import Report, describe_problems
+from schemas.manifest import Manifest
+from tokcore import kernel, unicode
+from tokcore.errors import ConfigError
+
+_SHOWN_BYTES = 400
+
+
+def check_report(build: Build) -> dict[str, Any]:
+    """What a build would do: files, sizes, ranges and the settings' fingerprints, without doing it."""
+    plan = plan_build(build.config)
+    return {
+        "output": build.output,
+        "files": len(plan.files),
+        "stored_bytes": plan.size_bytes,
+        "work_items": len(plan.items),
+        "partitions": plan.num_partitions,
+        "duplicates": list(plan.duplicates),
+        "settings": build.config_identity(),
+        "unicode": unicode.VERSION,
+        "kernel": kernel.implementation(),
+    }
+
+
+def print_check(report: dict[str, Any]) -> None:
+    """The report of `tokcore check`."""
+    print(f"output      {report['output']}")
+    print(f"input       {report['files']} files, {_size(report['stored_bytes'])} as stored")
+    print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
+    print(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
+    for uri in report["duplicates"]:
+        print(f"matched twice, read once: {uri}")
+
+
+def print_stage(output: str, manifest: Manifest) -> None:
+    """One line about a finished stage."""
+    print(
+        f"{manifest.stage}: {storage.join(output, manifest.stage)}, {len(manifest.files)} files, content {manifest.content_id()}"
+    )
+
+
+def print_build(output: str, build: Manifest) -> None:
+    """Where everything is, a table of the languages, and one document decoded from the shards."""
+    totals = build.totals
+    table = Table(box=None, pad_edge=False)
+    table.add_column("language")
+    for name in ("documents", "text MB", "tokens", "bytes/token", "weight share before", "after"):
+        table.add_column(name, justify="right")
+    for lang, row in sorted(build.languages.items(), key=lambda item: -item[1]["text_bytes"]):
+        before, after = row.get("share_of_bytes", ("", ""))
+        table.add_row(
+            lang,
+            f"{row['documents']:,}",
+            f"{row['text_bytes'] / 1e6:.2f}",
+            f"{row['tokens']:,}",
+            row["bytes_per_token"],
+            before,
+            after,
+        )
+    Console(soft_wrap=True).print(table)
+    rejected = sum(totals["records"]["rejected"].values())
+    files = sum(totals["files"]["rejected"].values())
+    print(
+        f"\n{totals['records']['read']:,} records read = {totals['records']['documents']:,} documents "
+        f"+ {rejected:,} rejected; {files} of {totals['files']['planned']} files rejected"
+    )
+    if storage.is_local(output):
+        _print_document(output)
+    print(f"\ntokenizer  {storage.join(output, 'tokenizer')}  ({totals['vocab_size']:,} ids)")
+    print(f"shards     {storage.join(output, 'shards')}  ({totals['tokens']:,} tokens in {totals['shards']} shards)")
+    print(f"root       {build.root}")
+
+
+def _print_document(output: str) -> None:
+    shards = open_shards(output, split="all")
+    if not len(shards):
+        return
+    row = len(shards) // 2
+    document = shards.document(row)
+    tokenizer = Tokenizer.load(output)
+    tokens = shards[row]
+    text = tokenizer.decode(tokens)
+    shown = text[:_SHOWN_BYTES].decode("utf-8", "ignore")
+    more = "..." if len(text) > _SHOWN_BYTES else ""
+    print(f"\ndocument {row}, {document.lang}, {document.source}: {len(tokens):,} tokens, {len(text):,} bytes")
+    print("  " + _printable(shown).replace("\n", "\n  ") + more)
+    print(f"  = {tokens[:12].tolist()}{'...' if len(tokens) > 12 else ''}")
+
+
+def print_verified(report: Report) -> None:
+    """The report of `tokcore verify`."""
+    rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
+    decoded = f", {report.num_decoded:,} documents decoded and equal to their source" if report.num_decoded else ""
+    if report.problems:
+        print(describe_problems(report.problems))
+        print(f"{len(report.problems)} problem(s) in {report.num_files} files")
+        return
+    print(f"{report.num_files} files, {_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed{decoded}")
+    print(f"root {report.root}")
+
+
+def shown(path: str, row: int | None) -> dict[str, Any]:
+    """A shard's header, or one of its documents."""
+    if row is None:
+        return describe(path)
+    shards = open_shards(path, split="all")
+    if row >= len(shards):
+        raise ConfigError(f"{path}:{row}: the shard holds {len(shards)} documents, numbered from 0")
+    document = shards.document(row)
+    return {
+        "id": document.id,
+        "lang": document.lang,
+        "source": document.source,
+        "ordinal": document.ordinal,
+        "tokens": shards[row].tolist(),
+    }
+
+
+def print_shown(report: dict[str, Any]) -> None:
+    """A name and a value a line."""
+    for name, value in report.items():
+        print(f"{name}: {value}")
+
+
+def _size(num_bytes: int) -> str:
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if num_bytes >= scale:
+            return f"{num_bytes / scale:.1f} {unit}"
+    return f"{num_bytes} bytes"
+
+
+def _printable(text: str) -> str:
+    """Corpus text for a terminal: control characters but line feeds become spaces, so that none of them acts."""
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)

@@ -1,0 +1,119 @@
+"""Small descriptions of files and of work done: all that travels between workers.
+
+Documents, tables and tokens stay in memory or in files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One finished file: where an attempt left it, and what its bytes are."""
+
+    path: str  # final place, relative to the stage's folder
+    attempt: str  # name under the stage's attempt folder
+    size_bytes: int  # as stored, after compression
+    sha256: str  # of the file as stored, lowercase hex
+    content_sha256: str  # of the uncompressed content, the same whatever the codec
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunRef:
+    """A sorted run of count rows: bytes [offset, offset + size_bytes) of a file in the stage's attempt folder."""
+
+    key: str  # language of the rows; what the merge groups by, with the partition
+    partition: int
+    attempt: str
+    offset: int
+    size_bytes: int
+    num_rows: int
+    sha256: str  # of those bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RangeLedger:
+    """What became of the records of one input range."""
+
+    file: int
+    start: int
+    size_bytes: int  # stored bytes of the range
+    num_records: int
+    num_documents: int
+    text_bytes: int  # of the accepted documents, before normalizing
+    rejected: dict[str, int]  # reason -> records
+    rejected_file: str  # reason for which the file as a whole was rejected; empty if it was not
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LanguageCounts:
+    """Totals of one language over the accepted documents of a work item."""
+
+    num_documents: int
+    text_bytes: int
+    num_counted: int = 0  # documents counted, after sampling
+    counted_bytes: int = 0  # their bytes, normalized
+    num_pretokens: int = 0
+    num_tokens: int = 0  # appended tokens included
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RejectRef:
+    """One rejected record, or one rejected file (record is None)."""
+
+    file: int
+    start: int  # of the range
+    record: int | None  # within the range
+    reason: str
+    detail: str
+    sample: str  # capped and escaped
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ItemCounted:
+    """A finished work item of the count stage."""
+
+    item: int
+    ledgers: tuple[RangeLedger, ...]
+    languages: dict[str, LanguageCounts]
+    runs: tuple[RunRef, ...]
+    rejects: StoredFile
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableRef:
+    """The finished count table of one language."""
+
+    lang: str
+    file: StoredFile
+    num_rows: int
+    num_pretokens: int
+    size_bytes: int  # of all pre-token bytes, each row once
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardRef:
+    """One finished token shard: the documents of one output position, in every configured format."""
+
+    name: str  # e.g. train-00003-00001
+    lang: str  # empty unless shards are kept apart by language
+    split: str  # train or validation
+    num_documents: int
+    num_tokens: int
+    max_token_id: int
+    content_sha256: str  # of tokens, document bounds and the columns beside them
+    files: tuple[StoredFile, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ItemEncoded:
+    """A finished work item of the encode stage."""
+
+    item: int
+    ledgers: tuple[RangeLedger, ...]
+    languages: dict[str, LanguageCounts]
+    shards: tuple[ShardRef, ...]
+    digests: tuple[RunRef, ...]  # per-document digests, sorted
+    special_text: dict[str, int]  # special token -> times that corpus text spells it
+    rejects: StoredFile
