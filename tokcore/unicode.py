@@ -144,8 +144,8 @@ def expand(pattern: str) -> str:
     Raises ConfigError, naming the place, for what would still depend on the package's own tables: \w, \b, scripts,
     [[:posix:]] classes, and for inline flags that change the meaning of the rest.
 
-    >>> expand(r"[^\s\p{Zl}]")
-    '[^\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\u2028]'
+    >>> expand(r"[^\p{Zs}a]")
+    '[^\\x20\\xa0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000a]'
     """
     out = []
     in_class = False
@@ -180,7 +180,10 @@ def expand(pattern: str) -> str:
             out.append(text)
         else:
             if token["flags"] and set(token["flags"]) - set("imsx-") and not re.fullmatch(r"R|\d+", token["flags"]):
-                raise _refused(pattern, token.start(), text, "only the flags i, m, s and x")
+                raise ConfigError(
+                    f"{text!r} at character {token.start()} of the pattern {pattern!r} changes what the rest means."
+                    f" Use only the flags i, m, s and x."
+                )
             if text == "[" or token["posix"]:
                 if token["posix"]:
                     raise _refused(pattern, token.start(), text, r"a category such as [\p{L}]")

@@ -1,0 +1,165 @@
+"""Normalizing text before it is counted or encoded, by the pinned Unicode version and never the interpreter's.
+
+Steps, applied in the order given:
+
+    nfc nfd nfkc nfkd   the Unicode normalization forms
+    lowercase           character by character, without context (Rust's and Hugging Face's rule for one character)
+    strip_accents       remove marks (category M); decompose first (nfd) to reach precomposed letters
+    strip_controls      remove control characters (category Cc) except TAB, LF and CR
+    strip_invisible     remove what has no width and no shape of its own: see INVISIBLE. ZERO WIDTH JOINER and
+                        NON-JOINER (U+200D, U+200C) stay, since they change the shapes of their neighbours
+
+Bytes that are not part of well-formed UTF-8 pass through unchanged.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import unicodedata2
+
+from tokcore import unicode
+from tokcore.errors import ConfigError
+from tokcore.texts import Texts
+
+# Unicode's default-ignorable characters, which hold the bidirectional controls, the tags and the variation
+# selectors, without the two joiners.
+INVISIBLE: tuple[tuple[int, int], ...] = (
+    (0x00AD, 0x00AD),  # soft hyphen
+    (0x034F, 0x034F),  # combining grapheme joiner
+    (0x061C, 0x061C),  # Arabic letter mark
+    (0x115F, 0x1160),  # Hangul fillers
+    (0x17B4, 0x17B5),  # Khmer inherent vowels
+    (0x180B, 0x180F),  # Mongolian variation selectors and vowel separator
+    (0x200B, 0x200B),  # zero width space
+    (0x200E, 0x200F),  # left-to-right and right-to-left marks
+    (0x202A, 0x202E),  # bidirectional embeddings and overrides
+    (0x2060, 0x206F),  # word joiner, invisible operators, bidirectional isolates, deprecated controls
+    (0x3164, 0x3164),  # Hangul filler
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0xFEFF, 0xFEFF),  # byte order mark
+    (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
+    (0xFFF0, 0xFFF8),  # unassigned, ignorable
+    (0x1BCA0, 0x1BCA3),  # shorthand format controls
+    (0x1D173, 0x1D17A),  # musical format controls
+    (0xE0000, 0xE0FFF),  # tags, variation selectors supplement
+)
+
+
+class Normalizer:
+    """A sequence of steps. Immutable; equal and pickled by its steps.
+
+    >>> Normalizer(["nfd", "strip_accents", "lowercase"]).apply_str("Élan")
+    'elan'
+    """
+
+    def __init__(self, steps: Sequence[str]) -> None:
+        """Raises ConfigError for a step that does not exist, or if unicodedata2 has not the pinned version."""
+        for step in steps:
+            if step not in _STEPS:
+                nearest = difflib.get_close_matches(step, _STEPS, 1)
+                hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+                raise ConfigError(f"there is no normalizer step {step!r}: expected one of {', '.join(_STEPS)}.{hint}")
+        if steps and unicodedata2.unidata_version != unicode.VERSION:
+            raise ConfigError(
+                f"unicodedata2 has Unicode {unicodedata2.unidata_version}, the normalizers need {unicode.VERSION}:"
+                f" pip install 'unicodedata2>={unicode.VERSION},<{int(unicode.VERSION.split('.')[0]) + 1}'"
+            )
+        self._steps = tuple(steps)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return self._steps
+
+    def apply_str(self, text: str) -> str:
+        """The normalized text. A lone surrogate (an undecodable byte, by `surrogateescape`) stays as it is."""
+        for step in self._steps:
+            text = _STEPS[step](text)
+        return text
+
+    def apply(self, texts: Texts) -> Texts:
+        """Every text normalized; the same object if no step can change any of them."""
+        if not self._changes_ascii and _is_ascii(texts):
+            return texts
+        if not self._steps:
+            return texts
+        normalized = [self._apply_bytes(texts.text(i)) for i in range(texts.num_texts)]
+        offsets = np.zeros(texts.num_texts + 1, np.int64)
+        np.cumsum(np.fromiter((len(t) for t in normalized), np.int64, len(normalized)), out=offsets[1:])
+        return Texts(np.frombuffer(b"".join(normalized), np.uint8), offsets)
+
+    @property
+    def _changes_ascii(self) -> bool:
+        return "lowercase" in self._steps or "strip_controls" in self._steps
+
+    def _apply_bytes(self, text: bytes) -> bytes:
+        if not self._changes_ascii and text.isascii():
+            return text
+        return self.apply_str(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Normalizer) and self._steps == other._steps
+
+    def __hash__(self) -> int:
+        return hash(self._steps)
+
+    def __repr__(self) -> str:
+        return f"Normalizer({list(self._steps)})"
+
+
+def _is_ascii(texts: Texts) -> bool:
+    used = texts.data[texts.offsets[0] : texts.offsets[-1]]
+    return bool(used.size == 0 or used.max() < 0x80)
+
+
+def _form(name: str) -> Callable[[str], str]:
+    def normalize(text: str) -> str:
+        if text.isascii():
+            return text
+        normalized: str = unicodedata2.normalize(name, text)
+        return normalized
+
+    return normalize
+
+
+def _lowercase(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # The interpreter's lower() is fast; around the characters where it knows another Unicode version, or looks at the
+    # context, the table decides.
+    parts = _interpreter_differs().split(text)
+    table = unicode.lowercase()
+    return "".join(part.translate(table) if i % 2 else part.lower() for i, part in enumerate(parts))
+
+
+@functools.cache
+def _interpreter_differs() -> re.Pattern[str]:
+    table = unicode.lowercase()
+    differing = [c for c in range(0x110000) if chr(c).lower() != table.get(c, chr(c))]
+    capital_sigma = 0x3A3  # at the end of a word lower() makes another letter of it
+    return _any_of([(c, c) for c in [*differing, capital_sigma]])
+
+
+def _any_of(ranges: Sequence[tuple[int, int]]) -> re.Pattern[str]:
+    return re.compile("([" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges) + "]+)")
+
+
+def _strip(ranges: Callable[[], Sequence[tuple[int, int]]]) -> Callable[[str], str]:
+    pattern = functools.cache(lambda: _any_of(ranges()))
+    return lambda text: pattern().sub("", text)
+
+
+_STEPS: dict[str, Callable[[str], str]] = {
+    "nfc": _form("NFC"),
+    "nfd": _form("NFD"),
+    "nfkc": _form("NFKC"),
+    "nfkd": _form("NFKD"),
+    "lowercase": _lowercase,
+    "strip_accents": _strip(lambda: unicode.ranges("M")),
+    "strip_controls": _strip(lambda: ((0x00, 0x08), (0x0B, 0x0C), (0x0E, 0x1F), (0x7F, 0x9F))),
+    "strip_invisible": _strip(lambda: INVISIBLE),
+}
