@@ -1,4 +1,4 @@
-"""A build: plan, count, learn, encode, each a function from manifests to a manifest, each skipped if its manifest stands.
+"""A build: plan, count, learn, encode. Each stage gives a manifest, and is skipped if its manifest stands.
 
 sources --plan--> input ranges --count--> count tables --learn--> tokenizer --encode--> token shards
 """
@@ -12,9 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import apache_beam as beam
-from schemas.config import BuildConfig
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
 
 from pipelines import ledger, storage
 from pipelines.attempts import FOLDER, Attempts
@@ -29,6 +26,7 @@ from pipelines.learn import artifact_files, learn_tokenizer
 from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
+from schemas.config import BuildConfig
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan
@@ -37,6 +35,8 @@ from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
 from tokcore.errors import ConfigError, StageError
 from tokcore.pretokenize import Pretokenizer
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
 
 STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 
@@ -351,11 +351,13 @@ class Build:
         started = time.time()
         manifest = make(Attempts(self.output, name, identity), identity)
         run = {
+            "name": self.config.build.name,
+            "base": self.config.base,
             "seconds": round(time.time() - started, 3),
             "workers": self.options.num_workers,
             "kernel": kernel.implementation(),
         }
-        return commit(self.output, folder, manifest, {**run, "name": self.config.build.name})
+        return commit(self.output, folder, manifest, run)
 
     def _difference(self, name: str, standing: Manifest, config: Mapping[str, Any], inputs: Mapping[str, Input]) -> str:
         where = manifest_url(self.output, "" if name == "build" else name)

@@ -43,9 +43,7 @@ def _fail(error: Exception, code: int) -> NoReturn:
 def main() -> None:
     """Entry point of the console command."""
     # Beam tells about an optional cloud library through the root logger as soon as it is imported.
-    logging.basicConfig(
-        level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True
-    )
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
     commands()
 
 
@@ -56,22 +54,22 @@ def commands() -> None:
 
 
 _BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
+_OUTPUT = click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")
+_WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
+_TOKENIZER = click.option(
+    "--tokenizer", "path", required=True, type=click.Path(exists=True), help="tokcore.json, its folder, or an output."
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")(command)
-    command = click.option(
-        "--workers", type=int, metavar="N", help="Processes of the local runner; default: all cores."
-    )(command)
-    return click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")(
-        command
-    )
+    runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
+    return _OUTPUT(_WORKERS(runner(command)))
 
 
 @commands.command()
 @_BUILD_FILE
-@click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")
+@_OUTPUT
 @_JSON
 def check(build_file: str, output: str, as_json: bool) -> None:
     """Plan, sizes, fingerprints; no work."""
@@ -112,7 +110,7 @@ _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into
 @click.option("--decode", default="0", metavar="N|all", help="Compare this many documents with their source.")
 @click.option("--root", default="", metavar="HEX", help="The root that the output must have.")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it moved since.")
-@click.option("--workers", type=int, metavar="N", help="Default: all cores.")
+@_WORKERS
 @_JSON
 def verify(output: str, decode: str, root: str, base: str, workers: int | None, as_json: bool) -> None:
     """Check an output against its manifests; decode documents against their source."""
@@ -170,9 +168,7 @@ def show(shard: str, as_json: bool) -> None:
 
 
 @commands.command("encode-text")
-@click.option(
-    "--tokenizer", "path", required=True, type=click.Path(exists=True), help="tokcore.json, its folder, or an output."
-)
+@_TOKENIZER
 def encode_text(path: str) -> None:
     """Text on stdin, token ids on stdout, separated by spaces."""
     from tokcore import Tokenizer
@@ -182,9 +178,7 @@ def encode_text(path: str) -> None:
 
 
 @commands.command("decode-ids")
-@click.option(
-    "--tokenizer", "path", required=True, type=click.Path(exists=True), help="tokcore.json, its folder, or an output."
-)
+@_TOKENIZER
 def decode_ids(path: str) -> None:
     """Token ids on stdin, separated by white space, their bytes on stdout."""
     from tokcore import Tokenizer
@@ -196,11 +190,10 @@ def decode_ids(path: str) -> None:
 
 
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
-    from schemas.config import load_config
-
     from pipelines import storage
     from pipelines.build import Build
     from pipelines.options import RunOptions
+    from schemas.config import load_config
 
     where = storage.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
     return Build(load_config(build_file), RunOptions(workers, runner_options), where)

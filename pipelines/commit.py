@@ -70,7 +70,7 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) 
 
 def _run_json(run: Mapping[str, Any]) -> bytes:
     facts = {
-        "finished": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "host": platform.node(),
         "machine": platform.machine(),
         "process": os.getpid(),

@@ -10,8 +10,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
-
 from pipelines import storage
 from pipelines.attempts import Attempts, key_of
 from pipelines.documents import ItemReader, LanguageTally, by_language, taken
@@ -21,6 +19,7 @@ from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef, StoredFile, TableRef
 from tokcore import kernel
 from tokcore.canonical import Sha256Writer
+from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts

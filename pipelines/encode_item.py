@@ -16,12 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tokcore.counting import CountRows
-from tokcore.formats.arrow_shards import ArrowShardWriter
-from tokcore.formats.megatron import MegatronShardWriter
-from tokcore.shards import ShardContent, TokenBatch, document_digests
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
 
 from pipelines import storage
 from pipelines.attempts import Attempts, NewFile
@@ -31,10 +25,16 @@ from pipelines.read import Batch
 from schemas.document import document_key, selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, RunRef, ShardRef
+from tokcore.counting import CountRows
 from tokcore.errors import IdentityError
+from tokcore.formats.arrow_shards import ArrowShardWriter
+from tokcore.formats.megatron import MegatronShardWriter
+from tokcore.shards import ShardContent, TokenBatch, document_digests
 from tokcore.texts import Texts
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
 
-# Digests are spread evenly by their first byte; partition p holds an interval of them, so that partitions in order are sorted.
+# Digests are spread evenly by their first byte; a partition is an interval of them, so partitions in order are sorted.
 DIGEST_BYTES = 32
 
 

@@ -65,7 +65,7 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
 
 
 def _sizes(counts: Manifest, unit: str) -> dict[str, int]:
-    """Corpus size per language, over what was counted; languages without any of it are left out, by the caller's check."""
+    """Size per language over what was counted; languages without a counted document are left out."""
     field = {"bytes": "counted_bytes", "pretokens": "pretokens", "documents": "counted_documents"}[unit]
     return {lang: totals[field] for lang, totals in counts.languages.items() if totals["counted_documents"]}
 
@@ -124,7 +124,7 @@ def _described(
 
 
 def artifact_files(spec: TokenizerSpec) -> Sequence[tuple[str, bytes]]:
-    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats where they can hold it."""
+    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats."""
     files = [("tokcore.json", spec.to_json_bytes()), ("tokenizer.json", huggingface.tokenizer_json(spec))]
     files.append(("tokenizer.tiktoken", tiktoken.rank_file(spec)))
     files.extend(gpt2.vocabulary_files(spec))

@@ -64,7 +64,7 @@ def _listed(config: BuildConfig, pattern: str, where: str) -> list[storage.FileI
 
 
 def _as_written(base: str, pattern: str, url: str) -> str:
-    """The file's name in the plan: relative to the build file if its pattern is, so that a moved build is the same build."""
+    """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
     relative = "://" not in pattern and not pattern.startswith("/")
     prefix = storage.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
     return url.removeprefix(prefix) if relative and url.startswith(prefix) else url

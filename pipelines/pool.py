@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, TypeVar
 
 from tokcore.errors import StageError
@@ -27,7 +27,7 @@ _HEADER = struct.Struct("<Q")
 _pools: dict[str, Pool] = {}
 
 
-class WorkerDied(StageError):
+class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
     """A worker process ended by itself; nothing of what it was doing is visible, a rerun resumes."""
 
 
@@ -35,7 +35,7 @@ class Pool:
     """A fixed number of worker processes; run() may be called from any number of threads."""
 
     def __init__(self, workers: int, on_progress: Callable[[int], None] | None = None) -> None:
-        """workers: processes to keep. on_progress: receives the stored bytes that a worker has read since its last report."""
+        """workers: processes to keep. on_progress: receives stored bytes that a worker has read since its last report."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self.key = f"pool-{os.getpid()}-{id(self)}"
@@ -126,10 +126,8 @@ class _Worker:
         self.process.kill()
         self.process.wait()
         for pipe in (self._requests, self._replies):
-            try:
+            with suppress(BrokenPipeError):  # an unsent request, to nobody now
                 pipe.close()
-            except BrokenPipeError:  # an unsent request, to nobody now
-                pass
 
 
 @contextmanager

@@ -6,8 +6,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from tokcore.shards import describe, open_shards
-from tokcore.tokenizer import Tokenizer
 
 from pipelines import storage
 from pipelines.build import Build
@@ -16,6 +14,8 @@ from pipelines.verify import Report, describe_problems
 from schemas.manifest import Manifest
 from tokcore import kernel, unicode
 from tokcore.errors import ConfigError
+from tokcore.shards import describe, open_shards
+from tokcore.tokenizer import Tokenizer
 
 _SHOWN_BYTES = 400
 
@@ -48,9 +48,8 @@ def print_check(report: dict[str, Any]) -> None:
 
 def print_stage(output: str, manifest: Manifest) -> None:
     """One line about a finished stage."""
-    print(
-        f"{manifest.stage}: {storage.join(output, manifest.stage)}, {len(manifest.files)} files, content {manifest.content_id()}"
-    )
+    folder = storage.join(output, manifest.stage)
+    print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
 
 
 def print_build(output: str, build: Manifest) -> None:

@@ -12,10 +12,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tokcore.shards import open_shards
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
-
 from pipelines import storage
 from pipelines.attempts import FOLDER
 from pipelines.build import STAGES
@@ -27,6 +23,9 @@ from pipelines.pool import open_pool
 from schemas.manifest import FileEntry, Manifest, parse_manifest
 from schemas.plan import Assignment, Plan, make_plan
 from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.shards import open_shards
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
 

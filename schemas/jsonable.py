@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def to_jsonable(value: Any) -> Any:
-    """The plain JSON form of a dataclass of str, int, bool, None, tuples, dicts with str keys and other such dataclasses."""
+    """The plain JSON form of a dataclass of str, int, bool, None, tuples, dicts with str keys and dataclasses."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: to_jsonable(getattr(value, name)) for name in _fields(type(value))}
     if isinstance(value, (list, tuple)):

@@ -105,7 +105,7 @@ def make_plan(
     range_bytes: int,
     duplicates: Iterable[str] = (),
 ) -> Plan:
-    """The plan of these files: sorted by uri, large uncompressed ones cut every range_bytes, small ones dealt in runs."""
+    """The plan of these files: sorted by uri, large plain ones cut every range_bytes, small ones dealt in runs."""
     ordered = tuple(sorted(files, key=lambda file: file.uri))
     items: list[WorkItem] = []
     run: list[InputRange] = []
