@@ -1,0 +1,57 @@
+"""CountRows: sorted rows of a count table in memory, the one shape in which counts cross the kernel's door.
+
+Leaves to others: how rows come about (counting) and what is learned from them (bpe).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.texts import Texts
+
+Counts = npt.NDArray[np.uint64]
+
+
+class CountRows(NamedTuple):
+    """Rows (key, count, documents), strictly ascending by the bytes of the key, as memcmp orders them.
+
+    keys: the keys of n rows.
+    counts: uint64[n], how often each key occurs.
+    documents: uint64[n], in how many documents.
+    """
+
+    keys: Texts
+    counts: Counts
+    documents: Counts
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.counts)
+
+    def slice(self, start: int, end: int) -> CountRows:
+        """Rows start (included) to end (excluded), without copying."""
+        keys = Texts(self.keys.data, self.keys.offsets[start : end + 1])
+        return CountRows(keys, self.counts[start:end], self.documents[start:end])
+
+
+def count_rows(rows: list[tuple[bytes, int, int]]) -> CountRows:
+    """CountRows of Python tuples (key, count, documents), which must be sorted and distinct.
+
+    >>> count_rows([(b"a", 2, 1), (b"b", 1, 1)]).counts.tolist()
+    [2, 1]
+    """
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(np.fromiter((len(key) for key, _, _ in rows), np.int64, len(rows)), out=offsets[1:])
+    data = np.frombuffer(b"".join(key for key, _, _ in rows), np.uint8)
+    counts = np.array([count for _, count, _ in rows], np.uint64)
+    documents = np.array([number for _, _, number in rows], np.uint64)
+    return CountRows(Texts(data, offsets), counts, documents)
+
+
+def row_tuples(rows: CountRows) -> list[tuple[bytes, int, int]]:
+    """The inverse of count_rows."""
+    keys = (rows.keys.text(i) for i in range(rows.num_rows))
+    return list(zip(keys, rows.counts.tolist(), rows.documents.tolist(), strict=True))

@@ -1,0 +1,217 @@
+"""Mixing: the integer weight of each language, from exact decimals. No float anywhere.
+
+A language's counts are multiplied with its weight before merges are learned from the sum of all languages. Weights are
+fixed-point multipliers r = q / p, where p is a language's share of the corpus in the chosen unit and q the share it is
+to have; so the total size stays what it was, and a weighted count divided by the scale is a count one can read.
+Leaves to others: measuring sizes (counting) and applying weights to counts (counting.merge_rows).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from tokcore.errors import ConfigError, LearnError
+
+STRATEGIES = ("temperature", "unimax", "natural", "weights")
+
+# Digits of the decimal arithmetic; its ln and exp are correctly rounded, so every machine gets the same weights.
+_CONTEXT = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_MAX_SCALE_BITS = 32
+_MIN_SCALE_BITS = 10
+_COUNT_BITS = 62  # weighted bytes stay below 2**62, so no sum of weighted counts passes 2**63, roundings included
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mix:
+    """Integer weights of languages, and how to read counts that were multiplied with them.
+
+    weights: language -> factor on its counts, at least 1; a multiplier r became max(1, round(r * 2**scale_bits)), and
+    all of them were divided by their greatest common divisor, scale_divisor.
+    parameters: what they were computed from, as the build file spells it.
+    """
+
+    weights: dict[str, int]
+    scale_bits: int
+    scale_divisor: int
+    parameters: dict[str, str]
+
+    def scaled_min_count(self, min_count: int) -> int:
+        """The smallest weighted count that, divided by the scale, is not below min_count."""
+        return -(-(min_count << self.scale_bits) // self.scale_divisor)
+
+    def described(self) -> dict[str, str | int | dict[str, int]]:
+        """All of it, in integers and strings, for a manifest."""
+        return {
+            **self.parameters,
+            "scale_bits": self.scale_bits,
+            "scale_divisor": self.scale_divisor,
+            "weights": dict(sorted(self.weights.items())),
+        }
+
+
+def mix(
+    sizes: Mapping[str, int],
+    sizes_bytes: Mapping[str, int],
+    *,
+    strategy: str = "temperature",
+    alpha: Decimal | str = Decimal("0.3"),
+    weights: Mapping[str, Decimal] | None = None,
+    max_epochs: Decimal | int | None = None,
+    budget: int | None = None,
+) -> Mix:
+    """The weights of a build.
+
+    sizes: language -> size in the unit that is to be balanced; sizes_bytes: the same languages in bytes, which bounds
+    the weighted counts. strategy: one of
+      temperature  shares become proportional to share**alpha (temperature() says how)
+      unimax       as equal as possible without repeating a language more than max_epochs times (unimax() says how)
+      natural      every weight is 1
+      weights      counts are multiplied with weights[language]; a language that is not named keeps its counts
+    Raises ConfigError for parameters out of range, LearnError for sizes that no weights can be given for.
+    """
+    _check_sizes(sizes)
+    if sizes.keys() != sizes_bytes.keys():
+        raise ConfigError(f"sizes and bytes name different languages: {sorted(sizes.keys() ^ sizes_bytes.keys())}")
+    parameters = {"strategy": strategy}
+    if strategy == "temperature":
+        exponent = Decimal(alpha)
+        parameters["alpha"] = _plain(exponent)
+        targets = temperature(sizes, exponent)
+        return _fixed_point(_multipliers(sizes, targets), sizes_bytes, parameters)
+    if strategy == "unimax":
+        if max_epochs is None:
+            raise ConfigError("mix.max_epochs is missing: unimax needs it. Set it, for example to 4.")
+        total = sum(sizes.values()) if budget is None else budget
+        parameters |= {"max_epochs": _plain(Decimal(max_epochs)), "budget": str(total)}
+        shares_of_budget = unimax(sizes, total, max_epochs)
+        return _fixed_point(_multipliers(sizes, shares_of_budget), sizes_bytes, parameters)
+    if strategy == "natural":
+        return _fixed_point(dict.fromkeys(sizes, Fraction(1)), sizes_bytes, parameters)
+    if strategy == "weights":
+        given = {lang: Decimal(weight) for lang, weight in (weights or {}).items()}
+        if unknown := sorted(given.keys() - sizes.keys()):
+            known = ", ".join(sorted(sizes))
+            raise ConfigError(f"mix.weights.{unknown[0]}: the corpus has no such language, only {known}")
+        for lang, weight in sorted(given.items()):
+            if not (weight.is_finite() and weight > 0):
+                raise ConfigError(
+                    f"mix.weights.{lang} = {weight}: must be above 0. To leave a language out, remove its source."
+                )
+            parameters[f"weights.{lang}"] = _plain(weight)
+        factors = {lang: Fraction(given.get(lang, Decimal(1))) for lang in sizes}
+        return _fixed_point(factors, sizes_bytes, parameters)
+    raise ConfigError(f"mix.strategy = {strategy!r}: expected one of {', '.join(STRATEGIES)}")
+
+
+def mixing_weights(sizes: Mapping[str, int], alpha: Decimal | str) -> dict[str, int]:
+    """Weights by temperature alone, sizes being bytes.
+
+    >>> mixing_weights({"en": 9, "sw": 1}, "1")
+    {'en': 1, 'sw': 1}
+    """
+    return mix(sizes, sizes, alpha=alpha).weights
+
+
+def temperature(sizes: Mapping[str, int], alpha: Decimal) -> dict[str, Fraction]:
+    """Target size per language, up to a common factor: size**alpha, to 80 digits.
+
+    alpha: 1 keeps natural shares, 0 makes languages equal. Raises ConfigError outside of that.
+
+    >>> targets = temperature({"en": 9, "sw": 1}, Decimal("0.5"))
+    >>> round(targets["en"] / sum(targets.values()), 6)
+    Fraction(3, 4)
+    """
+    _check_sizes(sizes)
+    if not (alpha.is_finite() and 0 <= alpha <= 1):
+        raise ConfigError(f"mix.alpha = {alpha}: must be from 0 (languages equal) to 1 (natural shares)")
+    if alpha == 1:
+        return {lang: Fraction(size) for lang, size in sizes.items()}
+    powers = {}
+    for lang, size in sizes.items():
+        logarithm = _CONTEXT.ln(Decimal(size))
+        powers[lang] = Fraction(_CONTEXT.exp(_CONTEXT.multiply(logarithm, alpha)))
+    return powers
+
+
+def unimax(sizes: Mapping[str, int], budget: int, max_epochs: Decimal | int) -> dict[str, Fraction]:
+    """Share of the budget per language, in its unit: equal, but none above max_epochs times its size (UniMax, 2023).
+
+    Exact. Raises ConfigError for parameters out of range, LearnError if the languages cannot fill the budget.
+
+    >>> unimax({"a": 1, "b": 10, "c": 100}, 30, 4) == {"a": 4, "b": 13, "c": 13}
+    True
+    """
+    _check_sizes(sizes)
+    epochs = Fraction(max_epochs)
+    if epochs <= 0:
+        raise ConfigError(f"mix.max_epochs = {max_epochs}: must be above 0")
+    if budget < 1:
+        raise ConfigError(f"mix.budget = {budget}: must be at least 1")
+    reachable = epochs * sum(sizes.values())
+    if reachable < budget:
+        raise LearnError(
+            f"mix.budget = {budget} cannot be filled: all languages {max_epochs} times over are "
+            f"{math.floor(reachable)}. Lower mix.budget or raise mix.max_epochs."
+        )
+    shares: dict[str, Fraction] = {}
+    remaining = Fraction(budget)
+    for index, lang in enumerate(sorted(sizes, key=lambda name: (sizes[name], name))):
+        shares[lang] = min(remaining / (len(sizes) - index), epochs * sizes[lang])
+        remaining -= shares[lang]
+    return {lang: shares[lang] for lang in sizes}
+
+
+def shares(sizes: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, tuple[str, str]]:
+    """(share before, share after weighting) of each language in some unit, as decimals with six digits.
+
+    >>> shares({"en": 2, "sw": 1}, {"en": 1, "sw": 2})
+    {'en': ('0.666667', '0.500000'), 'sw': ('0.333333', '0.500000')}
+    """
+    before = sum(sizes.values())
+    after = sum(size * weights[lang] for lang, size in sizes.items())
+    return {lang: (_six_digits(size, before), _six_digits(size * weights[lang], after)) for lang, size in sizes.items()}
+
+
+def _multipliers(sizes: Mapping[str, int], targets: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """r = q / p of each language, given target sizes up to a common factor."""
+    factor = sum(sizes.values()) / sum(targets.values(), Fraction(0))
+    return {lang: targets[lang] * factor / size for lang, size in sizes.items()}
+
+
+def _fixed_point(
+    multipliers: Mapping[str, Fraction], sizes_bytes: Mapping[str, int], parameters: dict[str, str]
+) -> Mix:
+    weighted_bytes = math.ceil(sum((multipliers[lang] * size for lang, size in sizes_bytes.items()), Fraction(0)))
+    scale_bits = min(_MAX_SCALE_BITS, _COUNT_BITS - weighted_bytes.bit_length())
+    if scale_bits < _MIN_SCALE_BITS:
+        raise LearnError(
+            f"the weighted corpus has {weighted_bytes} bytes: weighted counts of more than "
+            f"2**{_COUNT_BITS - _MIN_SCALE_BITS} bytes do not fit 64-bit integers. Count a sample (count.sample)."
+        )
+    # round() of a Fraction is exact and goes to even at a half.
+    scaled = {lang: max(1, round(r * 2**scale_bits)) for lang, r in multipliers.items()}
+    divisor = math.gcd(*scaled.values())
+    return Mix({lang: weight // divisor for lang, weight in scaled.items()}, scale_bits, divisor, parameters)
+
+
+def _check_sizes(sizes: Mapping[str, int]) -> None:
+    if not sizes:
+        raise LearnError("there is no language to mix: the corpus is empty")
+    for lang, size in sorted(sizes.items()):
+        if size < 1:
+            raise LearnError(f"language {lang!r} has size {size} in the unit of the mix: it cannot be given a weight")
+
+
+def _six_digits(part: int, whole: int) -> str:
+    millionths = round(Fraction(part * 10**6, whole)) if whole else 0
+    return f"{millionths // 10**6}.{millionths % 10**6:06d}"
+
+
+def _plain(number: Decimal) -> str:
+    """One spelling per value: 0.3 for 0.30 and for 3e-1."""
+    return format(number.normalize(_CONTEXT), "f")
