@@ -75,8 +75,8 @@ class NewFile:
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
         """Its description; call when all is written. Without a codec, the file's own hash is the content's."""
-        sha256 = self.file.hexdigest()
-        return StoredFile(path, self.attempt, self.file.num_bytes, sha256, content_sha256 or sha256)
+        sha256 = self.file.sha256
+        return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
 
 
 def key_of(prefix: str, value: Any) -> str:

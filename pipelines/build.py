@@ -483,11 +483,11 @@ def _write(attempts: Attempts, path: str, data: bytes, content_sha256: str | Non
 
 
 def _special_id(tokenizer: Tokenizer, text: str) -> int:
-    found = tokenizer.special_tokens.get(text)
+    found = tokenizer.specials.get(text)
     if found is None:
         raise ConfigError(
             f"encode.append: {text!r} is not a special token of the tokenizer; "
-            f"it has {', '.join(map(repr, tokenizer.special_tokens)) or 'none'}"
+            f"it has {', '.join(map(repr, tokenizer.specials)) or 'none'}"
         )
     return found
 

@@ -134,9 +134,9 @@ class LanguageTables:
 def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, rows: Iterable[CountRows]) -> RunRef:
     """Append one sorted run to an attempt file."""
     section = Sha256Writer(file)
-    offset = file.num_bytes
+    offset = file.size_bytes
     num_rows = write_run(section, rows)
-    return RunRef(key, partition, attempt, offset, section.num_bytes, num_rows, section.hexdigest())
+    return RunRef(key, partition, attempt, offset, section.size_bytes, num_rows, section.sha256)
 
 
 def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
@@ -166,5 +166,5 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
     path = f"{lang}.parquet"
     with attempts.new_file(path) as new:
         totals = write_table(new.file, merge_rows([read_section(attempts, run) for run in runs]))
-    stored = StoredFile(path, new.attempt, new.file.num_bytes, new.file.hexdigest(), totals.content_sha256)
+    stored = StoredFile(path, new.attempt, new.file.size_bytes, new.file.sha256, totals.content_sha256)
     return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

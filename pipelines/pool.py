@@ -35,7 +35,7 @@ class Pool:
     """A fixed number of worker processes; run() may be called from any number of threads."""
 
     def __init__(self, workers: int, on_progress: Callable[[int], None] | None = None) -> None:
-        """workers: processes to keep. on_progress: receives stored bytes that a worker has read since its last report."""
+        """workers: processes to keep. on_progress: receives the stored bytes read since a worker last reported."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self.key = f"pool-{os.getpid()}-{id(self)}"

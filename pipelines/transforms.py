@@ -121,11 +121,11 @@ class EncodeDocuments(beam.PTransform):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__init__()
-        if unknown := [text for text in self.append if text not in self.tokenizer.special_tokens]:
+        if unknown := [text for text in self.append if text not in self.tokenizer.specials]:
             raise ConfigError(f"append: {unknown[0]!r} is not a special token of the tokenizer")
 
     def expand(self, documents: Any) -> Any:
-        append = [self.tokenizer.special_tokens[text] for text in self.append]
+        append = [self.tokenizer.specials[text] for text in self.append]
         return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append))
 
 

@@ -207,7 +207,7 @@ class _DecodeJob:
 def decode_item(job: _DecodeJob) -> tuple[int, list[str]]:
     """Compare the shards of a work item, in each format, with the documents read from its sources."""
     tokenizer = _load_tokenizer(job.output)
-    append = [tokenizer.special_tokens[text] for text in job.config["append"]]
+    append = [tokenizer.specials[text] for text in job.config["append"]]
     with_special = job.config["special_text"] == "special"
     written = _written(job)
     compared = 0

@@ -96,7 +96,7 @@ class Plan:
     def num_partitions(self) -> int:
         """Hash partitions of the count tables: a power of two that follows from the planned bytes alone."""
         wanted = -(-self.size_bytes // BYTES_PER_PARTITION)
-        return min(MAX_PARTITIONS, 1 << max(0, (wanted - 1).bit_length()))
+        return min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())
 
 
 def make_plan(

@@ -1,0 +1,88 @@
+"""The local runner's workers: results, errors, deaths, orphans, ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipelines.pool import WorkerDied, open_pool, run_in
+from tokcore.errors import StageError
+
+
+def test_results_and_errors_come_back():
+    with open_pool(2) as pool:
+        assert pool.run(divmod, 7, 2) == (3, 1)
+        with pytest.raises(ZeroDivisionError):
+            pool.run(divmod, 7, 0)
+        assert pool.run(os.getpid) in pool.process_ids
+
+
+def test_work_is_spread_over_all_workers():
+    with open_pool(2) as pool, ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: pool.run(time.sleep, 0.2), range(4)))
+        assert set(threads.map(lambda _: pool.run(os.getpid), range(64))) <= set(pool.process_ids)
+
+
+def test_a_key_finds_its_pool_only_while_it_is_open():
+    with open_pool(1) as pool:
+        assert run_in(pool.key, os.getpid) in pool.process_ids
+        key = pool.key
+    assert run_in(key, os.getpid) == os.getpid()
+    assert run_in(None, os.getpid) == os.getpid()
+
+
+def test_a_killed_worker_is_named_and_nothing_hangs():
+    with open_pool(2) as pool, ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(pool.run, time.sleep, 30) for _ in range(4)]
+        time.sleep(0.3)
+        for pid in pool.process_ids:
+            os.kill(pid, signal.SIGKILL)
+        errors = [call.exception(timeout=10) for call in calls]
+    assert all(isinstance(error, WorkerDied) for error in errors)
+    assert any("killed by SIGKILL" in str(error) and "resumes" in str(error) for error in errors)
+    assert issubclass(WorkerDied, StageError)
+
+
+def test_closing_ends_workers_in_the_middle_of_their_work():
+    with open_pool(1) as pool:
+        threading.Thread(target=lambda: pytest.raises(WorkerDied, pool.run, time.sleep, 60)).start()
+        time.sleep(0.2)
+        pids = pool.process_ids
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+DRIVER = """
+import sys, threading, time
+from pipelines.pool import Pool
+pool = Pool(2)
+threading.Thread(target=pool.run, args=(time.sleep, 60), daemon=True).start()
+print(*pool.process_ids, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_driver(how):
+    root = Path(__file__).parent.parent.parent
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True, cwd=root)
+    with driver:
+        assert driver.stdout is not None
+        pids = [int(word) for word in driver.stdout.readline().split()]
+        assert len(pids) == 2
+        connections = [c for pid in (driver.pid, *pids) for c in psutil.Process(pid).net_connections("inet")]
+        assert connections == []
+        driver.send_signal(how)
+        driver.wait()
+    deadline = time.monotonic() + 5
+    while any(psutil.pid_exists(pid) for pid in pids):
+        assert time.monotonic() < deadline, "a worker outlived its driver"
+        time.sleep(0.05)
