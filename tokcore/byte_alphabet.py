@@ -1,0 +1,38 @@
+"""The order and the printable names of the 256 byte tokens.
+
+Byte-level tokenizers in the field number the bytes "printable first" and write each one as a character that editors
+show; both come from one table, GPT-2's. Our learned tokenizers use the same order (`hf`), so ties fall as theirs do.
+"""
+
+from __future__ import annotations
+
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+
+# BYTE_OF_ID[id] is the byte that token id stands for; ID_OF_BYTE is its inverse.
+BYTE_OF_ID = bytes(_PRINTABLE + [byte for byte in range(256) if byte not in _PRINTABLE])
+ID_OF_BYTE = bytes(BYTE_OF_ID.index(byte) for byte in range(256))
+
+_CHARACTERS = [*map(chr, _PRINTABLE), *map(chr, range(256, 512 - len(_PRINTABLE)))]
+_CHARACTER_OF_BYTE = {byte: _CHARACTERS[ID_OF_BYTE[byte]] for byte in range(256)}
+_BYTE_OF_CHARACTER = {ord(character): BYTE_OF_ID[i] for i, character in enumerate(_CHARACTERS)}
+
+
+def printable(token: bytes) -> str:
+    """The token as vocabulary files write it, one character a byte.
+
+    >>> printable(b" the")
+    'Ġthe'
+    """
+    return token.decode("latin-1").translate(_CHARACTER_OF_BYTE)
+
+
+def from_printable(name: str) -> bytes | None:
+    """The bytes of a token written by printable, or None if name has a character that stands for no byte.
+
+    >>> from_printable("Ġthe"), from_printable("a b")
+    (b' the', None)
+    """
+    try:
+        return bytes(_BYTE_OF_CHARACTER[ord(character)] for character in name)
+    except KeyError:
+        return None

@@ -1,0 +1,78 @@
+"""Canonical JSON and sha256: the one place where bytes are made for hashing.
+
+Canonical JSON has one byte form: UTF-8, keys sorted by code point, no spaces, integers only, one "\n" at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, BinaryIO
+
+from tokcore.errors import FormatError
+
+
+def sha256_hex(data: bytes) -> str:
+    """sha256 of data, 64 lowercase hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one byte form of a value of dicts with str keys, lists, str, int, bool and None.
+
+    Raises TypeError for a float (its digits would depend on the writer) and for any other type, UnicodeEncodeError
+    for a lone surrogate.
+
+    >>> canonical_json({"b": [1, None], "a": "é"})
+    b'{"a":"\\xc3\\xa9","b":[1,null]}\\n'
+    """
+    _check(value)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def parse_canonical(data: bytes, name: str) -> Any:
+    """The value that data is the canonical JSON of; FormatError, naming `name`, if it is not canonical JSON."""
+    try:
+        value = json.loads(data)
+        again = canonical_json(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FormatError(f"{name}: not canonical JSON: {error}") from error
+    if again != data:
+        at = next((i for i, (a, b) in enumerate(zip(data, again, strict=False)) if a != b), min(len(data), len(again)))
+        raise FormatError(f"{name}: not canonical JSON: byte {at} differs from the canonical form of the same value")
+    return value
+
+
+class Sha256Writer:
+    """A binary file to write to that knows the size and sha256 of what went through it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        self._hash.update(data)
+        self.size_bytes += memoryview(data).nbytes
+        return self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        """Of all bytes written so far."""
+        return self._hash.hexdigest()
+
+
+def _check(value: Any) -> None:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            for key in item:
+                if not isinstance(key, str):
+                    raise TypeError(f"canonical JSON: the key {key!r} is not a str")
+            pending.extend(item.values())
+        elif isinstance(item, list | tuple):
+            pending.extend(item)
+        elif not (item is None or isinstance(item, str | int)):
+            raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")

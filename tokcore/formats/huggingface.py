@@ -1,0 +1,264 @@
+"""Hugging Face's tokenizer.json, for byte-level BPE.
+
+What we cannot represent exactly is refused by name, never approximated. Not kept, because it does not change the ids of
+text: truncation, padding, post_processor (what is put around a text), decoder. Their readers and ours differ in one
+habit: theirs turns spelled special tokens into ids unless told not to, ours only if allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokcore.byte_alphabet import from_printable, printable
+from tokcore.errors import ConfigError, FormatError
+from tokcore.formats.gpt2 import merge_names, vocabulary
+from tokcore.formats.ranks import check_own_encoding
+from tokcore.patterns import PATTERNS, named_pattern
+from tokcore.pretokenize import Pretokenizer
+from tokcore.tokenizer_spec import ID_LIMIT, MergesModel, RanksModel, SpecialToken, TokenizerSpec
+
+_FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
+
+
+def tokenizer_json(spec: TokenizerSpec) -> bytes:
+    """The tokenizer.json with which Hugging Face's tokenizers give the same ids.
+
+    Raises FormatError for what it cannot hold: a normalizer step without a counterpart, a special token with the name
+    of an ordinary one, ranks that merges cannot express.
+    """
+    taken = {printable(token) for token in spec.model.tokens}
+    for token in spec.special:
+        if token.text in taken:
+            raise FormatError(
+                f"special token {token.text!r} has the name that tokenizer.json gives to the ordinary token "
+                f"{from_printable(token.text)!r}"
+            )
+    if isinstance(spec.model, RanksModel):
+        check_own_encoding(spec.model)
+    pattern = Pretokenizer.from_spec(spec.pattern).published_text
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {
+                "id": token.id,
+                "content": token.text,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for token in spec.special
+        ],
+        "normalizer": _normalizer_json(spec.normalizer),
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": without_possessive_intervals(pattern)},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+            ],
+        },
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": spec.model.whole,
+            # Special tokens stand here too: an added token that is not in it would get the next free id, not its own.
+            "vocab": vocabulary(spec),
+            "merges": merge_names(spec),
+        },
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
+    """The tokenizer of a tokenizer.json; name is the file's, for errors.
+
+    Every added token becomes a special token of the role "plain", also one that the file does not call special.
+    Raises FormatError, naming the part, for anything but a byte-level BPE that we can follow exactly.
+    """
+    try:
+        content = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(f"{name}: not JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
+        raise FormatError(f"{name}: not a tokenizer.json: it has no model")
+    try:
+        normalizer = _read_normalizer(content.get("normalizer"))
+        pattern = _read_pattern(content.get("pre_tokenizer"))
+        special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
+        model = _read_model(content["model"], {token.text for token in special})
+        return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
+    except (FormatError, ConfigError) as error:
+        raise FormatError(f"{name}: {error}") from error
+
+
+def without_possessive_intervals(pattern: str) -> str:
+    r"""The same regular expression without `{m,n}+`, which Oniguruma reads as a repeated group: X{m,n}+ is (?>X{m,n}).
+
+    >>> without_possessive_intervals(r"\p{N}{1,3}+|(?:ab|[c+]){2}+x")
+    '(?>\\p{N}{1,3})|(?>(?:ab|[c+]){2})x'
+    """
+    out: list[str] = []  # one entry for each item so far, quantifiers joined to what they repeat
+    groups: list[int] = []  # where in out the open groups begin
+    for token in _REGEX_TOKEN.finditer(pattern):
+        text = token.group()
+        if token["interval"] and out:
+            item = out.pop()
+            out.append(f"(?>{item}{text[:-1]})" if text.endswith("+") else item + text)
+        elif token["quantifier"] and out:
+            out[-1] += text
+        elif text == ")" and groups:
+            begin = groups.pop()
+            out[begin:] = ["".join(out[begin:]) + text]
+        else:
+            if token["group"]:
+                groups.append(len(out))
+            out.append(text)
+    return "".join(out)
+
+
+_REGEX_TOKEN = re.compile(
+    r"""
+      (?P<interval>\{\d*,?\d*\}[+?]?)
+    | (?P<quantifier>[*+?][+?]?)
+    | (?P<group>\((?:\?(?:[:=!>|]|<[=!]|P?<\w+>|[a-zA-Z-]*:))?)
+    | \\[pP]\{[^}]*\} | \\x\{[^}]*\} | \\.
+    | \[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _normalizer_json(steps: Sequence[str]) -> dict[str, Any] | None:
+    names = {ours: {"type": theirs} for theirs, ours in _FORMS.items()} | {"lowercase": {"type": "Lowercase"}}
+    for step in steps:
+        if step not in names:
+            raise FormatError(f"tokenizer.json has no counterpart of the normalizer step {step!r}")
+    if len(steps) == 1:
+        return names[steps[0]]
+    return {"type": "Sequence", "normalizers": [names[step] for step in steps]} if steps else None
+
+
+def _read_normalizer(value: Any) -> list[str]:
+    if value is None:
+        return []
+    kind = _kind(value, "normalizer")
+    if kind == "Sequence":
+        return [step for one in value.get("normalizers", []) for step in _read_normalizer(one)]
+    if kind in _FORMS:
+        return [_FORMS[kind]]
+    if kind == "Lowercase":
+        return ["lowercase"]
+    raise FormatError(f"normalizer {kind} is not supported: only {', '.join(_FORMS)}, Lowercase and sequences of them")
+
+
+def _read_pattern(value: Any) -> dict[str, str]:
+    """Pretokenizer.spec of a pre_tokenizer."""
+    steps = value.get("pretokenizers", []) if _kind(value, "pre_tokenizer") == "Sequence" else [value]
+    kinds = [_kind(step, "pre_tokenizer") for step in steps]
+    if kinds not in (["ByteLevel"], ["Split", "ByteLevel"]):
+        raise FormatError(
+            f"pre_tokenizer {' + '.join(kinds) or 'of no steps'} is not supported: only ByteLevel, or Split + ByteLevel"
+        )
+    byte_level = steps[-1]
+    if byte_level.get("add_prefix_space", True):
+        raise FormatError("pre_tokenizer ByteLevel with add_prefix_space is not supported: it changes the text")
+    uses_regex = byte_level.get("use_regex", True)
+    if uses_regex != (len(steps) == 1):
+        raise FormatError(
+            f"pre_tokenizer {' + '.join(kinds)} with use_regex = {uses_regex} is not supported: text must be split once"
+        )
+    if len(steps) == 1:
+        return {"name": "gpt2"}
+    split = steps[0]
+    pattern = split.get("pattern", {})
+    if "Regex" in pattern:
+        text = pattern["Regex"]
+    elif "String" in pattern:
+        text = re.escape(pattern["String"])
+    else:
+        raise FormatError(f"pre_tokenizer Split has the pattern {pattern!r}: expected Regex or String")
+    if re.search(r"(?<!\\)\{\d*,?\d*\}\+", text):
+        raise FormatError(
+            "pre_tokenizer Split has a possessive interval such as {1,3}+, which Hugging Face's engine reads as a "
+            "repeated group and nearly everyone else does not: write (?>...{1,3}) or (?:...{1,3})+, whichever is meant"
+        )
+    named = named_pattern(text)
+    behaviour = (split.get("behavior"), split.get("invert", False))
+    # "Keep only the matches" comes to the same where the matches leave nothing over.
+    if behaviour != ("Isolated", False) and not (behaviour == ("Removed", True) and named):
+        raise FormatError(f"pre_tokenizer Split with behavior {behaviour[0]}, invert {behaviour[1]} is not supported")
+    if named:
+        return {"name": named} if PATTERNS[named] == text else {"regex": text}
+    return Pretokenizer.regex(text).spec
+
+
+def _read_added_tokens(value: Any, normalizer: Sequence[str]) -> list[SpecialToken]:
+    special = []
+    for token in value:
+        content, id = token["content"], token["id"]
+        for flag in ("single_word", "lstrip", "rstrip"):
+            if token.get(flag):
+                raise FormatError(f"added token {content!r} with {flag} is not supported: it takes in text around it")
+        if token.get("normalized", not token.get("special", False)) and normalizer:
+            raise FormatError(f"added token {content!r} is matched in normalized text: ours are matched before")
+        if type(id) is not int or not 0 <= id < ID_LIMIT:
+            raise FormatError(f"added token {content!r} has the id {id!r}")
+        special.append(SpecialToken(content, id))
+    return special
+
+
+def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
+    if (kind := model.get("type", "BPE")) != "BPE":
+        raise FormatError(f"model {kind} is not supported: only BPE")
+    for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        if model.get(option):
+            raise FormatError(f"model option {option} = {model[option]!r} is not supported")
+    # unk_token, fuse_unk and byte_fallback are for characters without a token, and all 256 bytes must have one.
+    names: dict[str, int] = model.get("vocab", {})
+    tokens: dict[bytes, int] = {}
+    for text, id in sorted(names.items(), key=lambda item: item[1]):
+        token = from_printable(text)
+        if text in special:
+            continue
+        if token is None:
+            raise FormatError(f"token {id}, {text!r}, is not of the byte alphabet: the vocabulary is not byte-level")
+        if type(id) is not int or not 0 <= id < ID_LIMIT:
+            raise FormatError(f"token {text!r} has the id {id!r}")
+        tokens[token] = id
+    merges = np.empty((len(model.get("merges", [])), 2), np.int32)
+    for i, merge in enumerate(model.get("merges", [])):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        parts = [from_printable(part) for part in pair]
+        if len(parts) != 2 or any(part is None or part not in tokens for part in parts):
+            raise FormatError(f"merge {i}, {merge!r}, is not of two ordinary tokens")
+        merges[i] = [tokens[part] for part in parts if part is not None]
+    ids = np.array(list(tokens.values()), np.int32)
+    return MergesModel(tuple(tokens), ids, merges, bool(model.get("ignore_merges")))
+
+
+def _kind(value: Any, part: str) -> str:
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise FormatError(f"{part} is {value!r}: expected an object with a type")
+    return str(value["type"])

@@ -1,0 +1,54 @@
+"""tiktoken's rank file: one line a token, `base64(bytes) SPACE rank LF`, in the order of ranks.
+
+The split pattern and the special tokens live outside of the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tokcore.errors import FormatError
+from tokcore.formats.ranks import check_ranks_suffice
+from tokcore.tokenizer_spec import ID_LIMIT, RanksModel, SpecialToken, TokenizerSpec
+
+
+def read_rank_file(
+    data: bytes, name: str, pattern: Mapping[str, str], special: Iterable[SpecialToken] = ()
+) -> TokenizerSpec:
+    """The tokenizer of a rank file's bytes. pattern: Pretokenizer.spec. Raises FormatError, naming name and line."""
+    rank_of: dict[bytes, int] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line:
+            continue
+        parts = line.split(b" ")
+        try:
+            token, rank = base64.b64decode(parts[0], validate=True), int(parts[1])
+        except (IndexError, ValueError, binascii.Error) as error:
+            raise FormatError(f"{name}: line {number}: expected `base64 rank`, found {line[:80]!r}") from error
+        if len(parts) != 2 or not 0 <= rank < ID_LIMIT or token in rank_of:
+            raise FormatError(f"{name}: line {number}: a token given twice, or no rank below {ID_LIMIT}: {line[:80]!r}")
+        rank_of[token] = rank
+    tokens = sorted(rank_of, key=rank_of.__getitem__)
+    ids = np.array([rank_of[token] for token in tokens], np.int32)
+    try:
+        return TokenizerSpec((), dict(pattern), RanksModel(tuple(tokens), ids), tuple(special))
+    except FormatError as error:
+        raise FormatError(f"{name}: {error}") from error
+
+
+def rank_file(spec: TokenizerSpec) -> bytes:
+    """The rank file of the ordinary tokens: with it, tiktoken gives the same ids.
+
+    Raises FormatError if it would not: a normalizer, or a token that its ranks alone do not lead to.
+    """
+    if spec.normalizer:
+        raise FormatError(
+            f"a rank file cannot hold the normalizer {', '.join(spec.normalizer)}: export to huggingface instead"
+        )
+    check_ranks_suffice(spec.model)
+    ranked = zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)
+    return b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranked)

@@ -1,0 +1,277 @@
+"""The one door to native code: every function of the kernel, in whichever implementation is chosen.
+
+    avx2        native, wide vectors; x86-64 processors that have them
+    portable    native, any processor
+    reference   pure Python, slow and obvious (tokcore.reference); the oracle of the tests
+
+All give the same bytes. The best one that runs here is used unless the environment variable TOKCORE_KERNEL names
+another, or a test forces one. Arguments are checked here or behind the door, never assumed; buffers cross it once a
+batch, and the native side works on them without the GIL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore import reference
+from tokcore.count_rows import CountRows, Counts
+from tokcore.errors import ConfigError
+from tokcore.texts import Bytes, Offsets, Texts
+
+Ids = npt.NDArray[np.int32]
+
+IMPLEMENTATIONS = ("avx2", "portable", "reference")
+
+_forced: list[str] = []
+
+
+def implementation() -> str:
+    """The implementation in use: one of IMPLEMENTATIONS.
+
+    Raises ConfigError if TOKCORE_KERNEL names none of them or one that this processor cannot run, ImportError if the
+    native module is missing.
+    """
+    if _forced:
+        return _forced[-1]
+    chosen = os.environ.get("TOKCORE_KERNEL", "")
+    return _checked(chosen) if chosen else _available()[0]
+
+
+@contextlib.contextmanager
+def forced(name: str) -> Iterator[None]:
+    """Use that implementation in this process until the block ends; for tests and benchmarks."""
+    _forced.append(_checked(name))
+    try:
+        yield
+    finally:
+        _forced.pop()
+
+
+def available() -> tuple[str, ...]:
+    """The implementations that run here, fastest first."""
+    try:
+        return _available()
+    except ImportError:
+        return ("reference",)
+
+
+def _checked(name: str) -> str:
+    if name not in IMPLEMENTATIONS:
+        raise ConfigError(f"TOKCORE_KERNEL = {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}")
+    if name != "reference" and name not in _available():
+        raise ConfigError(
+            f"TOKCORE_KERNEL = {name!r}: this processor cannot run it. Leave it unset to use the best one."
+        )
+    return name
+
+
+@functools.cache
+def _available() -> tuple[str, ...]:
+    return (*_native().implementations(), "reference")
+
+
+@functools.cache
+def _native() -> Any:
+    try:
+        import tokcore._native as native
+    except ImportError as error:
+        raise ImportError(
+            f"tokcore's native kernel cannot be loaded ({error}). Install tokcore with pip, which compiles it, or set "
+            f"TOKCORE_KERNEL=reference to use the slow pure-Python one."
+        ) from error
+    return native
+
+
+def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
+    """(ends, firsts) of the pre-tokens of each text under a named pattern.
+
+    ends: absolute ends in texts.data, in order; firsts: n + 1, so that ends[firsts[i]:firsts[i + 1]] are of text i.
+    """
+    chosen = implementation()
+    if chosen == "reference":
+        return reference.split(pattern, texts)
+    ends, firsts = _native().split(pattern, texts.data, texts.offsets, chosen)
+    return ends, firsts
+
+
+class Encoder:
+    """BPE encoding of batches of texts: split by a named pattern (or given in pieces), merge, return external ids.
+
+    tokens, token_ids: every ordinary token's bytes, the 256 single bytes among them, and its id (0 <= id < 2**31).
+    left, right, result, priority: the merges, ids of a pair and of what it becomes; in a pre-token the pair of lowest
+    priority number is merged first, the leftmost among equal ones, until no pair is left.
+    whole: a pre-token that is itself a token is emitted as such, without merging.
+    cache_bytes: budget, over all threads, of the caches of encoded pre-tokens kept between calls; results never depend
+    on it. Calls from several threads at once are allowed.
+    """
+
+    def __init__(
+        self,
+        pattern: str | None,
+        tokens: Texts,
+        token_ids: Ids,
+        left: Ids,
+        right: Ids,
+        result: Ids,
+        priority: npt.NDArray[np.uint32],
+        whole: bool,
+        cache_bytes: int,
+    ) -> None:
+        chosen = implementation()
+        merges = (left, right, result, priority)
+        self._inner: Any
+        if chosen == "reference":
+            self._inner = reference.Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
+            self._native = False
+        else:
+            arrays = (tokens.data, tokens.offsets, token_ids, *merges)
+            self._inner = _native().Encoder(pattern or "", *arrays, whole, cache_bytes, chosen)
+            self._native = True
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        """(ids of all texts, n + 1 offsets into them, number of pre-tokens of each text); same for any threads."""
+        result = self._inner.encode(*self._buffers(texts), threads)
+        return result[0], result[1], result[2]
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        """The same for texts that are already split; ends and firsts as split returns them."""
+        result = self._inner.encode_pieces(*self._buffers(texts), ends, firsts, threads)
+        return result[0], result[1], result[2]
+
+    def _buffers(self, texts: Texts) -> tuple[Any, ...]:
+        return (texts.data, texts.offsets) if self._native else (texts,)
+
+
+class Counter:
+    """Counts pre-tokens of texts: how often each occurs and in how many of the texts.
+
+    A pre-token longer than max_pretoken_bytes is cut into parts, each as long as it can be without passing that limit
+    or dividing a well-formed character, and each part counts as a word of its own (0: never cut).
+    Raises ValueError for a limit of 1 to 3, into which not every character fits. One thread at a time.
+    """
+
+    def __init__(self, pattern: str, max_pretoken_bytes: int) -> None:
+        chosen = implementation()
+        self._native = chosen != "reference"
+        self._inner: Any = (
+            _native().Counter(pattern, max_pretoken_bytes, chosen)
+            if self._native
+            else reference.Counter(pattern, max_pretoken_bytes)
+        )
+
+    def add(self, texts: Texts) -> None:
+        """Split texts and count them; each is a document."""
+        self._inner.add(*((texts.data, texts.offsets) if self._native else (texts,)))
+
+    def add_pieces(self, texts: Texts, ends: Offsets, firsts: Offsets) -> None:
+        """Count texts that are already split; ends and firsts as split returns them."""
+        self._inner.add_pieces(*((texts.data, texts.offsets) if self._native else (texts,)), ends, firsts)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the table holds on to."""
+        return int(self._inner.memory_bytes)
+
+    @property
+    def num_rows(self) -> int:
+        """Distinct pre-tokens since the last take."""
+        return int(self._inner.num_rows)
+
+    @property
+    def num_pretokens(self) -> int:
+        """Pre-tokens counted since the last take, parts of cut ones each for itself."""
+        return int(self._inner.num_pretokens)
+
+    def take(self) -> CountRows:
+        """The rows, sorted by bytes; the table is empty afterwards."""
+        if not self._native:
+            rows: CountRows = self._inner.take()
+            return rows
+        data, offsets, counts, documents = self._inner.take()
+        return CountRows(Texts(data, offsets), counts, documents)
+
+
+class RowMerger:
+    """Merges sorted runs of count rows into one, adding up equal keys; holds only what has been fed and not yet taken.
+
+    multipliers: one per run, that its counts are multiplied with (documents are not); None for all 1.
+    Raises OverflowError where a sum would pass 2**64 - 1, ValueError for rows that are not sorted.
+    """
+
+    def __init__(self, num_runs: int, multipliers: Sequence[int] | None) -> None:
+        self._native = implementation() != "reference"
+        self._inner: Any = (
+            _native().RowMerger(num_runs, None if multipliers is None else list(multipliers))
+            if self._native
+            else reference.RowMerger(num_runs, multipliers)
+        )
+
+    @property
+    def hungry(self) -> list[int]:
+        """The runs that must be fed or finished before merge can go on."""
+        return list(self._inner.hungry)
+
+    def feed(self, run: int, rows: CountRows) -> None:
+        """The next rows of a run, sorted and after all that it was fed before."""
+        if self._native:
+            self._inner.feed(run, rows.keys.data, rows.keys.offsets, rows.counts, rows.documents)
+        else:
+            self._inner.feed(run, rows)
+
+    def finish(self, run: int) -> None:
+        """That run has no more rows."""
+        self._inner.finish(run)
+
+    def merge(self, max_rows: int) -> CountRows | None:
+        """Up to max_rows merged rows, fewer if a run is hungry; None at the end of all runs."""
+        merged = self._inner.merge(max_rows)
+        if not self._native or merged is None:
+            rows: CountRows | None = merged
+            return rows
+        data, offsets, counts, documents = merged
+        return CountRows(Texts(data, offsets), counts, documents)
+
+
+def learn(
+    rows: Texts, counts: Counts, num_merges: int, min_count: int, max_token_bytes: int = 0, threads: int = 1
+) -> tuple[Ids, Ids, Counts]:
+    """(left, right, count) of up to num_merges BPE merges learned from pre-tokens and their counts.
+
+    Ids 0 to 255 are the bytes in hf order, 256 + i is merge i. Ties: the smaller left id, then the smaller right id.
+    Stops early when no pair has at least max(1, min_count). max_token_bytes: 0 for no limit.
+    Raises OverflowError if counts cannot be summed in 64 bits.
+    """
+    if implementation() == "reference":
+        return reference.learn(rows, counts, num_merges, min_count, max_token_bytes, threads)
+    left, right, count = _native().learn(
+        rows.data, rows.offsets, counts, num_merges, min_count, max_token_bytes, threads
+    )
+    return left, right, count
+
+
+def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
+    """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes (kernel/hash.h).
+
+    num_partitions: a power of two, at most 2**32.
+    """
+    if implementation() == "reference":
+        return reference.partition_of(keys, num_partitions)
+    partitions: npt.NDArray[np.int64] = _native().partition_of(keys.data, keys.offsets, num_partitions)
+    return partitions
+
+
+def pack_rows(rows: CountRows) -> Bytes | bytes:
+    """The canonical bytes of rows: of each, u32 key length, key, u64 count, u64 documents, all little-endian."""
+    if implementation() == "reference":
+        return reference.pack_rows(rows)
+    packed: Bytes = _native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents)
+    return packed

@@ -1,0 +1,316 @@
+"""Tokenizer: text to token ids and back, as one TokenizerSpec says.
+
+Leaves to others: what the spec holds (tokcore.tokenizer_spec), foreign files (tokcore.formats), the work itself
+(tokcore.kernel).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tokcore import kernel
+from tokcore.errors import FormatError, IdentityError
+from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.formats.tiktoken import read_rank_file
+from tokcore.kernel import Ids
+from tokcore.normalize import Normalizer
+from tokcore.pretokenize import Pretokenizer
+from tokcore.texts import Bytes, Offsets, Texts, texts_from_arrow, texts_from_strings
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
+
+CACHE_BYTES = 32 << 20  # of encoded pre-tokens, per tokenizer and process
+
+
+class Encoded(NamedTuple):
+    """The ids of a batch of texts."""
+
+    ids: Ids  # int32, of all texts
+    offsets: Offsets  # int64, n + 1; text i is ids[offsets[i]:offsets[i + 1]]
+    pretokens: Offsets  # int64, n; the number of pre-tokens of each text
+
+
+class Tokenizer:
+    """Encodes and decodes. Immutable, safe to share between threads; equal, hashed and pickled by content.
+
+    Tokenizers of one fingerprint share their tables and caches within a process.
+    """
+
+    __slots__ = ("_shared", "spec")
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.spec = spec
+        self._shared = _shared(spec)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Tokenizer:
+        """The tokenizer in a tokcore.json, in its folder, or in the output folder of a build.
+
+        Raises FormatError if there is none or it is damaged, VersionError if another release must read it.
+        """
+        file = Path(path)
+        if file.is_dir():
+            places = [file / FILE_NAME, file / "tokenizer" / FILE_NAME]
+            found = [place for place in places if place.is_file()]
+            if not found:
+                raise FormatError(f"{file}: no {FILE_NAME} in it nor in its folder tokenizer. Is the build finished?")
+            file = found[0]
+        return cls(TokenizerSpec.from_json_bytes(file.read_bytes(), str(file)))
+
+    @classmethod
+    def from_tiktoken(
+        cls, path: str | PathLike[str], *, pattern: str, special_tokens: Mapping[str, int] | None = None
+    ) -> Tokenizer:
+        """The tokenizer of a tiktoken rank file. pattern: a pattern's name or a regular expression."""
+        tokens = [SpecialToken(text, id) for text, id in (special_tokens or {}).items()]
+        return cls(read_rank_file(Path(path).read_bytes(), str(path), Pretokenizer.of(pattern).spec, tokens))
+
+    @classmethod
+    def from_huggingface(cls, path: str | PathLike[str]) -> Tokenizer:
+        """The tokenizer of a tokenizer.json (or of the folder that it is in), which must be a byte-level BPE."""
+        file = Path(path)
+        if file.is_dir():
+            file /= "tokenizer.json"
+        return cls(read_tokenizer_json(file.read_bytes(), str(file)))
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of everything that decides ids, lowercase hex."""
+        return self.spec.fingerprint
+
+    @property
+    def vocab_size(self) -> int:
+        """The highest id + 1; ids below it may be unused."""
+        return self.spec.vocab_size
+
+    @property
+    def specials(self) -> dict[str, int]:
+        """Special tokens: text -> id, in the order of ids."""
+        return dict(self._shared.special_ids)
+
+    def special_id(self, text: str) -> int:
+        """The id of a special token. Raises IdentityError if there is none of that text."""
+        if text not in self._shared.special_ids:
+            known = ", ".join(map(repr, self._shared.special_ids)) or "none"
+            raise IdentityError(f"{text!r} is not a special token of this tokenizer: it has {known}")
+        return self._shared.special_ids[text]
+
+    def token_bytes(self, id: int) -> bytes:
+        """The bytes that a token stands for; a special token's text. Raises IdentityError for an unused id."""
+        return self._shared.table.decode(np.array([id], np.int64)).tobytes()
+
+    def encode(self, text: str | bytes, allow_special: Iterable[str] = ()) -> Ids:
+        """The ids of a text, int32; nothing is appended.
+
+        allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
+        several), or "all"; the others are ordinary text. Raises UnicodeEncodeError for a str with a lone surrogate.
+        """
+        texts = texts_from_strings([text])
+        allowed = self._allowed(allow_special)
+        return (self._encode_special(texts, 1, allowed) if allowed else self.encode_texts(texts)).ids
+
+    def encode_batch(self, texts: Sequence[str | bytes] | pa.Array | pa.ChunkedArray, threads: int = 1) -> pa.ListArray:
+        """The ids of each text, as a pyarrow list<int32> array; special-token text is ordinary.
+
+        texts: a list of str or bytes, or an Arrow string or binary array without nulls. Raises ValueError if there are
+        2**31 ids or more, which one list array cannot hold.
+        """
+        arrow = isinstance(texts, pa.Array | pa.ChunkedArray)
+        encoded = self.encode_texts(texts_from_arrow(texts) if arrow else texts_from_strings(texts), threads)
+        if encoded.offsets[-1] >= 2**31:
+            raise ValueError(f"{encoded.offsets[-1]} ids do not fit one list array: encode in smaller batches")
+        return pa.ListArray.from_arrays(pa.array(encoded.offsets.astype(np.int32)), pa.array(encoded.ids))
+
+    def encode_texts(self, texts: Texts, threads: int = 1) -> Encoded:
+        """The ids of each text; special-token text is ordinary. The same for any number of threads."""
+        shared = self._shared
+        texts = shared.normalizer.apply(texts)
+        if shared.pretokenizer.native_name is None:
+            return Encoded(*shared.encoder.encode_pieces(texts, *shared.pretokenizer.split(texts), threads))
+        return Encoded(*shared.encoder.encode(texts, threads))
+
+    def encode_texts_with_special(self, texts: Texts, threads: int = 1) -> Encoded:
+        """The ids of each text, where every spelled special token becomes its id (and is not a pre-token)."""
+        return self._encode_special(texts, threads, tuple(self._shared.special_ids))
+
+    def count_special(self, texts: Texts) -> Offsets:
+        """How many special tokens each text spells, int64: the leftmost, of several the longest, without overlaps."""
+        spans = self._shared.find_special(texts, tuple(self._shared.special_ids))
+        return np.bincount([span.text for span in spans], minlength=texts.num_texts).astype(np.int64)
+
+    def spelled_special(self, texts: Texts) -> Counter[str]:
+        """How often each special token is spelled in all texts together."""
+        text_of_id = {id: text for text, id in self._shared.special_ids.items()}
+        spans = self._shared.find_special(texts, tuple(self._shared.special_ids))
+        return Counter(text_of_id[span.id] for span in spans)
+
+    def decode(self, ids: Iterable[int] | npt.NDArray[Any]) -> bytes:
+        """The bytes of the tokens, joined; a special token gives its text. Raises IdentityError for an unused id."""
+        array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int64)
+        return self._shared.table.decode(array).tobytes()
+
+    def decode_texts(self, ids: Ids, offsets: Offsets) -> Texts:
+        """The inverse of encode_texts for a tokenizer without normalizer: the bytes of each text."""
+        table = self._shared.table
+        data = table.decode(ids[offsets[0] : offsets[-1]])
+        ends = np.zeros(int(offsets[-1] - offsets[0]) + 1, np.int64)
+        np.cumsum(table.lengths[ids[offsets[0] : offsets[-1]]], out=ends[1:])
+        return Texts(data, ends[offsets - offsets[0]])
+
+    def _allowed(self, allow_special: Iterable[str]) -> tuple[str, ...]:
+        if isinstance(allow_special, str):
+            if allow_special != "all":
+                raise TypeError(f"allow_special is a list of special tokens or 'all', found {allow_special!r}")
+            return tuple(self._shared.special_ids)
+        chosen = set(allow_special)
+        for text in chosen:
+            self.special_id(text)
+        return tuple(sorted(chosen))
+
+    def _encode_special(self, texts: Texts, threads: int, allowed: tuple[str, ...]) -> Encoded:
+        spans = self._shared.find_special(texts, allowed)
+        if not spans:
+            return self.encode_texts(texts, threads)
+        # Cut the texts around the special tokens, encode all parts as texts, and put the special ids in place.
+        starts = np.array([span.start for span in spans], np.int64)
+        ends = np.array([span.end for span in spans], np.int64)
+        bounds = np.unique(np.concatenate([texts.offsets, starts, ends]))
+        parts = self.encode_texts(Texts(texts.data, bounds), threads)
+        special = np.searchsorted(bounds, starts)
+        lengths, pretokens = np.diff(parts.offsets), parts.pretokens.copy()
+        kept = np.ones(len(lengths), bool)
+        kept[special] = False
+        own = parts.ids[np.repeat(kept, lengths)]
+        lengths[special], pretokens[special] = 1, 0
+        is_special = np.repeat(~kept, lengths)
+        ids = np.empty(int(lengths.sum()), np.int32)
+        ids[~is_special] = own
+        ids[is_special] = [span.id for span in spans]
+        # A text's first part is where its offset is among the bounds; equal offsets are empty texts.
+        first = np.searchsorted(bounds, texts.offsets)
+        return Encoded(ids, _starts(lengths)[first], np.diff(_starts(pretokens)[first]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer(vocab_size={self.vocab_size}, fingerprint={self.fingerprint[:12]}...)"
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
+        return _unpickled, (self.spec.to_json_bytes(),)
+
+
+@functools.lru_cache(maxsize=4)
+def _unpickled(spec: bytes) -> Tokenizer:
+    return Tokenizer(TokenizerSpec.from_json_bytes(spec, "a pickled tokenizer"))
+
+
+def _starts(lengths: Offsets) -> Offsets:
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+class _Span(NamedTuple):
+    """Where a text spells a special token."""
+
+    text: int  # number of the text
+    start: int  # in texts.data
+    end: int
+    id: int
+
+
+class _TokenTable:
+    """The bytes of every id, back to back. lengths: int64, bytes of each id; -1 where the id is unused."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
+        tokens |= {token.id: token.text.encode() for token in spec.special if token.id is not None}
+        self._tokens = tokens
+        # Ids may be anywhere below 2**31, so a table by id is only made where they are reasonably dense.
+        self.lengths = np.full(spec.vocab_size, -1, np.int64)
+        for id, token in tokens.items():
+            self.lengths[id] = len(token)
+
+    def decode(self, ids: npt.NDArray[Any]) -> Bytes:
+        try:
+            data = b"".join(map(self._tokens.__getitem__, ids.tolist()))
+        except KeyError as error:
+            raise IdentityError(
+                f"id {error.args[0]} is no token of this tokenizer (ids are below {len(self.lengths)}): "
+                f"were the ids made by another one?"
+            ) from error
+        return np.frombuffer(data, np.uint8)
+
+
+class _Shared:
+    """What all tokenizers of one fingerprint in a process have in common."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.normalizer = Normalizer(spec.normalizer)
+        self.pretokenizer = Pretokenizer.from_spec(spec.pattern)
+        self.special_ids = {token.text: token.id for token in spec.special if token.id is not None}
+        merges = spec.merge_table
+        self.encoder = kernel.Encoder(
+            self.pretokenizer.native_name,
+            texts_from_strings(spec.model.tokens),
+            spec.model.ids,
+            merges.left,
+            merges.right,
+            merges.result,
+            merges.priority,
+            spec.model.whole,
+            CACHE_BYTES,
+        )
+
+        self.table = _TokenTable(spec)
+
+    def find_special(self, texts: Texts, allowed: tuple[str, ...]) -> list[_Span]:
+        """Where texts spell one of the allowed special tokens, in order."""
+        if not allowed or not texts.size_bytes:
+            return []
+        everything = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
+        # Most batches spell none, and looking for one string is much faster than matching a pattern.
+        if len(allowed) <= 8 and not any(text.encode() in everything for text in allowed):
+            return []
+        matcher = _special_matcher(allowed)
+        spans = []
+        for i in range(texts.num_texts):
+            start = int(texts.offsets[i])
+            for match in matcher.finditer(texts.text(i)):
+                id = self.special_ids[match.group().decode()]
+                spans.append(_Span(i, start + match.start(), start + match.end(), id))
+        return spans
+
+
+@functools.lru_cache(maxsize=32)
+def _special_matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
+    longest_first = sorted((text.encode() for text in allowed), key=lambda text: (-len(text), text))
+    return re.compile(b"|".join(map(re.escape, longest_first)))
+
+
+_shared_lock = threading.Lock()
+_shared_of: weakref.WeakValueDictionary[tuple[str, str], _Shared] = weakref.WeakValueDictionary()
+
+
+def _shared(spec: TokenizerSpec) -> _Shared:
+    key = (spec.fingerprint, kernel.implementation())
+    with _shared_lock:
+        shared = _shared_of.get(key)
+        if shared is None:
+            shared = _shared_of[key] = _Shared(spec)
+        return shared

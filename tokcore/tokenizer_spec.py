@@ -1,0 +1,510 @@
+"""TokenizerSpec: everything that decides which ids a text becomes, and its one file form, tokcore.json.
+
+The fingerprint is the sha256 of the canonical JSON of all of it; where a learned merge's count is kept beside, it is
+not part of it. Leaves to others: encoding (tokcore.tokenizer) and foreign formats (tokcore.formats).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore import unicode
+from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
+from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
+from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
+
+FORMAT = "tokcore-tokenizer"
+FORMAT_VERSION = 1
+FILE_NAME = "tokcore.json"
+ROLES = ("document_end", "document_begin", "padding", "plain")
+
+ID_LIMIT = 2**31  # ids are int32 everywhere
+MAX_TOKEN_BYTES = 65_535
+MAX_VOCABULARY_BYTES = 2**30  # of all tokens together: a small file must not unfold into a large one
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SpecialToken:
+    """A token that no merge makes: text in the corpus that spells it is ordinary unless allowed."""
+
+    text: str
+    id: int | None  # None only before learned_spec assigns one
+    role: str = "plain"
+
+
+class MergeLike(Protocol):
+    """What learned_spec needs of a learned merge (tokcore.bpe.Merge)."""
+
+    @property
+    def left(self) -> bytes: ...
+    @property
+    def right(self) -> bytes: ...
+    @property
+    def count(self) -> int: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class MergeTable:
+    """What the kernel's encoder needs: see tokcore.kernel.Encoder."""
+
+    left: Ids
+    right: Ids
+    result: Ids
+    priority: npt.NDArray[np.uint32]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """BPE as we learn it: ids 0 to 255 are the bytes in hf order, 256 + i is merge i.
+
+    merges: int32 [m, 2], pairs of ids. counts: how often each pair occurred when it was merged; () if unknown.
+    """
+
+    kind: ClassVar[str] = "learned"
+    whole: ClassVar[bool] = False  # every token encodes to itself, so it would change nothing
+
+    merges: Ids
+    counts: tuple[int, ...] = ()
+
+    @functools.cached_property
+    def tokens(self) -> tuple[bytes, ...]:
+        """The ordinary tokens' bytes, in the order of ids."""
+        tokens = [bytes([byte]) for byte in BYTE_OF_ID]
+        total = len(tokens)
+        for i, (left, right) in enumerate(self.merges.tolist()):
+            if not (0 <= left < len(tokens) and 0 <= right < len(tokens)):
+                raise FormatError(f"merge {i} is of the ids {left} and {right}: expected ids below {len(tokens)}")
+            total += len(tokens[left]) + len(tokens[right])
+            _check_length(len(tokens[left]) + len(tokens[right]), total, f"merge {i}")
+            tokens.append(tokens[left] + tokens[right])
+        return tuple(tokens)
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of tokens."""
+        return np.arange(256 + len(self.merges), dtype=np.int32)
+
+    def merge_table(self) -> MergeTable:
+        """The merges for the kernel."""
+        order = np.arange(len(self.merges), dtype=np.uint32)
+        left, right = np.ascontiguousarray(self.merges.T)
+        return MergeTable(left, right, (order + 256).astype(np.int32), order)
+
+    def functional(self) -> dict[str, Any]:
+        """The part that decides ids, as JSON."""
+        return {"kind": self.kind, "byte_order": "hf", "merges": self.merges.tolist()}
+
+    def informative(self) -> dict[str, Any]:
+        """The rest of it, as JSON."""
+        return {"counts": list(self.counts)} if self.counts else {}
+
+    @classmethod
+    def from_json(cls, fields: _Fields) -> LearnedModel:
+        if (order := fields.take("byte_order", str)) != "hf":
+            raise fields.error("byte_order", "'hf'", order)
+        merges = fields.take_pairs("merges")
+        counts = tuple(fields.take_integers("counts", 2**64)) if "counts" in fields else ()
+        if counts and len(counts) != len(merges):
+            raise fields.error("counts", f"one for each of {len(merges)} merges", len(counts))
+        return cls(merges, counts)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MergesModel:
+    """BPE from a list of merges with arbitrary ids, as Hugging Face keeps it.
+
+    tokens, ids: the ordinary tokens, in the order of ids. merges: int32 [m, 2], pairs of ids, first merged first; what
+    a pair becomes is the token of the joined bytes. ignore_merges: a pre-token that is a token is emitted as such.
+    """
+
+    kind: ClassVar[str] = "merges"
+
+    tokens: tuple[bytes, ...]
+    ids: Ids
+    merges: Ids
+    ignore_merges: bool
+
+    @property
+    def whole(self) -> bool:
+        return self.ignore_merges
+
+    def merge_table(self) -> MergeTable:
+        """The merges for the kernel."""
+        token_of_id = dict(zip(self.ids.tolist(), self.tokens, strict=True))
+        id_of_token = {token: id for id, token in token_of_id.items()}
+        result = np.empty(len(self.merges), np.int32)
+        for i, (left, right) in enumerate(self.merges.tolist()):
+            if left not in token_of_id or right not in token_of_id:
+                raise FormatError(f"merge {i} is of the ids {left} and {right}, of which one is no token")
+            joined = id_of_token.get(token_of_id[left] + token_of_id[right])
+            if joined is None:
+                raise FormatError(f"merge {i}, of {token_of_id[left]!r} and {token_of_id[right]!r}, makes no token")
+            result[i] = joined
+        left_ids, right_ids = np.ascontiguousarray(self.merges.T)
+        return MergeTable(left_ids, right_ids, result, np.arange(len(result), dtype=np.uint32))
+
+    def functional(self) -> dict[str, Any]:
+        """The part that decides ids, as JSON."""
+        return {
+            "kind": self.kind,
+            "tokens": _tokens_json(self.tokens, self.ids),
+            "merges": self.merges.tolist(),
+            "ignore_merges": self.ignore_merges,
+        }
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_json(cls, fields: _Fields) -> MergesModel:
+        tokens, ids = fields.take_tokens("tokens")
+        return cls(tokens, ids, fields.take_pairs("merges"), fields.take("ignore_merges", bool))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RanksModel:
+    """BPE as tiktoken defines it: two neighbours merge if their joined bytes are a token; the id is the rank.
+
+    tokens, ids: in the order of ids. A pre-token that is a token is emitted as such.
+    """
+
+    kind: ClassVar[str] = "ranks"
+    whole: ClassVar[bool] = True
+
+    tokens: tuple[bytes, ...]
+    ids: Ids
+
+    def merge_table(self) -> MergeTable:
+        """Every way to make a token of two tokens, with its rank for the kernel."""
+        id_of_token = dict(zip(self.tokens, self.ids.tolist(), strict=True))
+        left, right, result = [], [], []
+        for token, id in id_of_token.items():
+            for i in range(1, len(token)):
+                if (a := id_of_token.get(token[:i])) is not None and (b := id_of_token.get(token[i:])) is not None:
+                    left.append(a)
+                    right.append(b)
+                    result.append(id)
+        ids = np.array([left, right, result], np.int32).reshape(3, -1)
+        return MergeTable(ids[0], ids[1], ids[2], ids[2].astype(np.uint32))
+
+    def functional(self) -> dict[str, Any]:
+        """The part that decides ids, as JSON."""
+        return {"kind": self.kind, "tokens": _tokens_json(self.tokens, self.ids)}
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_json(cls, fields: _Fields) -> RanksModel:
+        return cls(*fields.take_tokens("tokens"))
+
+
+Model = LearnedModel | MergesModel | RanksModel
+_MODELS: dict[str, type[Model]] = {model.kind: model for model in (LearnedModel, MergesModel, RanksModel)}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TokenizerSpec:
+    """A tokenizer by content. Construction checks it; two specs are equal if their fingerprints are.
+
+    normalizer: steps of tokcore.normalize, in order. pattern: Pretokenizer.spec. special: in the order of ids.
+    Raises FormatError where ids or texts are not unique, a byte has no token, or a limit is passed.
+    """
+
+    normalizer: tuple[str, ...]
+    pattern: Mapping[str, str]
+    model: Model
+    special: tuple[SpecialToken, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
+        _check_tokens(self.model.tokens, self.model.ids)
+        _check_special(self.special, self.model.ids)
+        self.merge_table  # noqa: B018 - checked by being made
+
+    @functools.cached_property
+    def merge_table(self) -> MergeTable:
+        """The merges, as the kernel's encoder takes them."""
+        return self.model.merge_table()
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The identity: sha256 of the canonical JSON of everything that decides ids, as lowercase hex."""
+        return sha256_hex(canonical_json(self._functional()))
+
+    @property
+    def vocab_size(self) -> int:
+        """The highest id + 1: gaps count."""
+        return max(int(self.model.ids.max()), *(_id(token) for token in self.special), 0) + 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenizerSpec) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def to_json_bytes(self) -> bytes:
+        """The content of tokcore.json: canonical, the same bytes for the same spec."""
+        content = self._functional()
+        content["model"] |= self.model.informative()
+        return canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
+
+    @classmethod
+    def from_json_bytes(cls, data: bytes, name: str) -> TokenizerSpec:
+        """The spec whose to_json_bytes is data; name is the file's, for errors.
+
+        Raises VersionError for another format version or other Unicode tables than this release has, ChecksumError
+        if the fingerprint is not that of the content, FormatError for anything else that is wrong.
+        """
+        fields = _Fields(parse_canonical(data, name), name)
+        if (format_name := fields.take("format", str)) != FORMAT:
+            raise fields.error("format", repr(FORMAT), format_name)
+        if (version := fields.take("format_version", int)) != FORMAT_VERSION:
+            raise VersionError(
+                f"{name}: format_version {version}, and this release reads {FORMAT_VERSION}. "
+                f"Read it with the release that wrote it, or upgrade tokcore."
+            )
+        fingerprint = fields.take("fingerprint", str)
+        _check_unicode(fields.take_fields("unicode"), name)
+        normalizer = tuple(fields.take_strings("normalizer"))
+        pattern = fields.take_string_map("pattern")
+        special = tuple(_special_from_json(one) for one in fields.take_list_of_fields("special"))
+        model_fields = fields.take_fields("model")
+        if (kind := model_fields.take("kind", str)) not in _MODELS:
+            raise model_fields.error("kind", f"one of {', '.join(_MODELS)}", kind)
+        model = _MODELS[kind].from_json(model_fields)
+        model_fields.finish()
+        fields.finish()
+        try:
+            spec = cls(normalizer, pattern, model, special)
+        except FormatError as error:
+            raise FormatError(f"{name}: {error}") from error
+        if spec.fingerprint != fingerprint:
+            raise ChecksumError(
+                f"{name}: its content has the fingerprint {spec.fingerprint}, but it says {fingerprint}: it was "
+                f"changed after it was written. Restore it, or import the tokenizer anew."
+            )
+        return spec
+
+    def _functional(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "normalizer": list(self.normalizer),
+            "pattern": dict(self.pattern),
+            "unicode": {"version": unicode.VERSION, "tables_sha256": unicode.TABLES_SHA256},
+            "model": self.model.functional(),
+            "special": [{"text": token.text, "id": token.id, "role": token.role} for token in self.special],
+        }
+
+
+def learned_spec(
+    merges: Sequence[MergeLike], pattern: Mapping[str, str], normalizer: Sequence[str], special: Iterable[SpecialToken]
+) -> TokenizerSpec:
+    """The spec of a learned tokenizer: bytes, merges in rank order, then special tokens in the given order.
+
+    A special token without id takes the lowest free one after the merges; a pinned id may leave gaps.
+    Raises ConfigError for a pinned id that is taken, LearnError if a merge is not of known tokens or a special token
+    has the bytes of a learned one.
+    """
+    id_of_token = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
+    pairs = np.empty((len(merges), 2), np.int32)
+    for i, merge in enumerate(merges):
+        joined = merge.left + merge.right
+        if merge.left not in id_of_token or merge.right not in id_of_token or joined in id_of_token:
+            raise LearnError(f"merge {i}, of {merge.left!r} and {merge.right!r}, is not of earlier tokens to a new one")
+        if len(joined) > MAX_TOKEN_BYTES:
+            raise LearnError(
+                f"merge {i} makes a token of {len(joined)} bytes, above {MAX_TOKEN_BYTES}: set count.max_pretoken_bytes"
+            )
+        pairs[i] = id_of_token[merge.left], id_of_token[merge.right]
+        id_of_token[joined] = 256 + i
+    special = _assigned(list(special), 256 + len(merges))
+    for token in special:
+        for name in (token.text.encode(), from_printable(token.text)):
+            if name is not None and name in id_of_token:
+                raise LearnError(
+                    f"special token {token.text!r} has the name of the learned token {id_of_token[name]}: "
+                    f"vocabulary files could not tell them apart. Choose another text, such as '<|...|>'."
+                )
+    model = LearnedModel(pairs, tuple(int(merge.count) for merge in merges))
+    return TokenizerSpec(tuple(normalizer), dict(pattern), model, tuple(special))
+
+
+def _assigned(special: list[SpecialToken], first: int) -> list[SpecialToken]:
+    taken: dict[int, str] = {}
+    for token in special:
+        if token.id is None:
+            continue
+        if not first <= token.id < ID_LIMIT:
+            raise ConfigError(
+                f"special.{token.text!r}.id = {token.id}: ids below {first} belong to bytes and merges, and ids end "
+                f"before {ID_LIMIT}. Choose {first} or above."
+            )
+        if token.id in taken:
+            raise ConfigError(f"special.{token.text!r}.id = {token.id}: already the id of {taken[token.id]!r}")
+        taken[token.id] = token.text
+    assigned, next_id = [], first
+    for token in special:
+        if token.id is None:
+            while next_id in taken:
+                next_id += 1
+            token = dataclasses.replace(token, id=next_id)
+            next_id += 1
+        assigned.append(token)
+    return assigned
+
+
+def _id(token: SpecialToken) -> int:
+    assert token.id is not None
+    return token.id
+
+
+def _check_length(length: int, total: int, what: str) -> None:
+    if length > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
+        raise FormatError(
+            f"{what} makes a token of {length} bytes, {total} in all: the limits are {MAX_TOKEN_BYTES} a token and "
+            f"{MAX_VOCABULARY_BYTES} in all"
+        )
+
+
+def _check_tokens(tokens: tuple[bytes, ...], ids: Ids) -> None:
+    if len(ids) and int(ids.min()) < 0:
+        raise FormatError(f"token id {int(ids.min())}: expected 0 to {ID_LIMIT - 1}")
+    if np.any(ids[1:] <= ids[:-1]):
+        raise FormatError(f"id {int(ids[1:][ids[1:] <= ids[:-1]][0])} is given twice or out of order")
+    total = 0
+    seen: dict[bytes, int] = {}
+    for token, id in zip(tokens, ids.tolist(), strict=True):
+        total += len(token)
+        _check_length(len(token), total, f"id {id}")
+        if not token or token in seen:
+            raise FormatError(f"id {id} is the token {token!r}, " + (f"as is id {seen[token]}" if token else "empty"))
+        seen[token] = id
+    for byte in range(256):
+        if bytes([byte]) not in seen:
+            raise FormatError(f"no token for the byte {byte:#04x}: all 256 are needed to encode every text")
+
+
+def _check_special(special: tuple[SpecialToken, ...], ids: Ids) -> None:
+    taken = dict.fromkeys(ids.tolist(), "an ordinary token")
+    texts = set()
+    for token in special:
+        if token.id is None or not 0 <= token.id < ID_LIMIT:
+            raise FormatError(f"special token {token.text!r}: its id is {token.id}, expected 0 to {ID_LIMIT - 1}")
+        if token.id in taken:
+            raise FormatError(f"special token {token.text!r}: its id {token.id} is already {taken[token.id]}")
+        if not token.text or token.text in texts:
+            raise FormatError(f"special token {token.text!r} " + ("is given twice" if token.text else "is empty"))
+        if token.role not in ROLES:
+            raise FormatError(f"special token {token.text!r}: its role {token.role!r} is not one of {', '.join(ROLES)}")
+        taken[token.id] = repr(token.text)
+        texts.add(token.text)
+
+
+def _check_unicode(fields: _Fields, name: str) -> None:
+    version, tables = fields.take("version", str), fields.take("tables_sha256", str)
+    fields.finish()
+    if (version, tables) != (unicode.VERSION, unicode.TABLES_SHA256):
+        raise VersionError(
+            f"{name}: made for the tables {tables[:12]} of Unicode {version}, and this release has "
+            f"{unicode.TABLES_SHA256[:12]} of {unicode.VERSION}: texts would be split differently. "
+            f"Use the release that wrote it."
+        )
+
+
+def _special_from_json(fields: _Fields) -> SpecialToken:
+    token = SpecialToken(fields.take("text", str), fields.take("id", int), fields.take("role", str))
+    fields.finish()
+    return token
+
+
+def _tokens_json(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
+    return [[base64.b64encode(token).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)]
+
+
+class _Fields:
+    """A JSON object being taken apart: every key must be taken, with the expected type."""
+
+    def __init__(self, value: Any, name: str) -> None:
+        if not isinstance(value, dict):
+            raise FormatError(f"{name}: expected a JSON object, found {type(value).__name__}")
+        self._left = dict(value)
+        self._name = name
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._left
+
+    def error(self, key: str, expected: str, found: object) -> FormatError:
+        shown = repr(found)
+        return FormatError(f"{self._name}: {key}: expected {expected}, found {shown[:80]}")
+
+    def take(self, key: str, kind: type[Any]) -> Any:
+        if key not in self._left:
+            raise FormatError(f"{self._name}: {key} is missing")
+        value = self._left.pop(key)
+        if type(value) is not kind:
+            raise self.error(key, kind.__name__, value)
+        return value
+
+    def take_fields(self, key: str) -> _Fields:
+        return _Fields(self.take(key, dict), f"{self._name}: {key}")
+
+    def take_list_of_fields(self, key: str) -> list[_Fields]:
+        return [_Fields(one, f"{self._name}: {key}[{i}]") for i, one in enumerate(self.take(key, list))]
+
+    def take_strings(self, key: str) -> list[str]:
+        value: list[str] = self.take(key, list)
+        if not all(isinstance(one, str) for one in value):
+            raise self.error(key, "a list of strings", value)
+        return value
+
+    def take_string_map(self, key: str) -> dict[str, str]:
+        value: dict[str, str] = self.take(key, dict)
+        if not all(isinstance(one, str) for one in value.values()):
+            raise self.error(key, "an object of strings", value)
+        return value
+
+    def take_integers(self, key: str, limit: int) -> list[int]:
+        value: list[int] = self.take(key, list)
+        for one in value:
+            if type(one) is not int or not 0 <= one < limit:
+                raise self.error(key, f"integers from 0 to {limit - 1}", one)
+        return value
+
+    def take_pairs(self, key: str) -> Ids:
+        value = self.take(key, list)
+        pairs = np.empty((len(value), 2), np.int32)
+        for i, pair in enumerate(value):
+            if not (type(pair) is list and len(pair) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in pair)):
+                raise self.error(f"{key}[{i}]", "a pair of ids", pair)
+            pairs[i] = pair
+        return pairs
+
+    def take_tokens(self, key: str) -> tuple[tuple[bytes, ...], Ids]:
+        value = self.take(key, list)
+        tokens, ids = [], np.empty(len(value), np.int32)
+        for i, entry in enumerate(value):
+            if not (type(entry) is list and len(entry) == 2 and type(entry[0]) is str and type(entry[1]) is int):
+                raise self.error(f"{key}[{i}]", "[base64, id]", entry)
+            if not 0 <= entry[1] < ID_LIMIT:
+                raise self.error(f"{key}[{i}]", f"an id below {ID_LIMIT}", entry[1])
+            try:
+                tokens.append(base64.b64decode(entry[0], validate=True))
+            except (binascii.Error, ValueError) as error:
+                raise self.error(f"{key}[{i}]", "base64", entry[0]) from error
+            ids[i] = entry[1]
+        return tuple(tokens), ids
+
+    def finish(self) -> None:
+        if self._left:
+            raise FormatError(f"{self._name}: {sorted(self._left)[0]!r} is not a field of this format version")
