@@ -22,7 +22,7 @@ from pipelines.digests import documents_digest
 from pipelines.documents import merged_languages
 from pipelines.encode import EncodeItems
 from pipelines.encode_item import EncodeJob
-from pipelines.learn import artifact_files, learn_tokenizer
+from pipelines.learn import artifact_files, learn_tokenizer, pretokenizer_of
 from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
@@ -34,7 +34,6 @@ from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, 
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
 from tokcore.errors import ConfigError, StageError
-from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -114,7 +113,7 @@ class Build:
             job = CountJob(
                 attempts=attempts,
                 base=self.config.base,
-                pattern=Pretokenizer.of(self.config.pretokenize).spec,
+                pattern=pretokenizer_of(self.config).spec,
                 normalize=tuple(self.config.normalize.steps),
                 max_pretoken_bytes=self.config.count.max_pretoken_bytes,
                 memory_bytes=self.config.count.memory_bytes,

@@ -38,11 +38,20 @@ def manifest_url(output: str, stage: str) -> str:
 
 
 def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile]) -> None:
-    """Move finished files from their attempt names to their final ones; a file that is there already is checked."""
+    """Move finished files from their attempt names to their final ones.
+
+    An interrupted build may have moved some already: what stands there must then be what was recorded.
+    Raises StageError otherwise.
+    """
     for file in files:
-        storage.publish(
-            attempts.url(file.attempt), storage.join(attempts.output, folder, file.path), file.size_bytes, file.sha256
-        )
+        source, target = attempts.url(file.attempt), storage.join(attempts.output, folder, file.path)
+        if storage.exists(source):
+            storage.publish(source, target)
+        elif (found := storage.sha256(target)) != file.sha256:
+            raise StageError(
+                f"{storage.redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
+                f"Remove the output and build it again."
+            )
 
 
 def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) -> Manifest:
@@ -64,7 +73,8 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) 
                 f"compare the package versions in the two run.json and report this"
             )
     else:
-        storage.write_bytes(storage.join(output, stage, RUN) if stage else storage.join(output, RUN), _run_json(run))
+        with storage.write_attempt(storage.join(output, stage, RUN) if stage else storage.join(output, RUN)) as file:
+            file.write(_run_json(run))
     return manifest
 
 

@@ -57,11 +57,17 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
     )
     spec = learned_spec(
         merges,
-        Pretokenizer.of(config.pretokenize).spec,
+        pretokenizer_of(config).spec,
         config.normalize.steps,
         [SpecialToken(token.text, token.id, token.role) for token in config.special],
     )
     return Learned(spec, *_described(mix, sizes))
+
+
+def pretokenizer_of(config: BuildConfig) -> Pretokenizer:
+    """The build's split pattern: a named one, or the user's own."""
+    own = config.pretokenize.regex
+    return Pretokenizer.regex(own) if own is not None else Pretokenizer.named(config.pretokenize.pattern)
 
 
 def _sizes(counts: Manifest, unit: str) -> dict[str, int]:

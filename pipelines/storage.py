@@ -15,6 +15,7 @@ Leaves to others: what the bytes mean, and which names are chosen.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import io
 import os
@@ -286,8 +287,10 @@ def _version(info: Mapping[str, Any]) -> str:
         if info.get(key):
             return f"{name}:{str(info[key]).strip(chr(34))}"
     for key in ("LastModified", "last_modified", "mtime", "created"):
-        if info.get(key) is not None:
-            return f"modified:{info[key]}"
+        if (time_of_change := info.get(key)) is not None:
+            # A listing may give seconds where a look at one file gives a datetime.
+            is_datetime = isinstance(time_of_change, datetime.datetime)
+            return f"modified:{time_of_change.timestamp() if is_datetime else time_of_change}"
     return "size-only"
 
 
@@ -613,19 +616,20 @@ def _walk(root: Path) -> Iterator[str]:
 
 
 def _require_same(source: str, target: str) -> None:
-    if stat(source).size_bytes != stat(target).size_bytes or _sha256(source) != _sha256(target):
+    if stat(source).size_bytes != stat(target).size_bytes or sha256(source) != sha256(target):
         raise StageError(
             f"{redact(target)} exists with other bytes than {redact(source)}: "
             f"two builds of different content share this output; give one of them its own"
         )
 
 
-def _sha256(url: str) -> bytes:
+def sha256(url: str) -> str:
+    """sha256 of a file's bytes, lowercase hex; raises StageError if it cannot be read."""
     hasher = hashlib.sha256()
     with open_read(url) as file:
         while data := file.read(_COPY_BYTES):
             hasher.update(data)
-    return hasher.digest()
+    return hasher.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -48,7 +48,7 @@ class CountPretokens(beam.PTransform):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__init__()
-        Pretokenizer.parse(self.pattern)
+        Pretokenizer.of(self.pattern)
         if self.num_partitions < 1 or self.num_partitions & (self.num_partitions - 1):
             raise ConfigError(f"num_partitions = {self.num_partitions}: must be a power of two")
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
@@ -71,7 +71,7 @@ class _CountDocuments(beam.DoFn):  # type: ignore[misc]
         self._num_partitions = settings.num_partitions
 
     def setup(self) -> None:
-        self._pretokenizer = Pretokenizer.parse(self._pattern)
+        self._pretokenizer = Pretokenizer.of(self._pattern)
 
     def start_bundle(self) -> None:
         name = f"bundle-{uuid.uuid4().hex[:12]}"
