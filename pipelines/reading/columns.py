@@ -51,7 +51,8 @@ class _Rows(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        return self.num_rows + sum(column.nbytes for column in (self.text, self.id, self.lang) if column is not None)
+        columns = (self.text, self.id, self.lang)
+        return self.num_rows + sum(int(column.nbytes) for column in columns if column is not None)
 
 
 class _NotText:

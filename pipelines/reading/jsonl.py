@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from pipelines.reading.records import Batch, BatchBuilder, ReadSettings, as_id, printable
-from pipelines.reading.streams import LongPiece, PieceLimit, split_lines
+from pipelines.reading.streams import PieceLimit, split_lines
 from schemas.document import valid_lang
 
 # What the other fields and the syntax of a record may take up before a long record is not built.
@@ -19,7 +19,6 @@ OTHER_FIELDS_BYTES = 1 << 24
 MAX_DEPTH = 200
 
 _ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|.)", re.DOTALL)
-_MISSING = object()
 
 
 def read_json_lines(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch]:
@@ -38,19 +37,19 @@ class _Reader:
     def read(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         limit = self._settings.max_document_bytes
         builder = BatchBuilder(self._settings)
+        loads, parsed = orjson.loads, self._parsed
         for lines in split_lines(blocks, PieceLimit(3 * limit + OTHER_FIELDS_BYTES, limit + OTHER_FIELDS_BYTES)):
             for line in lines:
-                if isinstance(line, LongPiece):
-                    if not line.is_blank:
-                        detail = f"a line of {line.size_bytes} bytes, max_document_bytes = {limit}"
-                        builder.reject("document_too_large", detail, line.start)
-                else:
+                if isinstance(line, bytes):
                     try:
-                        record = orjson.loads(line)
+                        record = loads(line)
                     except orjson.JSONDecodeError:
                         self._refused(builder, line)
                     else:
-                        self._parsed(builder, line, record)
+                        parsed(builder, line, record)
+                elif not line.is_blank:
+                    detail = f"a line of {line.size_bytes} bytes, max_document_bytes = {limit}"
+                    builder.reject("document_too_large", detail, line.start)
                 if builder.is_full:
                     yield builder.take()
         yield builder.take()
@@ -62,30 +61,28 @@ class _Reader:
             return
         text = self._text(record)
         if not isinstance(text, str):
-            if text is _MISSING or text is None:
-                builder.reject("missing_text", f"field {printable(self._settings.text.encode())}", line)
+            if text is None:
+                builder.reject("missing_text", _field(self._settings.text), line)
             else:
-                detail = f"field {printable(self._settings.text.encode())}: expected a string, found {json_type(text)}"
+                detail = f"{_field(self._settings.text)}: expected a string, found {json_type(text)}"
                 builder.reject("bad_text", detail, line)
             return
         document_id = ""
         if self._id is not None:
             value = self._id(record)
-            if value is _MISSING or value is None:
-                builder.reject("missing_id", f"field {printable(self._settings.id.encode())}", line)
+            if value is None:
+                builder.reject("missing_id", _field(self._settings.id), line)
                 return
             known = as_id(value)
             if known is None:
-                detail = f"field {printable(self._settings.id.encode())}: found {json_type(value)}"
-                builder.reject("bad_id", detail, line)
+                builder.reject("bad_id", f"{_field(self._settings.id)}: found {json_type(value)}", line)
                 return
             document_id = known
         lang = self._settings.lang
         if self._lang is not None:
             lang = self._lang(record)
-            # JSON gives few different codes very often; one that is not hashable is no code.
             if not isinstance(lang, str) or (lang not in self._valid_langs and not self._is_new_lang(lang)):
-                detail = f"field {printable(self._settings.lang_field.encode())}: expected a language code"
+                detail = f"{_field(self._settings.lang_field)}: expected a language code"
                 builder.reject("bad_lang", detail, line)
                 return
         builder.accept(text.encode(errors=errors), document_id, lang)
@@ -127,12 +124,12 @@ class _Reader:
 
 
 def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
-    """A function from a record to the field's value, _MISSING if there is none.
+    """A function from a record to the field's value, None if there is none.
 
     A name with dots is a field of that very name if there is one, else a path into nested objects.
     """
     if "." not in name:
-        return lambda record: record.get(name, _MISSING)
+        return lambda record: record.get(name)
     path = name.split(".")
 
     def get(record: dict[str, Any]) -> Any:
@@ -141,7 +138,7 @@ def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
         value: Any = record
         for step in path:
             if not isinstance(value, dict) or step not in value:
-                return _MISSING
+                return None
             value = value[step]
         return value
 
@@ -154,6 +151,10 @@ def json_type(value: Any) -> str:
         return "null"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
     return names.get(type(value), "an object")
+
+
+def _field(name: str) -> str:
+    return f"field {printable(name.encode())}"
 
 
 def _is_json(line: bytes) -> bool:

@@ -124,6 +124,7 @@ class BatchBuilder:
 
     @property
     def is_full(self) -> bool:
+        """Whether it is time to take()."""
         return self._size_bytes >= BATCH_BYTES or self._num_records >= BATCH_RECORDS
 
     def accept(self, text: bytes, document_id: str, lang: str) -> None:
@@ -193,13 +194,15 @@ def utf8(data: bytes, settings: ReadSettings) -> bytes | None:
 
 def as_id(value: Any) -> str | None:
     """A document id from a field's value, integers in decimal; None if it is none."""
-    if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
-        return str(value)
     if isinstance(value, str) and len(value) <= MAX_ID_BYTES:
+        if value.isascii():
+            return value
         try:
             return value if len(value.encode()) <= MAX_ID_BYTES else None
         except UnicodeEncodeError:  # bytes that are no UTF-8, kept as surrogates
             return None
+    if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
+        return str(value)
     return None
 
 

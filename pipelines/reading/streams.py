@@ -9,14 +9,16 @@ end: a compressed file must end with the end of a gzip member or zstd frame, its
 
 from __future__ import annotations
 
-import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import zstandard
 from isal import igzip_lib
 
-from pipelines.reading.records import SAMPLE_BYTES, FileRejected
+from pipelines.reading.records import SAMPLE_BYTES, FileRejected, printable
 from pipelines.storage import FileId, ReadFile, open_pinned
 
 Block = TypeVar("Block")
@@ -28,9 +30,11 @@ KEPT_BYTES = 1 << 27
 FREE_BYTES = 1 << 32
 MAX_RATIO = 256
 MAX_WINDOW_BYTES = 1 << 27
+MAX_GZIP_HEADER_BYTES = 1 << 18
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_ESCAPE = re.compile(rb"\\u[0-9A-Fa-f]{4}")
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_IS_HEX_DIGIT = np.isin(np.arange(256), np.frombuffer(b"0123456789ABCDEFabcdef", np.uint8))
 
 # One call of the zstd decompressor gives all that its input holds: a block of 128 KiB may be stored in 4 bytes, so that
 # this much input gives at most 64 MiB.
@@ -178,38 +182,80 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
     """Decompressed pieces of all members; zero bytes after the last one are padding."""
     member: igzip_lib.IgzipDecompressor | None = None
     num_members = 0
-    position = 0
-    is_padding = False
-    while data := file.read(BLOCK_BYTES):
-        view = memoryview(data)
-        at = 0
-        while at < len(data):
-            if member is None:
-                is_padding = is_padding or (num_members > 0 and data[at] == 0)
-                if is_padding:
-                    if data.count(0, at) != len(data) - at:
-                        raise FileRejected("corrupt", "neither a gzip member nor zeros after the last member")
+    data = b""
+    at = 0
+    while True:
+        if at == len(data):
+            data, at = file.read(BLOCK_BYTES), 0
+            if not data:
+                break
+        if member is None:
+            if num_members and not data[at]:
+                _require_padding(data[at:], file)
+                break
+            size_bytes = _gzip_header_bytes(data, at)
+            if size_bytes is None:
+                more = file.read(BLOCK_BYTES)
+                if not more:
+                    raise FileRejected("truncated", f"the file's {file.size()} bytes end within a gzip header")
+                data, at = data[at:] + more, 0
+                continue
+            at += size_bytes
+            # Given the header too, the library misreads one with a name or a checksum that comes in two parts.
+            member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR_VER)
+            continue
+        fed = data[at : at + _GZIP_FEED_BYTES]
+        at += len(fed)
+        try:
+            while True:
+                if piece := member.decompress(fed, BLOCK_BYTES):
+                    yield piece
+                if member.eof or member.needs_input:
                     break
-                member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-            fed: memoryview | bytes = view[at : at + _GZIP_FEED_BYTES]
-            at += len(fed)
-            try:
-                while True:
-                    if piece := member.decompress(fed, BLOCK_BYTES):
-                        yield piece
-                    if member.eof or member.needs_input:
-                        break
-                    fed = b""
-            except igzip_lib.error as error:  # type: ignore[misc] # its stubs give it no type
-                where = f"at or before byte {position + at}"
-                raise FileRejected("corrupt", f"not a valid gzip member {where}") from error
-            if member.eof:
-                at -= len(member.unused_data)
-                num_members += 1
-                member = None
-        position += len(data)
+                fed = b""
+        except igzip_lib.error as error:  # type: ignore[misc] # its stubs give it no type
+            before = file.tell() - len(data) + at
+            raise FileRejected("corrupt", f"not a valid gzip member, at or before byte {before}") from error
+        if member.eof:
+            at -= len(member.unused_data)
+            num_members += 1
+            member = None
     if member is not None:
-        raise FileRejected("truncated", f"the last gzip member does not end within the file's {position} bytes")
+        raise FileRejected("truncated", f"the last gzip member does not end within the file's {file.size()} bytes")
+
+
+def _gzip_header_bytes(data: bytes, at: int) -> int | None:
+    """Length of the gzip header at a position, None if it is not all there; raises FileRejected if there is none."""
+    start = data[at : at + 3]
+    if start != _GZIP_MAGIC[: len(start)]:
+        raise FileRejected("corrupt", f"neither a gzip member nor padding: {printable(data[at : at + 16])}")
+    if len(data) - at < 10:
+        return None
+    flags = data[at + 3]
+    end = at + 10
+    if flags & 0xE0:
+        raise FileRejected("corrupt", "a gzip header with unknown flags")
+    if flags & 0x04:  # extra field
+        end += 2 + int.from_bytes(data[end : end + 2], "little")
+    for flag in (0x08, 0x10):  # name, comment
+        if flags & flag and end <= len(data):
+            end = data.find(b"\0", end) + 1 or len(data) + 1
+    if flags & 0x02:  # checksum of the header
+        end += 2
+    if end > len(data):
+        if len(data) - at > MAX_GZIP_HEADER_BYTES:
+            raise FileRejected("over_limit", f"a gzip header of more than {MAX_GZIP_HEADER_BYTES} bytes")
+        return None
+    if flags & 0x02 and zlib.crc32(data[at : end - 2]) & 0xFFFF != int.from_bytes(data[end - 2 : end], "little"):
+        raise FileRejected("corrupt", "the checksum of a gzip header does not hold")
+    return end - at
+
+
+def _require_padding(data: bytes, file: ReadFile) -> None:
+    while data:
+        if data.count(0) != len(data):
+            raise FileRejected("corrupt", "something other than padding follows the zeros after a gzip member")
+        data = file.read(BLOCK_BYTES)
 
 
 class LongPiece(NamedTuple):
@@ -256,14 +302,15 @@ class Pending:
         if self._is_blank:
             self._is_blank = not bytes(part).strip()
         if self._is_long:
+            self._bytes += part[: SAMPLE_BYTES - len(self._bytes)]
             return
         seen = len(self._bytes)
         self._bytes += part
         if self._size_bytes > 2 * BLOCK_BYTES:
             # An escape may lie across the parts; five bytes hold no whole one, so that none is counted twice.
             fresh = memoryview(self._bytes)[max(0, seen - 5) if self._is_measured else 0 :]
-            self._num_escapes += sum(1 for _ in _ESCAPE.finditer(fresh))
-            del fresh
+            self._num_escapes += _count_escapes(np.frombuffer(fresh, np.uint8))
+            fresh.release()
             self._is_measured = True
             # At most five of the bytes seen so far turn out to belong to an escape.
             self._stop_if_over(5)
@@ -299,6 +346,15 @@ class Pending:
         self._is_measured = False
         self._is_blank = True
         self._is_long = False
+
+
+def _count_escapes(data: npt.NDArray[np.uint8]) -> int:
+    """How many \\uXXXX with four hexadecimal digits there are; they cannot overlap."""
+    at = np.flatnonzero(data[:-5] == ord("\\"))
+    at = at[data[at + 1] == ord("u")]
+    for i in range(2, 6):
+        at = at[_IS_HEX_DIGIT[data[at + i]]]
+    return len(at)
 
 
 def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[bytes | LongPiece]]:

@@ -1,0 +1,387 @@
+"""The door to paths and URLs: pins, retries, exclusive creation, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from pipelines import storage
+from tokcore.errors import ConfigError, FormatError, StageError
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(storage, "FIRST_PAUSE_SECONDS", 0)
+
+
+@pytest.fixture(params=["local", "memory"])
+def folder(request, tmp_path):
+    """A folder of either kind of store."""
+    if request.param == "local":
+        yield str(tmp_path)
+    else:
+        yield "memory://test"
+        MemoryFileSystem.store.clear()
+        MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def put(url, data):
+    with storage.write_attempt(url) as file:
+        file.write(data)
+    return url
+
+
+# names
+
+
+@pytest.mark.parametrize(
+    ("base", "url", "expected"),
+    [
+        ("/data", "a.txt", "/data/a.txt"),
+        ("/data/", "x/../a.txt", "/data/a.txt"),
+        ("/data", "/other/a.txt", "/other/a.txt"),
+        ("/data", "file:///other/a.txt", "/other/a.txt"),
+        ("/data", "s3://bucket/a.txt", "s3://bucket/a.txt"),
+        ("s3://bucket/b", "c/a.txt", "s3://bucket/b/c/a.txt"),
+        ("/data", "a*?[x].txt", "/data/a*?[x].txt"),
+    ],
+)
+def test_resolve(base, url, expected):
+    assert storage.resolve(base, url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "reference://x",
+        "http://example.org/a",
+        "https://example.org/a",
+        "ftp://x/a",
+        "data://x",
+        "simplecache::s3://bucket/a",
+        "zip://a::s3://bucket/b",
+        "github://a/b",
+        "s3://key:secret@bucket/a",
+        "s3://bucket/a?X-Amz-Signature=secret",
+        "a\0b",
+    ],
+)
+def test_refused_urls(url):
+    for use in (storage.list_files, storage.stat, storage.read_bytes, lambda u: storage.resolve("/", u)):
+        with pytest.raises(ConfigError) as error:
+            use(url)
+        assert "secret" not in str(error.value)
+
+
+def test_missing_library_names_the_extra(monkeypatch):
+    def absent(*_, **__):
+        raise ImportError("no module")
+
+    monkeypatch.setattr(fsspec, "filesystem", absent)
+    with pytest.raises(ConfigError, match=r"pip install 'tokcore\[s3\]'"):
+        storage.stat("s3://bucket/a")
+
+
+def test_redact():
+    message = "GET https://u:pass@host/x?sig=abc&y=1 and s3://bucket/plain?.txt"
+    assert storage.redact(message) == "GET https://***@host/x?*** and s3://bucket/plain?.txt"
+    assert storage.redact("glob a?b=c") == "glob a?b=c"
+
+
+@pytest.mark.parametrize("path", ["a", "a/b.txt", "a..b/...c", "ü/%2e"])
+def test_safe_relative(path):
+    assert storage.safe_relative(path) == path
+
+
+@pytest.mark.parametrize("path", ["", "/a", "../a", "a/../b", "a/./b", "a//b", "a/", "a\\b", "a\0", "s3://a", "."])
+def test_unsafe_relative(path):
+    with pytest.raises(FormatError):
+        storage.safe_relative(path)
+    with pytest.raises(FormatError):
+        storage.join("/base", path)
+
+
+# listing
+
+
+def test_list_files(folder):
+    for name in ("b.txt", "a.txt", "sub/c.txt", "sub/d.bin"):
+        put(storage.join(folder, name), name.encode())
+
+    def names(pattern):
+        return [file.url.rsplit("test/", 1)[-1].removeprefix(folder + "/") for file in storage.list_files(pattern)]
+
+    assert names(f"{folder}/*.txt") == ["a.txt", "b.txt"]
+    assert names(f"{folder}/**") == ["a.txt", "b.txt", "sub/c.txt", "sub/d.bin"]
+    assert names(f"{folder}/**/*.txt") == ["a.txt", "b.txt", "sub/c.txt"]
+    assert names(f"{folder}/[b]*") == ["b.txt"]
+    assert names(f"{folder}/a.txt") == ["a.txt"]
+    assert names(f"{folder}/none*") == names(f"{folder}/none") == []
+    assert [f.size_bytes for f in storage.list_files(f"{folder}/*.txt")] == [5, 5]
+    put(f"{folder}/new.txt", b"")
+    assert names(f"{folder}/*.txt") == ["a.txt", "b.txt", "new.txt"], "a stale listing"
+    with pytest.raises(ConfigError, match="is a folder"):
+        storage.list_files(f"{folder}/sub")
+
+
+def test_listing_equals_stat(folder):
+    put(f"{folder}/a.txt", b"abc")
+    (listed,) = storage.list_files(f"{folder}/*")
+    assert listed == storage.stat(f"{folder}/a.txt") == storage.list_files(f"{folder}/a.txt")[0]
+
+
+def test_list_files_with_odd_names(tmp_path):
+    """A name that is a pattern, a link, a loop, a folder that matches, a line feed."""
+    for name in ("x[1].txt", "x1.txt", "line\nfeed.txt"):
+        (tmp_path / name).write_bytes(b"1")
+    (tmp_path / "folder.txt").mkdir()
+    (tmp_path / "link.txt").symlink_to(tmp_path / "x1.txt")
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing")
+    (tmp_path / "folder.txt" / "loop").symlink_to(tmp_path)
+    assert [f.url for f in storage.list_files(f"{tmp_path}/x[1].txt")] == [f"{tmp_path}/x[1].txt"]
+    listed = [f.url.rsplit("/", 1)[1] for f in storage.list_files(f"{tmp_path}/**/*.txt")]
+    assert listed == ["line\nfeed.txt", "link.txt", "x1.txt", "x[1].txt"]
+
+
+@pytest.mark.parametrize(
+    ("info", "version"),
+    [
+        ({"ETag": '"abc"'}, "etag:abc"),
+        ({"etag": "abc"}, "etag:abc"),
+        ({"generation": 17, "etag": "x"}, "generation:17"),
+        ({"blob_id": "b"}, "blob:b"),
+        ({"LastModified": "2026"}, "modified:2026"),
+        ({}, "size-only"),
+    ],
+)
+def test_version(info, version):
+    assert storage._version(info) == version
+
+
+def test_list_tree(folder):
+    for name in ("b", "a/c", "a/b/d"):
+        put(storage.join(folder, "tree", name), b"")
+    assert storage.list_tree(f"{folder}/tree") == ["a/b/d", "a/c", "b"]
+    storage.remove_file(f"{folder}/tree/b")
+    storage.remove_file(f"{folder}/tree/b")
+    assert storage.list_tree(f"{folder}/tree") == ["a/b/d", "a/c"]
+    assert storage.exists(f"{folder}/tree/a")
+    storage.remove_tree(f"{folder}/tree")
+    storage.remove_tree(f"{folder}/tree")
+    assert storage.list_tree(f"{folder}/tree") == []
+    assert not storage.exists(f"{folder}/tree/a/c")
+
+
+def test_list_tree_shows_links(tmp_path):
+    (tmp_path / "tree" / "sub").mkdir(parents=True)
+    (tmp_path / "tree" / "to_folder").symlink_to(tmp_path)
+    (tmp_path / "tree" / "sub" / "to_file").symlink_to("/etc/hostname")
+    assert storage.list_tree(f"{tmp_path}/tree") == ["sub/to_file", "to_folder"]
+
+
+# reading
+
+
+def test_read(folder):
+    url = put(f"{folder}/a", bytes(range(256)) * 100)
+    with storage.open_pinned(storage.stat(url)) as file:
+        assert file.size() == 25_600
+        assert file.read(3) == b"\0\1\2"
+        file.seek(-2, io.SEEK_END)
+        assert (file.tell(), file.read(10), file.read()) == (25_598, b"\xfe\xff", b"")
+        file.seek(255)
+        assert io.BufferedReader(file).read(2) == b"\xff\0"
+    assert len(storage.read_bytes(url)) == 25_600
+
+
+@pytest.mark.parametrize("use", [storage.read_bytes, storage.stat, storage.open_read])
+def test_missing_file_is_named(folder, use):
+    with pytest.raises(StageError, match=r"none\.txt: cannot read"):
+        use(f"{folder}/none.txt")
+
+
+def test_input_that_grows_shrinks_or_vanishes(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(bytes(3 << 20))
+    pin = storage.stat(str(path))
+
+    def read_while(change):
+        with storage.open_pinned(pin) as file:
+            file.read(1 << 20)
+            change()
+            while file.read(1 << 20):
+                pass
+
+    for change in (lambda: os.truncate(path, 2 << 20), lambda: os.truncate(path, 4 << 20), path.unlink):
+        path.write_bytes(bytes(3 << 20))
+        os.utime(path, ns=(0, int(pin.version.split(":")[1])))
+        with pytest.raises(StageError, match="input changed since it was planned"):
+            read_while(change)
+    with pytest.raises(StageError, match="it is gone"):
+        storage.open_pinned(pin)
+
+
+def test_input_overwritten_with_as_many_bytes(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    pin = storage.stat(str(path))
+    os.utime(path, ns=(0, 1))
+    with pytest.raises(StageError, match=r"mtime_ns:.* then, mtime_ns:1 now"):
+        storage.open_pinned(pin)
+
+
+def test_a_change_explains_what_went_wrong_with_the_content(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def parse():
+        with storage.open_pinned(storage.stat(str(path))):
+            path.write_bytes(b"other")
+            raise FormatError("not what it should be")
+
+    with pytest.raises(StageError, match="input changed"):
+        parse()
+
+
+class Flaky:
+    """A file of a store that is having a bad day."""
+
+    def __init__(self, data, failures):
+        self.data, self.failures = io.BytesIO(data), failures
+
+    def tell(self):
+        return self.data.tell()
+
+    def seek(self, offset):
+        return self.data.seek(offset)
+
+    def close(self):
+        pass
+
+    def read(self, size):
+        if self.failures:
+            failure = self.failures.pop(0)
+            if isinstance(failure, Exception):
+                raise failure
+            return self.data.read(min(size, failure))
+        return self.data.read(size)
+
+
+def flaky_read(monkeypatch, failures, size=1000):
+    data = bytes(i % 251 for i in range(size))
+    with fsspec.open("memory://flaky", "wb") as file:
+        file.write(data)
+
+    def reopen(self):
+        self._file = Flaky(data, failures)
+
+    monkeypatch.setattr(storage.ReadFile, "_reopen", reopen)
+    with storage.open_pinned(storage.stat("memory://flaky")) as opened:
+        assert opened.read(size) == data
+
+
+def test_transient_errors_are_retried_where_they_happened(monkeypatch):
+    reset = ConnectionResetError("reset")
+    flaky_read(monkeypatch, [10, reset, 0, 7, TimeoutError(), 1, OSError("throttled"), reset])
+
+
+def test_an_unreadable_url_is_named_after_the_last_attempt(monkeypatch):
+    failures = [OSError("no answer from https://u:secret@host/?sig=secret")] * 100
+    with pytest.raises(StageError, match=r"/flaky: cannot read, tried 5 times: no answer") as error:
+        flaky_read(monkeypatch, failures)
+    assert "secret" not in str(error.value)
+    assert len(failures) == 95
+
+
+def test_an_early_end_is_no_end(monkeypatch):
+    with pytest.raises(StageError, match="ends at byte 10 of 1000"):
+        flaky_read(monkeypatch, [10] + [0] * 50)
+
+
+# writing
+
+
+def test_write_attempt_that_fails_leaves_nothing(tmp_path):
+    def crash():
+        with storage.write_attempt(f"{tmp_path}/sub/a") as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        crash()
+    assert storage.list_tree(str(tmp_path)) == []
+
+
+def test_write_attempt_is_durable_when_it_ends(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    put(f"{tmp_path}/a", b"12345")
+    assert synced == [5]
+
+
+def test_publish(folder):
+    put(f"{folder}/attempt", b"content")
+    storage.publish(f"{folder}/attempt", f"{folder}/final/name")
+    assert storage.read_bytes(f"{folder}/final/name") == b"content"
+    assert storage.list_tree(folder) == ["final/name"]
+
+    put(f"{folder}/attempt", b"content")
+    storage.publish(f"{folder}/attempt", f"{folder}/final/name")
+    assert storage.list_tree(folder) == ["final/name"]
+
+    put(f"{folder}/attempt", b"CONTENT")
+    with pytest.raises(StageError, match="other bytes"):
+        storage.publish(f"{folder}/attempt", f"{folder}/final/name")
+    assert storage.read_bytes(f"{folder}/final/name") == b"content"
+
+
+def test_create_exclusive(folder):
+    url = f"{folder}/sub/manifest.json"
+    assert storage.create_exclusive(url, b"first")
+    assert not storage.create_exclusive(url, b"second")
+    assert storage.read_bytes(url) == b"first"
+    assert storage.list_tree(folder) == ["sub/manifest.json"]
+
+
+def test_create_exclusive_has_one_winner(tmp_path):
+    for attempt in range(20):
+        url = f"{tmp_path}/{attempt}"
+        start = threading.Barrier(8)
+        won = []
+
+        def race(number, url=url, start=start, won=won):
+            start.wait()
+            if storage.create_exclusive(url, b"%d" % number * 1000):
+                won.append(number)
+
+        threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (winner,) = won
+        assert storage.read_bytes(url) == b"%d" % winner * 1000
+
+
+@pytest.mark.parametrize(("ours", "expected"), [(b"mine", True), (b"theirs", False)])
+def test_a_lost_answer_is_looked_up(monkeypatch, ours, expected):
+    """The store created the file, but we saw a time-out, and then that the name is taken."""
+
+    class Store(MemoryFileSystem):
+        def pipe_file(self, path, value, mode="overwrite", **kwargs):
+            if not self.exists(path):
+                super().pipe_file(path, ours)
+                raise TimeoutError
+            raise FileExistsError
+
+    monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: Store())
+    try:
+        assert storage.create_exclusive("memory://manifest", b"mine") is expected
+        assert storage.read_bytes("memory://manifest") == ours
+    finally:
+        MemoryFileSystem.store.clear()

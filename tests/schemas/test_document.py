@@ -1,0 +1,70 @@
+"""Document keys and the shares of documents that follow from them."""
+
+from __future__ import annotations
+
+import hashlib
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.document import document_key, selected, selection_hash, selection_threshold, valid_lang
+
+
+def test_key_is_pinned():
+    """The encoding is part of the output: sampling and validation of every build follow from it."""
+    prefix = b"tokcore-document-v1\0\x02\0\0\0en"
+    assert document_key("en", "page-1", b"any") == hashlib.sha256(prefix + b"ipage-1").digest()
+    assert document_key("en", None, b"any") == hashlib.sha256(prefix + b"tany").digest()
+    assert document_key("en", "", b"any") == hashlib.sha256(prefix + b"i").digest()
+
+
+triples = st.tuples(st.text(max_size=3), st.none() | st.text(max_size=3), st.binary(max_size=3))
+
+
+@given(triples, triples)
+def test_different_documents_have_different_keys(a, b):
+    def identity(lang, document_id, text):
+        return (lang, document_id, text if document_id is None else None)
+
+    assert (document_key(*a) == document_key(*b)) == (identity(*a) == identity(*b))
+
+
+@given(st.binary(), st.integers(0, 1 << 40), st.decimals(0, 1, places=6), st.decimals(0, 1, places=6))
+def test_shares_are_nested(key, seed, a, b):
+    small, large = sorted((a, b))
+    assert selected(key, seed, "sample", small) <= selected(key, seed, "sample", large)
+    assert not selected(key, seed, "sample", Decimal(0))
+    assert selected(key, seed, "sample", Decimal(1))
+
+
+def test_share_is_exact():
+    """The threshold is the floor of share * 2**64, where a float would have rounded."""
+    assert selection_threshold(Decimal("0.1")) == (1 << 64) // 10
+    assert selection_threshold(Decimal("0.999999999999999999999")) == (1 << 64) - 1
+    digest = hashlib.sha256(b"sample\x007\0key").digest()
+    assert selection_hash(b"key", 7, "sample") == int.from_bytes(digest[:8], "big")
+
+
+def test_share_of_many_documents():
+    keys = [document_key("en", str(i), b"") for i in range(10_000)]
+    chosen = {p: {k for k in keys if selected(k, 1, p, Decimal("0.25"))} for p in ("sample", "validation")}
+    assert all(2_300 < len(keys_of) < 2_700 for keys_of in chosen.values())
+    assert 500 < len(chosen["sample"] & chosen["validation"]) < 750, "purposes are not independent"
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.1", "NaN", "Infinity"])
+def test_share_out_of_range(share):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        selected(b"", 0, "sample", Decimal(share))
+
+
+@pytest.mark.parametrize("lang", ["en", "zh-Hant", "code-c++", "a" * 64, "1.2_x"])
+def test_valid_lang(lang):
+    assert valid_lang(lang)
+
+
+@pytest.mark.parametrize("lang", ["", ".en", "../en", "a/b", "é", "a" * 65, "en\n", "e n", "-en"])
+def test_invalid_lang(lang):
+    assert not valid_lang(lang)
