@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pipelines import storage
 from schemas.jsonable import from_jsonable, to_jsonable
-from schemas.refs import StoredFile
+from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
 
 T = TypeVar("T")
@@ -45,6 +45,12 @@ class Attempts:
         attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
         with storage.write_attempt(self.url(attempt)) as file:
             yield NewFile(attempt, Sha256Writer(file))
+
+    def name_by_content(self, run: RunRef) -> RunRef:
+        """Rename the run's file, which holds nothing else, after its bytes: equal merges share one file and one ref."""
+        name = f"{run.sha256}.run"
+        storage.publish(self.url(run.attempt), self.url(name))
+        return dataclasses.replace(run, attempt=name)
 
     def result(self, key: str, cls: type[T]) -> T | None:
         """What an earlier attempt at this piece of work recorded, if one finished."""

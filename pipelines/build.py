@@ -202,7 +202,7 @@ class Build:
                 files=tuple(FileEntry.of(file) for file in sorted(stored, key=lambda file: file.path)),
                 totals={
                     "fingerprint": spec.fingerprint,
-                    "merges": spec.num_merges,
+                    "merges": len(spec.merge_table.left),
                     "vocab_size": spec.vocab_size,
                     "mix": mix,
                 },

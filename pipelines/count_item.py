@@ -147,7 +147,7 @@ def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
 
 
 def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
-    """One run with the sums of several of the same key and partition."""
+    """One run, named after its content, with the sums of several of the same key and partition."""
     record_key = key_of("merge", runs)
     if (done := attempts.result(record_key, RunRef)) is not None:
         return done
@@ -155,7 +155,7 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
         rows = merge_rows([read_section(attempts, run) for run in runs])
         merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
-    return attempts.record(record_key, merged)
+    return attempts.record(record_key, attempts.name_by_content(merged))
 
 
 def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -> TableRef:

@@ -1,0 +1,79 @@
+"""The laws of MergeTables: any tree of add, merge, compact and encode gives the same rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.attempts import Attempts
+from pipelines.count import MergeTables
+from pipelines.count_item import read_section, write_section
+from schemas.refs import RunRef
+from tokcore.count_rows import CountRows, count_rows, row_tuples
+
+tables = st.dictionaries(
+    st.binary(min_size=1, max_size=3), st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 20)), min_size=1, max_size=8
+)
+
+
+def rows_of(table: dict[bytes, tuple[int, int]]) -> CountRows:
+    return count_rows(sorted((key, count, documents) for key, (count, documents) in table.items()))
+
+
+def summed(parts: list[dict[bytes, tuple[int, int]]]) -> list[tuple[bytes, int, int]]:
+    counts: Counter[bytes] = Counter()
+    documents: Counter[bytes] = Counter()
+    for part in parts:
+        for key, (count, docs) in part.items():
+            counts[key] += count
+            documents[key] += docs
+    return sorted((key, counts[key], documents[key]) for key in counts)
+
+
+def written(attempts: Attempts, table: dict[bytes, tuple[int, int]]) -> RunRef:
+    with attempts.new_file("test.run") as new:
+        return write_section(new.file, new.attempt, "en", 0, [rows_of(table)])
+
+
+@pytest.fixture(scope="module")
+def attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
+    return Attempts(str(tmp_path_factory.mktemp("merge")), "counts", "0" * 64)
+
+
+@settings(max_examples=60, deadline=None)
+@given(parts=st.lists(tables, min_size=1, max_size=9), random=st.randoms(use_true_random=False), fan_in=st.integers(2, 4))
+def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in):
+    combine = MergeTables(attempts, fan_in=fan_in)
+    coder = combine.get_accumulator_coder()
+    accumulators = [combine.create_accumulator()]
+    for part in parts:
+        if random.random() < 0.4:
+            accumulators.append(combine.create_accumulator())
+        which = random.randrange(len(accumulators))
+        accumulators[which] = combine.add_input(accumulators[which], written(attempts, part))
+    while len(accumulators) > 1:
+        random.shuffle(accumulators)
+        taken = [accumulators.pop() for _ in range(random.randint(2, len(accumulators)))]
+        merged = combine.merge_accumulators([list(coder.decode(coder.encode(a))) for a in taken])
+        assert len(merged) <= fan_in, "an accumulator must stay bounded"
+        accumulators.append(combine.compact(merged))
+    result = combine.extract_output(accumulators[0])
+    assert [row for rows in read_section(attempts, result) for row in row_tuples(rows)] == summed(parts)
+
+
+def test_merging_again_finds_the_earlier_result(attempts):
+    combine = MergeTables(attempts)
+    runs = [written(attempts, {b"a": (1, 1)}), written(attempts, {b"b": (2, 1)})]
+    first = combine.extract_output(runs)
+    files = sorted(Path(attempts.folder, "files").iterdir())
+    assert combine.extract_output(runs[::-1]) == first
+    assert sorted(Path(attempts.folder, "files").iterdir()) == files
+
+
+def test_a_merge_needs_two_runs(attempts):
+    with pytest.raises(ValueError, match="fan_in"):
+        MergeTables(attempts, fan_in=1)
