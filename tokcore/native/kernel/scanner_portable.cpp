@@ -1,6 +1,7 @@
 #include "scanner_portable.h"
 
 #include "character.h"
+#include "contraction.h"
 
 namespace tokcore {
 namespace {
@@ -181,31 +182,6 @@ const Portable& portable(Pattern pattern) {
 }
 
 }  // namespace
-
-size_t contraction_size(const uint8_t* text, size_t size, size_t position, bool fold_case) {
-  const auto letter = [&](size_t i) -> uint8_t {
-    if (i >= size) return 0;
-    const uint8_t byte = text[i];
-    return fold_case && byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte;
-  };
-  const uint8_t second = letter(position + 1);
-  switch (letter(position)) {
-    case 's':
-    case 'd':
-    case 'm':
-    case 't':
-      return 1;
-    case 'l':
-      return second == 'l' ? 2 : 0;
-    case 'v':
-    case 'r':
-      return second == 'e' ? 2 : 0;
-    case 0xC5:
-      return fold_case && second == 0xBF ? 2 : 0;
-    default:
-      return 0;
-  }
-}
 
 Cut portable_cut(Pattern pattern) { return portable(pattern).cut; }
 

@@ -18,8 +18,4 @@ Cut portable_cut(Pattern pattern);
 size_t scan_portable(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
                      size_t capacity);
 
-// The size in bytes of s, d, m, t, ll, ve or re at position, 0 if there is none. With fold_case also in upper
-// case, and U+017F (long s), which folds to s.
-size_t contraction_size(const uint8_t* text, size_t size, size_t position, bool fold_case);
-
 }  // namespace tokcore
