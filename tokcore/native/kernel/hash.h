@@ -1,0 +1,95 @@
+// DESCRIPTION
+// hash_bytes is a 64-bit hash of a byte string that is the same on every machine and in every release:
+// partitions of count tables follow from it. Definition (integers modulo 2^64; fold(a, b) = high ^ low half
+// of the 128-bit product a * b; twin: tokcore.reference.hash_bytes):
+//   state = size * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93
+//   for each 16-byte block, the last (for an empty string, the only) one padded with zeros,
+//   low and high being its halves as little-endian integers:
+//     state = fold(low ^ state ^ 0xA0761D6478BD642F, high ^ 0xE7037ED1A0B428DB ^ (state >> 32))
+//   hash = fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
+// Two multiplications for up to 16 bytes. Not a defence against chosen keys. Thread-safe.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tokcore {
+
+struct Block16 {
+  uint64_t low;
+  uint64_t high;
+};
+
+inline uint64_t byte_swapped(uint64_t value) {
+  value = (value & 0x00FF00FF00FF00FFu) << 8 | (value >> 8 & 0x00FF00FF00FF00FFu);
+  value = (value & 0x0000FFFF0000FFFFu) << 16 | (value >> 16 & 0x0000FFFF0000FFFFu);
+  return value << 32 | value >> 32;
+}
+
+inline uint64_t little_endian(uint64_t value) {
+  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
+  return value;
+}
+
+inline uint64_t big_endian(uint64_t value) {
+  if constexpr (std::endian::native == std::endian::little) return byte_swapped(value);
+  return value;
+}
+
+// The 16 bytes at `bytes`, of which only the first `size` (at most 16) are kept, the others being zero; reads
+// no byte at or after `limit`.
+inline Block16 load_block(const uint8_t* bytes, size_t size, const uint8_t* limit) {
+  Block16 block{0, 0};
+  if (limit - bytes >= 16) {
+    std::memcpy(&block, bytes, 16);
+  } else {
+    std::memcpy(&block, bytes, size);
+  }
+  block = {little_endian(block.low), little_endian(block.high)};
+  if (size < 8) {
+    block.low &= (uint64_t{1} << (8 * size)) - 1;
+    block.high = 0;
+  } else if (size < 16) {
+    block.high &= (uint64_t{1} << (8 * (size - 8))) - 1;
+  }
+  return block;
+}
+
+inline uint64_t fold(uint64_t a, uint64_t b) {
+#ifdef __SIZEOF_INT128__
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
+#else
+  const uint64_t a_low = a & 0xFFFFFFFF, a_high = a >> 32, b_low = b & 0xFFFFFFFF, b_high = b >> 32;
+  const uint64_t middle = a_high * b_low + (a_low * b_low >> 32);
+  const uint64_t carry = (middle & 0xFFFFFFFF) + a_low * b_high;
+  return (a_high * b_high + (middle >> 32) + (carry >> 32)) ^ (a * b);
+#endif
+}
+
+inline uint64_t hash_start(size_t size) {
+  return static_cast<uint64_t>(size) * 0x9E3779B97F4A7C15u + 0xD6E8FEB86659FD93u;
+}
+
+inline uint64_t hash_step(uint64_t state, Block16 block) {
+  return fold(block.low ^ state ^ 0xA0761D6478BD642Fu, block.high ^ 0xE7037ED1A0B428DBu ^ (state >> 32));
+}
+
+inline uint64_t hash_end(uint64_t state) { return fold(state ^ 0x8EBC6AF09C88C6E3u, 0x589965CC75374CC3u); }
+
+// The hash of a key of at most 16 bytes that is already in a block.
+inline uint64_t hash_block(Block16 block, size_t size) {
+  return hash_end(hash_step(hash_start(size), block));
+}
+
+// Reads no byte at or after `limit`, which is not before bytes + size.
+inline uint64_t hash_bytes(const uint8_t* bytes, size_t size, const uint8_t* limit) {
+  uint64_t state = hash_start(size);
+  for (; size > 16; bytes += 16, size -= 16) state = hash_step(state, load_block(bytes, 16, limit));
+  return hash_end(hash_step(state, load_block(bytes, size, limit)));
+}
+
+}  // namespace tokcore

@@ -1,0 +1,30 @@
+// DESCRIPTION
+// Rows of a count table, as they cross from and to the kernel: key i is data[offsets[i] .. offsets[i + 1]),
+// and occurs counts[i] times, in documents[i] documents. RowView looks at somebody's arrays, Rows owns its
+// own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tokcore {
+
+struct RowView {
+  const uint8_t* data;
+  const int64_t* offsets;  // size + 1
+  const uint64_t* counts;
+  const uint64_t* documents;
+  size_t size;
+};
+
+struct Rows {
+  std::vector<uint8_t> data;
+  std::vector<int64_t> offsets{0};
+  std::vector<uint64_t> counts;
+  std::vector<uint64_t> documents;
+
+  size_t size() const { return counts.size(); }
+};
+
+}  // namespace tokcore
