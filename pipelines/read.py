@@ -9,8 +9,8 @@ Leaves to others: which ranges there are (schemas.plan), URLs (pipelines.storage
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pipelines.reading.columns import read_columns
 from pipelines.reading.jsonl import read_json_lines
@@ -19,43 +19,40 @@ from pipelines.reading.records import REASONS, Batch, FileRejected, ReadSettings
 from pipelines.reading.streams import file_blocks
 from pipelines.storage import FileId
 
+if TYPE_CHECKING:
+    from schemas.config import Source
+
 __all__ = [
     "REASONS",
     "Batch",
     "FileRejected",
     "ReadSettings",
     "Reject",
-    "format_of",
     "read_documents",
+    "settings_of",
 ]
 
-_COMPRESSIONS = {".gz": "gz", ".zst": "zst", ".zstd": "zst"}
-_FORMATS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-}
 
+def settings_of(source: Source, format: str, compression: str, forbidden: tuple[str, ...] = ()) -> ReadSettings:
+    """How a file of a source of the build file is read; what has no say in its format is left empty.
 
-def format_of(url: str) -> tuple[str, str]:
-    """Format and compression that a file's name tells: ("jsonl", "zst") of a.jsonl.zst; "" for a format it does not.
-
-    >>> format_of("s3://bucket/a.JSONL.gz"), format_of("notes"), format_of("a.parquet")
-    (('jsonl', 'gz'), ('', 'none'), ('parquet', 'none'))
+    format, compression: of the file, as ReadSettings has them. forbidden: special texts that reject a document.
     """
-    stem, suffix = posixpath.splitext(url.lower())
-    compression = _COMPRESSIONS.get(suffix, "none")
-    if compression != "none":
-        suffix = posixpath.splitext(stem)[1]
-    return _FORMATS.get(suffix, ""), compression
+    has_fields = format != "text"
+    unit = "" if has_fields else source.unit or ("separator" if source.separator else "file")
+    return ReadSettings(
+        format=format,
+        compression=compression if format in ("jsonl", "text") else "none",
+        text=source.text if has_fields else "",
+        id=(source.id or "") if has_fields else "",
+        lang=source.lang or "",
+        lang_field=source.lang_field or "",
+        invalid_utf8=source.invalid_utf8,
+        max_document_bytes=source.max_document_bytes,
+        unit=unit,
+        separator=(source.separator or "") if unit == "separator" else "",
+        forbidden=forbidden,
+    )
 
 
 def read_documents(file: FileId, start: int, end: int, settings: ReadSettings) -> Iterator[Batch]:

@@ -93,7 +93,7 @@ def check_url(url: str) -> str:
     """The URL itself if it may be used; raises ConfigError for an unknown scheme, chained URLs and embedded secrets."""
     if "\0" in url:
         raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
-    if "::" in url:
+    if "::" in url and "://" in url:
         raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
     scheme = _scheme(url)
     if scheme is not None and scheme not in _SCHEMES:
@@ -312,7 +312,6 @@ class ReadFile(io.RawIOBase):
         self._position = 0
         self._file: BinaryIO | None = None
         self._system, self._path = _file_system(url)
-        self._check_pin()
         self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
         try:
             with _named("read", url):
@@ -473,7 +472,7 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
     if is_local(url):
         local = Path(path)
         with _named("write", url):
-            local.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(local.parent)
             file = local.open("wb")
         try:
             with _named("write", url), file:
@@ -508,7 +507,7 @@ def publish(source: str, target: str) -> None:
         raise StageError(f"cannot publish {redact(source)} as {redact(target)}: not the same store")
     with _named("publish", target):
         if is_local(target):
-            Path(target_path).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(target_path).parent)
             try:
                 os.link(path, target_path)  # unlike a rename it fails if the name is taken
             except FileExistsError:
@@ -552,7 +551,7 @@ def create_exclusive(url: str, data: bytes) -> bool:
 
 
 def _create_exclusive_locally(path: Path, data: bytes) -> bool:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -630,6 +629,14 @@ def sha256(url: str) -> str:
         while data := file.read(_COPY_BYTES):
             hasher.update(data)
     return hasher.hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    """Creates a folder and those above it; what is created survives a power cut."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import itertools
 import json
 import os
 import re
 import struct
+import types
 import zlib
 
 import numpy as np
@@ -21,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import storage
-from pipelines.read import REASONS, FileRejected, ReadSettings, format_of, read_documents
+from pipelines.read import REASONS, FileRejected, ReadSettings, read_documents, settings_of
 from pipelines.reading import columns, records, streams
 from pipelines.reading.jsonl import _without_lone_surrogates
 from pipelines.reading.records import printable
@@ -790,23 +792,30 @@ def test_a_store_that_fails_under_parquet_is_not_a_rejection(monkeypatch, tmp_pa
         list(read_documents(pin, 0, pin.size_bytes, reading(format="parquet")))
 
 
-# names and samples
+# settings and samples
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("s3://b/x.jsonl.zst", ("jsonl", "zst")),
-        ("x.NDJSON.GZ", ("jsonl", "gz")),
-        ("x.parquet", ("parquet", "none")),
-        ("x.arrow", ("arrow", "none")),
-        ("x.txt.gz", ("text", "gz")),
-        ("x.gz", ("", "gz")),
-        ("a.jsonl/x", ("", "none")),
-    ],
+SOURCE = types.SimpleNamespace(
+    text="body",
+    id="name",
+    lang="en",
+    lang_field=None,
+    invalid_utf8="replace",
+    max_document_bytes=9,
+    unit=None,
+    separator=None,
 )
-def test_format_of(url, expected):
-    assert format_of(url) == expected
+
+
+def test_settings_of_a_source():
+    common = {"lang": "en", "invalid_utf8": "replace", "max_document_bytes": 9, "forbidden": ("<|end|>",)}
+    fields = reading(text="body", id="name", unit="", **common)
+    assert settings_of(SOURCE, "jsonl", "gz", ("<|end|>",)) == dataclasses.replace(fields, compression="gz")
+    assert settings_of(SOURCE, "parquet", "gz", ("<|end|>",)) == dataclasses.replace(fields, format="parquet")
+    whole = reading(format="text", compression="gz", text="", unit="file", **common)
+    assert settings_of(SOURCE, "text", "gz", ("<|end|>",)) == whole
+    cut = types.SimpleNamespace(**{**vars(SOURCE), "separator": "---"})
+    assert settings_of(cut, "text", "gz", ("<|end|>",)) == dataclasses.replace(whole, unit="separator", separator="---")
 
 
 @given(st.binary(max_size=400))

@@ -137,15 +137,16 @@ def test_listing_equals_stat(folder):
 
 def test_list_files_with_odd_names(tmp_path):
     """A name that is a pattern, a link, a loop, a folder that matches, a line feed."""
-    for name in ("x[1].txt", "x1.txt", "line\nfeed.txt"):
+    for name in ("x[1].txt", "x1.txt", "line\nfeed.txt", "a::b.txt"):
         (tmp_path / name).write_bytes(b"1")
     (tmp_path / "folder.txt").mkdir()
     (tmp_path / "link.txt").symlink_to(tmp_path / "x1.txt")
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing")
     (tmp_path / "folder.txt" / "loop").symlink_to(tmp_path)
+    assert storage.resolve(str(tmp_path), "a::b.txt") == f"{tmp_path}/a::b.txt"
     assert [f.url for f in storage.list_files(f"{tmp_path}/x[1].txt")] == [f"{tmp_path}/x[1].txt"]
     listed = [f.url.rsplit("/", 1)[1] for f in storage.list_files(f"{tmp_path}/**/*.txt")]
-    assert listed == ["line\nfeed.txt", "link.txt", "x1.txt", "x[1].txt"]
+    assert listed == ["a::b.txt", "line\nfeed.txt", "link.txt", "x1.txt", "x[1].txt"]
 
 
 @pytest.mark.parametrize(
@@ -318,9 +319,10 @@ def test_write_attempt_that_fails_leaves_nothing(tmp_path):
 
 
 def test_write_attempt_is_durable_when_it_ends(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
     synced = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
-    put(f"{tmp_path}/a", b"12345")
+    put(f"{tmp_path}/sub/a", b"12345")
     assert synced == [5]
 
 
