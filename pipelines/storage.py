@@ -488,9 +488,12 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
         try:
             yield remote
         except BaseException:
-            # Closing would complete the upload of a part of the file.
+            # Closing would complete the upload of a part of the file; even the collector would close it.
             with contextlib.suppress(Exception):
                 remote.discard()
+                remote.closed = True
+            with contextlib.suppress(Exception):
+                system.rm_file(path)
             raise
         remote.close()
 

@@ -307,15 +307,15 @@ def test_an_early_end_is_no_end(monkeypatch):
 # writing
 
 
-def test_write_attempt_that_fails_leaves_nothing(tmp_path):
+def test_write_attempt_that_fails_leaves_nothing(folder):
     def crash():
-        with storage.write_attempt(f"{tmp_path}/sub/a") as file:
+        with storage.write_attempt(f"{folder}/sub/a") as file:
             file.write(b"half")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         crash()
-    assert storage.list_tree(str(tmp_path)) == []
+    assert storage.list_tree(folder) == []
 
 
 def test_write_attempt_is_durable_when_it_ends(tmp_path, monkeypatch):
