@@ -152,10 +152,10 @@ def python_source(categories: list[str], lower: dict[int, str]) -> tuple[str, st
     mapping = packed_lowercase(lower)
     content = "".join(f"{name}:{text}\n" for name, text in [("version", VERSION), *ranges.items(), ("lower", mapping)])
     digest = hashlib.sha256(content.encode()).hexdigest()
-    rows = "".join(
-        f'    "{name}": "{text}",\n' if len(text) < 90 else f'    "{name}": (\n{quoted(text, " " * 8)}\n    ),\n'
-        for name, text in ranges.items()
-    )
+    rows = ""
+    for name, text in ranges.items():
+        line = f'    "{name}": "{text}",\n'
+        rows += line if len(line) <= 121 else f'    "{name}": (\n{quoted(text, " " * 8)}\n    ),\n'
     source = (
         f'"""Unicode {VERSION}: general categories, White_Space, lowercase; unicode.py says how they are packed.\n\n'
         'Written by native/generate_unicode_tables.py; do not edit.\n"""\n\n'
@@ -175,10 +175,18 @@ def cpp_source(categories: list[str], digest: str) -> str:
     if len(leaves) > 256:
         sys.exit(f"{len(leaves)} different leaves do not fit a byte index")
 
+    # The same once more, by 64 characters and class bit: the last byte of a UTF-8 sequence picks the bit.
+    planes: dict[tuple[int, ...], int] = {}
+    rows_of_64 = [
+        planes.setdefault(tuple(sum((c >> bit & 1) << k for k, c in enumerate(row)) for bit in range(6)), len(planes))
+        for row in (classes[i : i + 64] for i in range(0, 0x10000, 64))
+    ]
+
     def rows(numbers: Iterable[int], indent: str) -> str:
         text = ", ".join(map(str, numbers))
         return "\n".join(textwrap.wrap(text, 110, initial_indent=indent, subsequent_indent=indent))
 
+    row_body = "".join(f"    {{{', '.join(f'{plane:#x}' for plane in row)}}},\n" for row in planes)
     body = "".join(f"    {{\n{rows(leaf, '        ')}\n    }},\n" for leaf in leaves)
     return (
         f"// Unicode {VERSION}. Written by generate_unicode_tables.py; do not edit.\n"
@@ -189,6 +197,8 @@ def cpp_source(categories: list[str], digest: str) -> str:
         f'const char kTablesSha256[] = "{digest}";\n\n'
         f"const uint8_t kLeafOfBlock[(kMaxCodePoint >> 8) + 1] = {{\n{rows(blocks, '    ')}\n}};\n\n"
         f"const uint8_t kLeaves[][256] = {{\n{body}}};\n\n"
+        f"const uint16_t kRowOf64[1024] = {{\n{rows(rows_of_64, '    ')}\n}};\n\n"
+        f"const uint64_t kRows[][6] = {{\n{row_body}}};\n\n"
         "}  // namespace tokcore::unicode\n"
     )
 

@@ -119,6 +119,84 @@ uint64_t spread(uint64_t first_bytes, uint64_t before, uint64_t continuation) {
   return all | (all << 1 & continuation);
 }
 
+// The class bits of the characters of a word, at their first bytes; one mask per unicode::ClassBit.
+template <bool with_case>
+struct Planes {
+  static constexpr uint32_t kCount = with_case ? 6 : 3;  // without case: letter, number, space
+  uint64_t masks[kCount] = {};
+
+  void add(uint64_t classes, uint32_t bit) {
+    for (uint32_t k = 0; k < kCount; ++k) masks[k] |= (classes >> k & 1) << bit;
+  }
+};
+
+// Classifies all characters of a word at once that share all bytes but the last, and so one row of the
+// tables: the last byte selects a bit of the row, for every byte of the word by three shuffles.
+class RowLookup {
+ public:
+  explicit RowLookup(const Word& text) : text_(text) {
+    const __m256i three_bits = _mm256_set1_epi8(7);
+    const __m256i powers = twice(_mm_setr_epi8(1, 2, 4, 8, 16, 32, 64, static_cast<char>(128), 1, 2, 4, 8, 16,
+                                               32, 64, static_cast<char>(128)));
+    byte_ = text.map([=](__m256i v) { return _mm256_and_si256(_mm256_srli_epi16(v, 3), three_bits); });
+    bit_ = text.map([=](__m256i v) { return _mm256_shuffle_epi8(powers, _mm256_and_si256(v, three_bits)); });
+  }
+
+  // The bytes equal to value.
+  uint64_t equal(uint8_t value) const {
+    const __m256i wanted = _mm256_set1_epi8(static_cast<char>(value));
+    return text_.map([=](__m256i v) { return _mm256_cmpeq_epi8(v, wanted); }).template mask<7>();
+  }
+
+  // The continuation bytes that select a set bit of the row.
+  uint64_t selected(uint64_t row) const {
+    const __m256i table = _mm256_set1_epi64x(static_cast<int64_t>(row));
+    const auto part = [=](__m256i byte, __m256i bit) {
+      const __m256i hit = _mm256_and_si256(_mm256_shuffle_epi8(table, byte), bit);
+      return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(hit, bit)));
+    };
+    return part(byte_.low, bit_.low) | static_cast<uint64_t>(part(byte_.high, bit_.high)) << 32;
+  }
+
+ private:
+  Word text_;
+  Word byte_, bit_;
+};
+
+// Does the rows of most characters among those that start at `rest`; returns what is left to do one by one.
+template <bool with_case>
+uint64_t add_rows(const uint8_t* bytes, const Word& text, uint64_t rest, bool* valid,
+                  Planes<with_case>* planes) {
+  constexpr uint32_t kMinCharacters = 4;  // fewer are quicker one by one
+  constexpr uint32_t kMaxRows = 5;
+  const RowLookup lookup(text);
+  // All bytes of the character must be in the word.
+  uint64_t within = rest & ~(uint64_t{3} << 62);
+  for (uint32_t i = 0; i < kMaxRows && _mm_popcnt_u64(within) >= kMinCharacters; ++i) {
+    const uint8_t* c = bytes + _tzcnt_u64(within);
+    uint64_t members = lookup.equal(c[0]);
+    uint32_t row, last_byte;
+    if (c[0] < 0xE0) {
+      row = c[0] & 0x1Fu;
+      last_byte = 1;
+      *valid &= row >= 0x80 / 64;
+    } else {
+      members &= lookup.equal(c[1]) >> 1;
+      row = (c[0] & 0x0Fu) << 6 | (c[1] & 0x3Fu);
+      last_byte = 2;
+      *valid &= row >= 0x800 / 64 && row / 32 != 0xD800 / 0x800;
+    }
+    members &= within;
+    const uint64_t* row_planes = unicode::kRows[unicode::kRowOf64[row]];
+    for (uint32_t k = 0; k < Planes<with_case>::kCount; ++k) {
+      if (row_planes[k] != 0) planes->masks[k] |= members & lookup.selected(row_planes[k]) >> last_byte;
+    }
+    within &= ~members;
+    rest &= ~members;
+  }
+  return rest;
+}
+
 template <bool with_case>
 bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high, const Before& before,
                            uint64_t* owed, ClassMasks* m) {
@@ -130,10 +208,15 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
   if (expected != continuation) return false;
   *owed = lead >> 63 | lead_of_three >> 62 | lead_of_four >> 61;
   m->continuation = continuation;
-  const uint64_t letter_lead = letter_leads<with_case>(text) & lead;
-  uint64_t letter = letter_lead, number = 0, space = 0, mark = 0, upper = 0, lower = 0;
+  Planes<with_case> planes;
   bool valid = true;
-  for (uint64_t rest = lead & ~letter_lead; rest != 0; rest &= rest - 1) {
+  uint64_t rest = lead & ~letter_leads<with_case>(text);
+  planes.masks[0] = lead & ~rest;
+  if (_mm_popcnt_u64(rest) > 5) {
+    const uint64_t four = rest & lead_of_four;
+    rest = four | add_rows<with_case>(bytes, text, rest & ~four, &valid, &planes);
+  }
+  for (; rest != 0; rest &= rest - 1) {
     const uint32_t bit = static_cast<uint32_t>(_tzcnt_u64(rest));
     const uint8_t* c = bytes + bit;
     uint32_t code_point;
@@ -148,24 +231,16 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
       valid &= code_point >= 0x10000 && code_point <= unicode::kMaxCodePoint;
       if (!valid) return false;
     }
-    const uint64_t classes = unicode::class_of(code_point);
-    letter |= (classes & 1) << bit;
-    number |= (classes >> 1 & 1) << bit;
-    space |= (classes >> 2 & 1) << bit;
-    if constexpr (with_case) {
-      mark |= (classes >> 3 & 1) << bit;
-      upper |= (classes >> 4 & 1) << bit;
-      lower |= (classes >> 5 & 1) << bit;
-    }
+    planes.add(unicode::class_of(code_point), bit);
   }
   if (!valid) return false;
-  m->letter |= spread(letter, before.letter, continuation);
-  m->number |= spread(number, before.number, continuation);
-  m->space |= spread(space, before.space, continuation);
+  m->letter |= spread(planes.masks[0], before.letter, continuation);
+  m->number |= spread(planes.masks[1], before.number, continuation);
+  m->space |= spread(planes.masks[2], before.space, continuation);
   if constexpr (with_case) {
-    m->mark |= spread(mark, before.mark, continuation);
-    m->upper |= spread(upper, before.upper, continuation);
-    m->lower |= spread(lower, before.lower, continuation);
+    m->mark |= spread(planes.masks[3], before.mark, continuation);
+    m->upper |= spread(planes.masks[4], before.upper, continuation);
+    m->lower |= spread(planes.masks[5], before.lower, continuation);
   }
   return true;
 }

@@ -25,6 +25,11 @@ extern const char kTablesSha256[];  // over all data that tokcore derives from U
 extern const uint8_t kLeafOfBlock[(kMaxCodePoint >> 8) + 1];
 extern const uint8_t kLeaves[][256];  // the first one is that of U+0000 to U+00FF
 
+// The same for U+0000 to U+FFFF by 64 characters: kRows[kRowOf64[code_point / 64]][k] has bit code_point % 64
+// set if the character has class bit 1 << k.
+extern const uint16_t kRowOf64[1024];
+extern const uint64_t kRows[][6];
+
 // code_point must be at most kMaxCodePoint. (Internal linkage: sources are compiled for different
 // processors.)
 static inline uint8_t class_of(uint32_t code_point) {
