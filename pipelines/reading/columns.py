@@ -30,7 +30,7 @@ from pipelines.storage import FileId, ReadFile, open_pinned
 from schemas.document import valid_lang
 
 # Rows decoded at once. A few stored bytes may stand for the same long text in every row, so that this bounds memory.
-MAX_ROWS = 1 << 10
+MAX_ROWS = 1 << 8
 _IN_MEMORY_BYTES = 1 << 26
 
 _PARQUET_MAGIC = b"PAR1"
