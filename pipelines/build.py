@@ -22,11 +22,11 @@ from pipelines.digests import documents_digest
 from pipelines.documents import merged_languages
 from pipelines.encode import EncodeItems
 from pipelines.encode_item import EncodeJob
-from pipelines.learn import artifact_files, learn_tokenizer, pretokenizer_of
+from pipelines.learn import artifact_files, learn_tokenizer
 from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
-from schemas.config import BuildConfig
+from schemas.config import BuildConfig, pretokenizer_of
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan

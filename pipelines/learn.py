@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from pipelines import storage
-from schemas.config import BuildConfig
+from schemas.config import BuildConfig, pretokenizer_of
 from schemas.manifest import Manifest
 from tokcore import bpe, mixing
 from tokcore.counting import CountRows, merge_rows, read_table
 from tokcore.errors import LearnError
 from tokcore.formats import gpt2, huggingface, tiktoken
-from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
 
@@ -62,12 +61,6 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
         [SpecialToken(token.text, token.id, token.role) for token in config.special],
     )
     return Learned(spec, *_described(mix, sizes))
-
-
-def pretokenizer_of(config: BuildConfig) -> Pretokenizer:
-    """The build's split pattern: a named one, or the user's own."""
-    own = config.pretokenize.regex
-    return Pretokenizer.regex(own) if own is not None else Pretokenizer.named(config.pretokenize.pattern)
 
 
 def _sizes(counts: Manifest, unit: str) -> dict[str, int]:

@@ -71,15 +71,13 @@ def _as_written(base: str, pattern: str, url: str) -> str:
 
 
 def _format(source: Source, url: str, where: str) -> tuple[str, str]:
-    found = format_of(url)
-    if source.format is not None:
-        return source.format, found[1] if found is not None else "none"
-    if found is None:
+    told, compression = format_of(url) or ("", "none")
+    if not (source.format or told):
         raise ConfigError(
             f"{where}: {storage.redact(url)}: cannot tell the format from the name. "
             f'Set format = "jsonl", "parquet", "arrow" or "text" for this source.'
         )
-    return found
+    return source.format or told, compression
 
 
 def _forbidden(config: BuildConfig) -> tuple[str, ...]:

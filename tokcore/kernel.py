@@ -21,11 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore import reference
+from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError
 from tokcore.texts import Bytes, Offsets, Texts
 
 Ids = npt.NDArray[np.int32]
+
+# Raised by every change that makes equal inputs give other splits, counts, merges or ids: earlier work is stale then.
+SEMANTICS_VERSION = 1
 
 IMPLEMENTATIONS = ("avx2", "portable", "reference")
 
@@ -252,8 +256,9 @@ def learn(
     """
     if implementation() == "reference":
         return reference.learn(rows, counts, num_merges, min_count, max_token_bytes, threads)
+    least = min(min_count, 2**63 - 1)  # more than any count can be
     left, right, count = _native().learn(
-        rows.data, rows.offsets, counts, num_merges, min_count, max_token_bytes, threads
+        rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE
     )
     return left, right, count
 

@@ -60,10 +60,10 @@ class Normalizer:
     def __init__(self, steps: Sequence[str]) -> None:
         """Raises ConfigError for a step that does not exist, or if unicodedata2 has not the pinned version."""
         for step in steps:
-            if step not in _STEPS:
-                nearest = difflib.get_close_matches(step, _STEPS, 1)
+            if step not in STEPS:
+                nearest = difflib.get_close_matches(step, STEPS, 1)
                 hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-                raise ConfigError(f"there is no normalizer step {step!r}: expected one of {', '.join(_STEPS)}.{hint}")
+                raise ConfigError(f"there is no normalizer step {step!r}: expected one of {', '.join(STEPS)}.{hint}")
         if steps and unicodedata2.unidata_version != unicode.VERSION:
             raise ConfigError(
                 f"unicodedata2 has Unicode {unicodedata2.unidata_version}, the normalizers need {unicode.VERSION}:"
@@ -78,7 +78,7 @@ class Normalizer:
     def apply_str(self, text: str) -> str:
         """The normalized text. A lone surrogate (an undecodable byte, by `surrogateescape`) stays as it is."""
         for step in self._steps:
-            text = _STEPS[step](text)
+            text = STEPS[step](text)
         return text
 
     def apply(self, texts: Texts) -> Texts:
@@ -153,7 +153,7 @@ def _strip(ranges: Callable[[], Sequence[tuple[int, int]]]) -> Callable[[str], s
     return lambda text: pattern().sub("", text)
 
 
-_STEPS: dict[str, Callable[[str], str]] = {
+STEPS: dict[str, Callable[[str], str]] = {
     "nfc": _form("NFC"),
     "nfd": _form("NFD"),
     "nfkc": _form("NFKC"),
