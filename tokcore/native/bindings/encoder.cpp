@@ -1,7 +1,149 @@
+#include "encoder.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "arrays.h"
 #include "bindings.h"
 
-namespace tokcore {
+namespace nb = nanobind;
 
-void bind_encoder(nanobind::module_&) {}
+namespace tokcore {
+namespace {
+
+std::string message(const VocabularyResult& result) {
+  const std::string at = std::to_string(result.position);
+  switch (result.status) {
+    case VocabularyStatus::kOk:
+      break;
+    case VocabularyStatus::kBadOffsets:
+      return "token " + at + ": its offsets do not ascend, or leave the data";
+    case VocabularyStatus::kTooLarge:
+      return "the tokens have " + at + " bytes together: expected at most 2^30";
+    case VocabularyStatus::kNegativeId:
+      return "token " + at + ": its id is negative";
+    case VocabularyStatus::kEmptyToken:
+      return "token " + at + ": it has no bytes";
+    case VocabularyStatus::kDuplicateId:
+      return "token " + at + ": an earlier one has the same id";
+    case VocabularyStatus::kDuplicateToken:
+      return "token " + at + ": an earlier one has the same bytes";
+    case VocabularyStatus::kMissingByte:
+      return "no token for the byte " + at + ": all 256 are needed";
+    case VocabularyStatus::kUnknownId:
+      return "merge " + at + ": one of its ids is no token";
+    case VocabularyStatus::kNotJoined:
+      return "merge " + at + ": the bytes of its result are not those of its parts";
+    case VocabularyStatus::kPrioritiesClash:
+      return "merge " + at + ": another merge of the same priority makes a different token";
+  }
+  return "";
+}
+
+void check(const EncodeResult& result) {
+  const std::string at = std::to_string(result.position);
+  switch (result.status) {
+    case EncodeStatus::kOk:
+      return;
+    case EncodeStatus::kBadOffsets:
+      throw std::invalid_argument("offsets[" + at + "]: expected ascending positions in the data");
+    case EncodeStatus::kBadPieces:
+      throw std::invalid_argument("text " + at + ": its pieces are not in order, or do not cover it exactly");
+    case EncodeStatus::kPieceTooLong:
+      throw std::overflow_error("text " + at + ": a pre-token of it has 2^32 bytes or more");
+    case EncodeStatus::kNoScanner:
+      throw std::invalid_argument("this encoder has no pattern: split the texts and use encode_pieces");
+  }
+}
+
+void make_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> data,
+                  InputArray<int64_t> offsets, InputArray<int32_t> token_ids, InputArray<int32_t> left,
+                  InputArray<int32_t> right, InputArray<int32_t> result, InputArray<uint32_t> priority,
+                  bool whole, size_t cache_bytes, std::string_view implementation) {
+  const size_t num_tokens = token_ids.shape(0), num_merges = left.shape(0);
+  check_size("offsets", offsets, num_tokens + 1);
+  check_size("right", right, num_merges);
+  check_size("result", result, num_merges);
+  check_size("priority", priority, num_merges);
+  std::optional<Scanner> scanner;
+  if (!pattern.empty()) scanner = scanner_from_names(pattern, implementation);
+  new (self) Encoder(scanner, cache_bytes);
+  VocabularyResult built;
+  {
+    const nb::gil_scoped_release released;
+    built = self->build({data.data(), data.shape(0), offsets.data(), num_tokens, token_ids.data(), num_merges,
+                         left.data(), right.data(), result.data(), priority.data(), whole});
+  }
+  if (built.status == VocabularyStatus::kOk) return;
+  self->~Encoder();
+  throw std::invalid_argument(message(built));
+}
+
+nb::tuple to_python(EncodedBatch&& encoded) {
+  const size_t num_ids = encoded.ids.size();
+  int32_t* ids = encoded.ids.release();
+  nb::capsule owner(ids, [](void* pointer) noexcept { std::free(pointer); });
+  return nb::make_tuple(OutputArray<int32_t>(ids, {num_ids}, owner), to_numpy(std::move(encoded.offsets)),
+                        to_numpy(std::move(encoded.pretokens)));
+}
+
+TextBatch text_batch(const InputArray<uint8_t>& data, const InputArray<int64_t>& offsets) {
+  if (offsets.shape(0) == 0) throw std::invalid_argument("offsets: expected at least one, found none");
+  return {data.data(), data.shape(0), offsets.data(), offsets.shape(0) - 1};
+}
+
+size_t checked_threads(int64_t threads) {
+  if (threads < 1)
+    throw std::invalid_argument("threads = " + std::to_string(threads) + ": expected at least 1");
+  return static_cast<size_t>(threads);
+}
+
+nb::tuple encode(Encoder& self, InputArray<uint8_t> data, InputArray<int64_t> offsets, int64_t threads) {
+  const TextBatch texts = text_batch(data, offsets);
+  const size_t num_threads = checked_threads(threads);
+  EncodedBatch encoded;
+  {
+    const nb::gil_scoped_release released;
+    check(self.encode(texts, num_threads, &encoded));
+  }
+  return to_python(std::move(encoded));
+}
+
+nb::tuple encode_pieces(Encoder& self, InputArray<uint8_t> data, InputArray<int64_t> offsets,
+                        InputArray<int64_t> ends, InputArray<int64_t> firsts, int64_t threads) {
+  const TextBatch texts = text_batch(data, offsets);
+  const size_t num_threads = checked_threads(threads);
+  check_size("firsts", firsts, offsets.shape(0));
+  EncodedBatch encoded;
+  {
+    const nb::gil_scoped_release released;
+    const Pieces pieces{ends.data(), ends.shape(0), firsts.data()};
+    check(self.encode_pieces(texts, pieces, num_threads, &encoded));
+  }
+  return to_python(std::move(encoded));
+}
+
+}  // namespace
+
+void bind_encoder(nb::module_& module) {
+  nb::class_<Encoder>(module, "Encoder")
+      .def("__init__", &make_encoder, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
+           nb::arg("token_ids"), nb::arg("left"), nb::arg("right"), nb::arg("result"), nb::arg("priority"),
+           nb::arg("whole"), nb::arg("cache_bytes"), nb::arg("implementation"))
+      .def("encode", &encode, nb::arg("data"), nb::arg("offsets"), nb::arg("threads"),
+           "(ids, offsets, pre-tokens of each text)")
+      .def("encode_pieces", &encode_pieces, nb::arg("data"), nb::arg("offsets"), nb::arg("ends"),
+           nb::arg("firsts"), nb::arg("threads"), "The same for texts that are already split.");
+}
 
 }  // namespace tokcore

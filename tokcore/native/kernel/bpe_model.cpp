@@ -1,0 +1,449 @@
+#include "bpe_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "hash.h"
+
+namespace tokcore {
+namespace {
+
+// The smallest power of two that leaves a hash table of that many entries at most half full.
+size_t table_size(size_t entries) { return std::bit_ceil(std::max<size_t>(2 * entries, 16)); }
+
+unsigned shift_of(size_t table) { return 64 - static_cast<unsigned>(std::countr_zero(table)); }
+
+uint64_t hash_of(const uint8_t* text, size_t size) { return hash_bytes(text, size, text + size); }
+
+// External id -> position in the vocabulary, by search in the sorted ids.
+class IdIndex {
+ public:
+  explicit IdIndex(const Vocabulary& vocabulary) {
+    sorted_.reserve(vocabulary.num_tokens);
+    for (size_t i = 0; i < vocabulary.num_tokens; ++i) {
+      sorted_.emplace_back(vocabulary.token_ids[i], static_cast<uint32_t>(i));
+    }
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  // The position of a token whose id an earlier one has already; num_tokens if there is none.
+  size_t duplicate() const {
+    for (size_t i = 1; i < sorted_.size(); ++i) {
+      if (sorted_[i].first == sorted_[i - 1].first) return sorted_[i].second;
+    }
+    return sorted_.size();
+  }
+
+  // False if there is no such token.
+  bool find(int32_t id, uint32_t* position) const {
+    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::make_pair(id, uint32_t{0}));
+    if (found == sorted_.end() || found->first != id) return false;
+    *position = found->second;
+    return true;
+  }
+
+ private:
+  std::vector<std::pair<int32_t, uint32_t>> sorted_;
+};
+
+struct Merge {
+  uint32_t left;  // positions in the vocabulary
+  uint32_t right;
+  uint32_t result;
+  uint32_t rank;
+};
+
+}  // namespace
+
+void BpeModel::PairTable::reset(size_t num_pairs) {
+  of_bytes_.assign(size_t{256} * 256, kNone);
+  const size_t size = table_size(num_pairs);
+  keys_.assign(size, kNoPair);
+  ranks_.assign(size, kNone);
+  mask_ = size - 1;
+  shift_ = shift_of(size);
+}
+
+void BpeModel::PairTable::insert(uint32_t left, uint32_t right, uint32_t rank) {
+  if ((left | right) < 256) {
+    of_bytes_[left << 8 | right] = rank;
+    return;
+  }
+  const uint64_t key = uint64_t{left} << 32 | right;
+  size_t slot = first_slot(key);
+  while (keys_[slot] != kNoPair && keys_[slot] != key) slot = (slot + 1) & mask_;
+  keys_[slot] = key;
+  ranks_[slot] = rank;
+}
+
+void BpeModel::TokenIndex::reset(size_t num_tokens) {
+  slots_.assign(table_size(num_tokens), Slot{0, kNone});
+  mask_ = slots_.size() - 1;
+}
+
+void BpeModel::TokenIndex::insert(const BpeModel& model, uint32_t token) {
+  const uint64_t hash = hash_of(model.token_data(token), model.token_size(token));
+  size_t slot = hash & mask_;
+  while (slots_[slot].token != kNone) slot = (slot + 1) & mask_;
+  slots_[slot] = {static_cast<uint32_t>(hash >> 32), token};
+}
+
+uint32_t BpeModel::TokenIndex::find(const BpeModel& model, const uint8_t* text, size_t size) const {
+  const uint64_t hash = hash_of(text, size);
+  for (size_t slot = hash & mask_; slots_[slot].token != kNone; slot = (slot + 1) & mask_) {
+    const uint32_t token = slots_[slot].token;
+    if (slots_[slot].tag == static_cast<uint32_t>(hash >> 32) && model.token_size(token) == size &&
+        std::memcmp(model.token_data(token), text, size) == 0) {
+      return token;
+    }
+  }
+  return kNone;
+}
+
+void BpeModel::Trie::build(const BpeModel& model, size_t num_tokens) {
+  // Edges are counted first, as the bytes that a token does not share with the one before it in sorted order,
+  // so that nodes, being slots, never move.
+  std::vector<uint32_t> sorted(num_tokens);
+  for (size_t i = 0; i < num_tokens; ++i) sorted[i] = static_cast<uint32_t>(i);
+  const auto order = [&](uint32_t a, uint32_t b) {
+    const int compared = std::memcmp(model.token_data(a), model.token_data(b),
+                                     std::min(model.token_size(a), model.token_size(b)));
+    return compared != 0 ? compared < 0 : model.token_size(a) < model.token_size(b);
+  };
+  std::sort(sorted.begin(), sorted.end(), order);
+  const auto shared = [&](size_t i) {  // with the one before
+    if (i == 0) return size_t{0};
+    const uint8_t* a = model.token_data(sorted[i - 1]);
+    const uint8_t* b = model.token_data(sorted[i]);
+    const size_t size = std::min(model.token_size(sorted[i - 1]), model.token_size(sorted[i]));
+    return static_cast<size_t>(std::mismatch(a, a + size, b).first - a);
+  };
+  size_t num_edges = 0;
+  for (size_t i = 0; i < num_tokens; ++i) num_edges += model.token_size(sorted[i]) - shared(i);
+
+  const size_t size = table_size(num_edges);
+  edges_.assign(size, kNoEdge);
+  tokens_.assign(size, kNone);
+  mask_ = size - 1;
+  shift_ = shift_of(size);
+  const auto add = [&](uint64_t edge) {
+    size_t slot = first_slot(edge);
+    while (edges_[slot] != kNoEdge) slot = (slot + 1) & mask_;
+    edges_[slot] = edge;
+    return static_cast<uint32_t>(slot);
+  };
+  const uint64_t root = size;  // no slot
+  std::vector<uint32_t> path;  // nodes of the token before
+  for (size_t i = 0; i < num_tokens; ++i) {
+    path.resize(shared(i));
+    for (size_t at = path.size(); at < model.token_size(sorted[i]); ++at) {
+      const uint64_t parent = at == 0 ? root : path.back();
+      path.push_back(add(parent << 8 | model.token_data(sorted[i])[at]));
+    }
+    tokens_[path.back()] = sorted[i];
+  }
+  for (uint32_t byte = 0; byte < 256; ++byte)
+    root_[byte] = child(static_cast<uint32_t>(root), static_cast<uint8_t>(byte));
+}
+
+VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
+  constexpr uint64_t kMaxBytes = uint64_t{1}
+                                 << 30;  // nodes of the trie, at most twice as many, are 32 bits wide
+  const size_t num_tokens = vocabulary.num_tokens;
+  for (size_t i = 0; i < num_tokens; ++i) {
+    const int64_t begin = vocabulary.offsets[i], end = vocabulary.offsets[i + 1];
+    if (begin < 0 || end < begin || static_cast<uint64_t>(end) > vocabulary.data_size) {
+      return {VocabularyStatus::kBadOffsets, i};
+    }
+    if (begin == end) return {VocabularyStatus::kEmptyToken, i};
+    if (vocabulary.token_ids[i] < 0) return {VocabularyStatus::kNegativeId, i};
+  }
+  if (num_tokens > 0) {
+    const auto total = static_cast<uint64_t>(vocabulary.offsets[num_tokens] - vocabulary.offsets[0]);
+    if (total > kMaxBytes) return {VocabularyStatus::kTooLarge, total};
+  }
+  const IdIndex positions(vocabulary);
+  if (const size_t duplicate = positions.duplicate(); duplicate < num_tokens) {
+    return {VocabularyStatus::kDuplicateId, duplicate};
+  }
+  const auto data_of = [&](uint32_t position) { return vocabulary.data + vocabulary.offsets[position]; };
+  const auto size_of = [&](uint32_t position) {
+    return static_cast<size_t>(vocabulary.offsets[position + 1] - vocabulary.offsets[position]);
+  };
+
+  std::vector<Merge> merges(vocabulary.num_merges);
+  for (size_t i = 0; i < merges.size(); ++i) {
+    Merge& merge = merges[i];
+    if (!positions.find(vocabulary.left[i], &merge.left) ||
+        !positions.find(vocabulary.right[i], &merge.right) ||
+        !positions.find(vocabulary.result[i], &merge.result)) {
+      return {VocabularyStatus::kUnknownId, i};
+    }
+    const size_t left_size = size_of(merge.left);
+    if (left_size + size_of(merge.right) != size_of(merge.result) ||
+        std::memcmp(data_of(merge.left), data_of(merge.result), left_size) != 0 ||
+        std::memcmp(data_of(merge.right), data_of(merge.result) + left_size, size_of(merge.right)) != 0) {
+      return {VocabularyStatus::kNotJoined, i};
+    }
+    merge.rank = vocabulary.priority[i];
+  }
+  std::vector<uint32_t> priorities(vocabulary.priority, vocabulary.priority + merges.size());
+  std::sort(priorities.begin(), priorities.end());
+  priorities.erase(std::unique(priorities.begin(), priorities.end()), priorities.end());
+  std::vector<uint32_t> result_at_rank(priorities.size(), kNone);  // positions
+  for (size_t i = 0; i < merges.size(); ++i) {
+    Merge& merge = merges[i];
+    merge.rank = static_cast<uint32_t>(std::lower_bound(priorities.begin(), priorities.end(), merge.rank) -
+                                       priorities.begin());
+    if (result_at_rank[merge.rank] == kNone) result_at_rank[merge.rank] = merge.result;
+    if (result_at_rank[merge.rank] != merge.result) return {VocabularyStatus::kPrioritiesClash, i};
+  }
+
+  // Give every token its number: bytes, results of merges by rank, the rest.
+  std::vector<uint32_t> numbers(num_tokens, kNone);
+  std::vector<uint32_t> position_of(256, kNone);
+  for (uint32_t i = 0; i < num_tokens; ++i) {
+    if (size_of(i) != 1) continue;
+    const uint8_t byte = data_of(i)[0];
+    if (position_of[byte] != kNone) return {VocabularyStatus::kDuplicateToken, i};
+    position_of[byte] = i;
+    numbers[i] = byte;
+  }
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (position_of[byte] == kNone) return {VocabularyStatus::kMissingByte, byte};
+  }
+  const auto number = [&](uint32_t position) {
+    if (numbers[position] != kNone) return;
+    numbers[position] = static_cast<uint32_t>(position_of.size());
+    position_of.push_back(position);
+  };
+  for (const uint32_t position : result_at_rank) number(position);
+  const size_t num_reachable = position_of.size();
+  for (uint32_t i = 0; i < num_tokens; ++i) number(i);
+
+  bytes_.clear();
+  starts_.assign(1, 0);
+  external_.clear();
+  for (const uint32_t position : position_of) {
+    bytes_.insert(bytes_.end(), data_of(position), data_of(position) + size_of(position));
+    starts_.push_back(bytes_.size());
+    external_.push_back(vocabulary.token_ids[position]);
+  }
+  result_of_rank_.clear();
+  for (const uint32_t position : result_at_rank) result_of_rank_.push_back(numbers[position]);
+  pairs_.reset(merges.size());
+  for (const Merge& merge : merges) pairs_.insert(numbers[merge.left], numbers[merge.right], merge.rank);
+
+  whole_.reset(num_tokens);
+  for (uint32_t token = 0; token < num_tokens; ++token) {
+    if (whole_.find(*this, token_data(token), token_size(token)) != kNone) {
+      return {VocabularyStatus::kDuplicateToken, position_of[token]};
+    }
+    whole_.insert(*this, token);
+  }
+  find_own_encodings(num_reachable, vocabulary.whole);
+  return {VocabularyStatus::kOk, 0};
+}
+
+void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
+  const size_t num_tokens = external_.size();
+  std::vector<bool> own(num_tokens, false);
+  parts_.assign(num_reachable, LastMerge{kNone, kNone});
+  well_formed_ = num_reachable == 256 + result_of_rank_.size();  // no token has two ranks
+  PieceScratch scratch;
+  for (uint32_t token = 0; token < num_tokens; ++token) {
+    if (token < 256) {
+      own[token] = true;
+      parts_[token] = {token, token};
+      continue;
+    }
+    LastMerge last{kNone, kNone};
+    const size_t count = merge_by_heap(token_data(token), token_size(token), scratch, &last);
+    own[token] = count == 1 && scratch.symbols[0] == token;
+    if (token >= num_reachable) continue;
+    parts_[token] = last;
+    if (!own[token] || last.left >= token || last.right >= token) well_formed_ = false;
+  }
+  // A token that its bytes encode to may be emitted at sight.
+  if (!whole && std::find(own.begin(), own.end(), false) != own.end()) {
+    whole_.reset(num_tokens);
+    for (uint32_t token = 0; token < num_tokens; ++token) {
+      if (own[token]) whole_.insert(*this, token);
+    }
+  }
+  if (!well_formed_) {
+    parts_.clear();
+    return;
+  }
+  // No text ever brings another pair of the same joined bytes together, so the table needs only one for each
+  // token.
+  pairs_.reset(num_reachable);
+  for (uint32_t token = 256; token < num_reachable; ++token) {
+    pairs_.insert(parts_[token].left, parts_[token].right, token - 256);
+  }
+  trie_.build(*this, num_reachable);
+  longest_prefix_.assign(num_reachable, kNone);
+  for (uint32_t token = 256; token < num_reachable; ++token) {
+    longest_prefix_[token] = trie_.longest(token_data(token), token_size(token) - 1);
+  }
+}
+
+size_t BpeModel::encode(const uint8_t* text, size_t size, PieceScratch& scratch, int32_t* out) const {
+  if (size == 1) {
+    out[0] = external_[text[0]];
+    return 1;
+  }
+  if (const uint32_t token = whole_.find(*this, text, size); token != kNone) {
+    out[0] = external_[token];
+    return 1;
+  }
+  uint32_t short_symbols[kScanLimit];
+  const uint32_t* symbols = short_symbols;
+  size_t count;
+  if (size <= kScanLimit) {
+    count = merge_by_scan(text, size, short_symbols);
+  } else {
+    count =
+        well_formed_ ? match_left_to_right(text, size, scratch) : merge_by_heap(text, size, scratch, nullptr);
+    symbols = scratch.symbols.data();
+  }
+  for (size_t i = 0; i < count; ++i) out[i] = external_[symbols[i]];
+  return count;
+}
+
+size_t BpeModel::merge_by_scan(const uint8_t* text, size_t size, uint32_t* symbols) const {
+  uint32_t ranks[kScanLimit];  // of the pair that begins at each symbol
+  for (size_t i = 0; i < size; ++i) symbols[i] = text[i];
+  for (size_t i = 0; i + 1 < size; ++i) ranks[i] = pairs_.find(symbols[i], symbols[i + 1]);
+  while (size > 1) {
+    uint32_t lowest = kNone;
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < size; ++i) {
+      if (ranks[i] < lowest) {
+        lowest = ranks[i];
+        at = i;
+      }
+    }
+    if (lowest == kNone) break;
+    symbols[at] = result_of_rank_[lowest];
+    --size;
+    for (size_t i = at + 1; i < size; ++i) symbols[i] = symbols[i + 1];
+    for (size_t i = at + 1; i + 1 < size; ++i) ranks[i] = ranks[i + 1];
+    if (at > 0) ranks[at - 1] = pairs_.find(symbols[at - 1], symbols[at]);
+    if (at + 1 < size) ranks[at] = pairs_.find(symbols[at], symbols[at + 1]);
+  }
+  return size;
+}
+
+size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch,
+                               LastMerge* last) const {
+  // A heap entry is rank and position in one number, so that the smallest is the next merge. An entry is
+  // stale if the pair at its position has another rank by now. Position 0 has no symbol before it, position
+  // size - 1 none after.
+  scratch.symbols.resize(size);
+  scratch.ranks.resize(size);
+  scratch.previous.resize(size);
+  scratch.next.resize(size);
+  uint32_t* symbols = scratch.symbols.data();
+  uint32_t* ranks = scratch.ranks.data();
+  uint32_t* previous = scratch.previous.data();
+  uint32_t* next = scratch.next.data();
+  const uint32_t end = static_cast<uint32_t>(size);
+  std::vector<uint64_t>& heap = scratch.heap;
+  heap.clear();
+  for (uint32_t i = 0; i < end; ++i) {
+    symbols[i] = text[i];
+    previous[i] = i - 1;  // wraps to kNone at 0
+    next[i] = i + 1;
+  }
+  for (uint32_t i = 0; i < end; ++i) {
+    ranks[i] = i + 1 < end ? pairs_.find(symbols[i], symbols[i + 1]) : kNone;
+    if (ranks[i] != kNone) heap.push_back(uint64_t{ranks[i]} << 32 | i);
+  }
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  const auto renew = [&](uint32_t at) {
+    ranks[at] = next[at] < end ? pairs_.find(symbols[at], symbols[next[at]]) : kNone;
+    if (ranks[at] == kNone) return;
+    heap.push_back(uint64_t{ranks[at]} << 32 | at);
+    std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  };
+  while (!heap.empty()) {
+    const uint64_t entry = heap.front();
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    heap.pop_back();
+    const uint32_t at = static_cast<uint32_t>(entry);
+    const uint32_t rank = static_cast<uint32_t>(entry >> 32);
+    if (ranks[at] != rank) continue;
+    const uint32_t gone = next[at];
+    if (last != nullptr) *last = {symbols[at], symbols[gone]};
+    symbols[at] = result_of_rank_[rank];
+    ranks[gone] = kNone;
+    next[at] = next[gone];
+    if (next[at] < end) previous[next[at]] = at;
+    renew(at);
+    if (previous[at] != kNone) renew(previous[at]);
+  }
+  size_t count = 0;
+  for (uint32_t i = 0; i < end; i = next[i]) symbols[count++] = symbols[i];
+  return count;
+}
+
+size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const {
+  // dead: a bit for each position from which no encoding of the rest continues what was found before it. Each
+  // is set at most once, which bounds the going back.
+  std::vector<uint32_t>& symbols = scratch.symbols;
+  std::vector<uint64_t>& dead = scratch.dead;
+  symbols.clear();
+  dead.assign(size / 64 + 1, 0);
+  size_t position = 0;
+  uint32_t token = trie_.longest(text, size);
+  while (position < size) {
+    const size_t end = position + token_size(token);
+    if ((dead[end / 64] >> (end % 64) & 1) == 0 && (symbols.empty() || may_follow(symbols.back(), token))) {
+      symbols.push_back(token);
+      position = end;
+      if (position < size) token = trie_.longest(text + position, size - position);
+    } else if (longest_prefix_[token] != kNone) {
+      token = longest_prefix_[token];
+    } else {
+      dead[position / 64] |= uint64_t{1} << (position % 64);
+      token = symbols.back();
+      symbols.pop_back();
+      position -= token_size(token);
+    }
+  }
+  return symbols.size();
+}
+
+// Whether `right` may stand after `left`: whether the bytes of both together encode to just these two. Goes
+// through the merges that made them, from the last to the first, and looks for one across the border that
+// came before.
+bool BpeModel::may_follow(uint32_t left, uint32_t right) const {
+  uint32_t limit =
+      kNone;  // number of the younger of the tokens taken apart so far: merges from it on came too late
+  for (;;) {
+    if (const uint32_t rank = pairs_.find(left, right); rank != kNone && 256 + rank < limit) return false;
+    if (left > right) {
+      limit = left;
+      left = parts_[left].right;
+      if (left == limit) {
+        limit = right + 1;
+        right = parts_[right].left;
+        if (right + 1 == limit) return true;
+      }
+    } else {
+      limit = right + 1;
+      right = parts_[right].left;
+      if (right + 1 == limit) {
+        limit = left;
+        left = parts_[left].right;
+        if (left == limit) return true;
+      }
+    }
+  }
+}
+
+}  // namespace tokcore
