@@ -29,8 +29,8 @@ from tokcore.counting import CountRows
 from tokcore.errors import IdentityError
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.formats.megatron import MegatronShardWriter
-from tokcore.shards import ShardContent, TokenBatch, document_digests
 from tokcore.texts import Texts
+from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 

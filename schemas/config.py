@@ -13,7 +13,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -109,7 +109,9 @@ class CountTable:
 class MixTable:
     """[mix]"""
 
-    strategy: Literal["temperature", "unimax", "natural", "weights"] = _setting("temperature", "how languages are weighed")
+    strategy: Literal["temperature", "unimax", "natural", "weights"] = _setting(
+        "temperature", "how languages are weighed"
+    )
     alpha: Decimal = _setting(Decimal("0.3"), "of temperature: shares become share ** alpha")
     unit: Literal["bytes", "pretokens", "documents"] = _setting("bytes", "what a language's size is measured in")
     max_epochs: Decimal | None = _setting(None, "of unimax: most times that a language may be repeated")
@@ -364,7 +366,7 @@ class _Reader:
 
     def _special(self, value: Any) -> tuple[SpecialTable, ...]:
         if not isinstance(value, dict):
-            raise self.error("special", f'must be a table: [special], then lines like "<|endoftext|>" = "document_end".')
+            raise self.error("special", 'must be a table: [special], then lines like "<|endoftext|>" = "document_end".')
         tokens = []
         pinned: dict[int, str] = {}
         for text, about in value.items():
@@ -442,7 +444,7 @@ class _Reader:
             ("mix.alpha", config.mix.alpha, True, True),
             ("shards.validation", config.shards.validation, True, False),
         ):
-            if not ((0 <= share if low_in else 0 < share) and (share <= 1 if high_in else share < 1)):
+            if not ((share >= 0 if low_in else share > 0) and (share <= 1 if high_in else share < 1)):
                 low, high = "from 0" if low_in else "above 0", "to 1" if high_in else "to below 1"
                 raise self.error(key, f"= {share}: expected a number {low} {high}.")
         if not 0 <= config.build.seed < 1 << 63:
@@ -456,12 +458,15 @@ class _Reader:
             self._at_least(value, least, key)
         if 0 < config.count.max_pretoken_bytes < 16 or config.count.max_pretoken_bytes < 0:
             raise self.error(
-                "count.max_pretoken_bytes", f"= {config.count.max_pretoken_bytes}: expected 0 (keep whole) or at least 16."
+                "count.max_pretoken_bytes",
+                f"= {config.count.max_pretoken_bytes}: expected 0 (keep whole) or at least 16.",
             )
         self._check_patterns(config, raw)
         self._check_mix(config, raw)
         if len(set(config.shards.formats)) != len(config.shards.formats) or not config.shards.formats:
-            raise self.error("shards.formats", f"= {list(config.shards.formats)}: expected each format once, at least one.")
+            raise self.error(
+                "shards.formats", f"= {list(config.shards.formats)}: expected each format once, at least one."
+            )
         if config.tokenizer is not None:
             for name in ("normalize", "pretokenize", "count", "mix", "learn", "special"):
                 if name in raw:
@@ -485,7 +490,9 @@ class _Reader:
         steps = config.normalize.steps
         for step in steps:
             if step not in STEPS:
-                raise self.error("normalize.steps", f"names {_shown(step)}: expected {_one_of(STEPS)}.{_nearest(step, STEPS)}")
+                raise self.error(
+                    "normalize.steps", f"names {_shown(step)}: expected {_one_of(STEPS)}.{_nearest(step, STEPS)}"
+                )
         if len(set(steps)) != len(steps):
             raise self.error("normalize.steps", "names a step twice.")
         given = raw.get("pretokenize", {})

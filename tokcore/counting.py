@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokcore import kernel
+from tokcore.arrow_files import Sink, Source
 from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.pretokenize import Pretokenizer
@@ -185,7 +186,7 @@ def write_run(file: Any, rows: Iterable[CountRows]) -> int:
     num_rows = 0
     # lz4, as fast to read as no compression and a third of the size; figures in native/OPTIMIZATIONS.md.
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
-    with pa.ipc.new_stream(_Sink(file), _ROWS_SCHEMA, options=options) as writer:
+    with pa.ipc.new_stream(Sink(file), _ROWS_SCHEMA, options=options) as writer:
         for block in _blocks(rows):
             num_rows += block.num_rows
             writer.write_batch(_large_batch(block))
@@ -199,7 +200,7 @@ def read_run(file: Any) -> Iterator[CountRows]:
     Raises FormatError if it is not a run or does not end properly.
     """
     try:
-        with pa.ipc.open_stream(_Source(file)) as reader:
+        with pa.ipc.open_stream(Source(file)) as reader:
             if reader.schema != _ROWS_SCHEMA:
                 raise FormatError(f"not a run of count rows: its columns are {reader.schema.names}")
             while (batch := reader.read_next_batch()).num_rows:
@@ -227,7 +228,7 @@ def write_table(file: Any, rows: Iterable[CountRows]) -> TableTotals:
     num_rows = num_pretokens = key_bytes = 0
     content = hashlib.sha256()
     with pq.ParquetWriter(
-        _Sink(file),
+        Sink(file),
         _TABLE_SCHEMA,
         compression="zstd",
         compression_level=1,
@@ -257,47 +258,6 @@ def read_table(file: Any) -> Iterator[CountRows]:
                 yield table_to_rows(parquet.read_row_group(group, use_threads=False))
     except pa.ArrowException as error:
         raise FormatError(f"not a count table: {error}") from error
-
-
-class _Sink:
-    """What pyarrow needs of a file to write to, and no more: it must not close it."""
-
-    closed = False
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._position = 0
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self._file.write(view)
-        self._position += view.nbytes
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        """What is written goes to the file at once."""
-
-    def close(self) -> None:
-        """The file is the caller's."""
-
-
-class _Source:
-    """What pyarrow needs of a file to read from, and no more: it must not close it."""
-
-    closed = False
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        data: bytes = self._file.read(size)
-        return data
-
-    def close(self) -> None:
-        """The file is the caller's."""
 
 
 def _dealt(texts: Texts, num_parts: int) -> list[Texts]:

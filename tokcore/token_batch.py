@@ -1,0 +1,190 @@
+"""Token batches: documents as token ids with the columns that go beside them, and what digests make of them."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+
+_CONTENT_PREFIX = b"tokcore-shard-v1"
+_DOCUMENT_PREFIX = b"tokcore-document-tokens-v1\0"
+
+
+class TokenBatch(NamedTuple):
+    """n documents in order.
+
+    tokens: int32, the ids of all of them, back to back. offsets: int64, n + 1 positions in tokens.
+    ids: document ids, None where the source names none. langs, sources: n each.
+    ordinals: int64, n; with the source it says where the document came from.
+    """
+
+    tokens: Ids
+    offsets: Offsets
+    ids: Sequence[str | None]
+    langs: Sequence[str]
+    sources: Sequence[str]
+    ordinals: Offsets
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.langs)
+
+    @property
+    def num_tokens(self) -> int:
+        return int(self.offsets[-1] - self.offsets[0])
+
+    def slice(self, start: int, end: int) -> TokenBatch:
+        """Documents start to end, end excluded; shares the tokens."""
+        if start == 0 and end == self.num_documents:
+            return self
+        first, last = int(self.offsets[start]), int(self.offsets[end])
+        return TokenBatch(
+            self.tokens[first:last],
+            self.offsets[start : end + 1] - first,
+            self.ids[start:end],
+            self.langs[start:end],
+            self.sources[start:end],
+            self.ordinals[start:end],
+        )
+
+    def take(self, where: Sequence[int]) -> TokenBatch:
+        """The documents at these positions, in that order."""
+        lengths = np.diff(self.offsets)[where]
+        offsets = np.zeros(len(where) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        parts = [self.tokens[self.offsets[i] : self.offsets[i + 1]] for i in where]
+        return TokenBatch(
+            np.concatenate(parts) if parts else np.zeros(0, np.int32),
+            offsets,
+            [self.ids[i] for i in where],
+            [self.langs[i] for i in where],
+            [self.sources[i] for i in where],
+            self.ordinals[where],
+        )
+
+
+def joined(batches: Sequence[TokenBatch]) -> TokenBatch:
+    """One batch with the documents of several, in order."""
+    if len(batches) == 1:
+        return batches[0]
+    offsets = np.zeros(1 + sum(batch.num_documents for batch in batches), np.int64)
+    lengths = [np.diff(batch.offsets) for batch in batches]
+    np.cumsum(np.concatenate(lengths) if lengths else np.zeros(0, np.int64), out=offsets[1:])
+    tokens = [batch.tokens[batch.offsets[0] : batch.offsets[-1]] for batch in batches]
+    return TokenBatch(
+        np.concatenate(tokens) if tokens else np.zeros(0, np.int32),
+        offsets,
+        [name for batch in batches for name in batch.ids],
+        [lang for batch in batches for lang in batch.langs],
+        [source for batch in batches for source in batch.sources],
+        np.concatenate([batch.ordinals for batch in batches]) if batches else np.zeros(0, np.int64),
+    )
+
+
+class Rechunker:
+    """Cuts a stream of documents into batches whose bounds depend on the documents alone, not on how they arrive.
+
+    A batch ends with the document that reaches max_tokens or max_documents.
+    """
+
+    def __init__(self, max_tokens: int, max_documents: int) -> None:
+        self._max_tokens = max_tokens
+        self._max_documents = max_documents
+        self._waiting: list[TokenBatch] = []
+        self._tokens = 0
+        self._documents = 0
+
+    def add(self, batch: TokenBatch) -> Iterator[TokenBatch]:
+        """The batches that these documents complete."""
+        start = 0
+        while start < batch.num_documents:
+            wanted_tokens = batch.offsets[start] + (self._max_tokens - self._tokens)
+            by_tokens = int(np.searchsorted(batch.offsets, wanted_tokens, side="left"))
+            by_documents = start + self._max_documents - self._documents
+            end = min(max(by_tokens, start + 1), by_documents, batch.num_documents)
+            part = batch.slice(start, end)
+            self._waiting.append(part)
+            self._tokens += part.num_tokens
+            self._documents += part.num_documents
+            if self._tokens >= self._max_tokens or self._documents >= self._max_documents:
+                yield from self.rest()
+            start = end
+
+    def rest(self) -> Iterator[TokenBatch]:
+        """The documents that wait for more, as a last batch, if there are any."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._tokens = self._documents = 0
+            yield joined(waiting)
+
+
+class ShardContent:
+    """The digest of what is in a shard, whatever format and codec hold it.
+
+    sha256 of "tokcore-shard-v1" and the sha256 of each column's stream, in this order: tokens (int32), document
+    lengths (int64), ids, langs, sources (each value: a byte 1 if it is there, else 0; its UTF-8 length as uint32; the
+    UTF-8), ordinals (int64); integers little-endian.
+    """
+
+    def __init__(self) -> None:
+        self._columns = [hashlib.sha256() for _ in range(6)]
+        self.num_documents = 0
+        self.num_tokens = 0
+        self.max_token_id = -1
+
+    def update(self, batch: TokenBatch) -> None:
+        """Add documents; how they are dealt into batches does not matter."""
+        tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
+        parts = (
+            np.ascontiguousarray(tokens, "<i4").data,
+            np.diff(batch.offsets).astype("<i8").tobytes(),
+            _strings(batch.ids),
+            _strings(batch.langs),
+            _strings(batch.sources),
+            np.ascontiguousarray(batch.ordinals, "<i8").tobytes(),
+        )
+        for column, part in zip(self._columns, parts, strict=True):
+            column.update(part)
+        self.num_documents += batch.num_documents
+        self.num_tokens += len(tokens)
+        if len(tokens):
+            self.max_token_id = max(self.max_token_id, int(tokens.max()))
+
+    def hexdigest(self) -> str:
+        return hashlib.sha256(_CONTENT_PREFIX + b"".join(column.digest() for column in self._columns)).hexdigest()
+
+
+def document_digests(langs: Sequence[str], tokens: Ids, offsets: Offsets) -> list[bytes]:
+    """For each document 32 bytes: sha256 of its language and token ids, and of nothing else.
+
+    Of "tokcore-document-tokens-v1", a zero byte, the language's UTF-8 length (uint32), the language, the ids (int32).
+    """
+    data = np.ascontiguousarray(tokens, "<i4").view(np.uint8).data
+    bounds = (offsets * 4).tolist()
+    prefixes = {lang: _document_prefix(lang) for lang in set(langs)}
+    digests = []
+    for i, lang in enumerate(langs):
+        hasher = prefixes[lang].copy()
+        hasher.update(data[bounds[i] : bounds[i + 1]])
+        digests.append(hasher.digest())
+    return digests
+
+
+def _document_prefix(lang: str) -> hashlib._Hash:
+    encoded = lang.encode()
+    return hashlib.sha256(_DOCUMENT_PREFIX + struct.pack("<I", len(encoded)) + encoded)
+
+
+def _strings(values: Sequence[str | None]) -> bytes:
+    parts = []
+    for value in values:
+        encoded = b"" if value is None else value.encode()
+        parts.append(struct.pack("<BI", value is not None, len(encoded)) + encoded)
+    return b"".join(parts)
