@@ -25,8 +25,6 @@ Ranges = tuple[tuple[int, int], ...]
 _LAST = 0x10FFFF
 _LONG_NAMES = {
     "letter": "L",
-    "casedletter": "L&",
-    "lc": "L&",
     "uppercaseletter": "Lu",
     "lowercaseletter": "Ll",
     "titlecaseletter": "Lt",
@@ -101,7 +99,7 @@ _TOKEN = re.compile(
 
 @functools.cache
 def ranges(name: str) -> Ranges:
-    """Inclusive ranges of a general category ("Lu", "L", "L&", "Any") or of "White_Space", ascending.
+    """Inclusive ranges of a general category ("Lu", "L", "Any") or of "White_Space", ascending.
 
     >>> ranges("Zs")[:2]
     ((32, 32), (160, 160))
@@ -110,7 +108,7 @@ def ranges(name: str) -> Ranges:
         return ((0, _LAST),)
     if name in unicode_data.RANGES:
         return tuple(_unpack(unicode_data.RANGES[name]))
-    members = ("Lu", "Ll", "Lt") if name == "L&" else [c for c in _CATEGORIES if c[0] == name]
+    members = [c for c in _CATEGORIES if c[0] == name]
     if not members:
         raise KeyError(name)
     return _union(r for member in members for r in ranges(member))
@@ -204,8 +202,8 @@ def _property(name: str, pattern: str, position: int, text: str) -> Ranges:
     key, _, value = name.rpartition("=")
     loose = re.sub(r"[\s_-]", "", value).lower()
     if re.sub(r"[\s_-]", "", key).lower() in ("", "gc", "generalcategory"):
-        if loose in ("any", "l&"):
-            return ranges(value.upper() if loose == "l&" else "Any")
+        if loose == "any":
+            return ranges("Any")
         if loose in _NAMES:
             return ranges(_NAMES[loose])
     raise _refused(pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])")

@@ -1,0 +1,328 @@
+"""Pre-tokenization: every implementation against the reference, and against the engines whose patterns these are."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pickle
+import random
+
+import numpy as np
+import pytest
+import tiktoken
+import tokenizers
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tokcore import _native, kernel, reference, unicode
+from tokcore.errors import ConfigError, StageError
+from tokcore.patterns import PATTERNS, named_pattern
+from tokcore.pretokenize import Pretokenizer, pretokenize
+from tokcore.texts import Offsets, Texts, texts_from_strings
+
+NATIVE = [name for name in kernel.available() if name != "reference"]
+
+# One or more of every class that a pattern tells apart, in one to four bytes, and bytes that are not UTF-8.
+LETTERS = ["a", "s", "d", "l", "L", "v", "e", "R", "t", "M", "B", "é", "É", "ſ", "я", "Ǆ", "ǅ", "𐐀", "𐐨"]
+CASELESS = ["ª", "ʰ", "日", "ก", "अ", "한", "𠀀"]
+MARKS = ["\u0301", "\u093f", "\ufe0f", "\U000e0100"]
+NUMBERS = ["1", "2", "²", "٣", "３", "𝟙"]
+SPACES = [" ", "\n", "\r", "\t", "\u0085", "\u00a0", "\u2028", "\u3000"]
+OTHERS = ["'", "!", "/", "-", "’", "。", "😀", "\u200d", "\0", "\u0378", "\U0010ffff"]
+NOT_UTF8 = [b"\x80", b"\xbf", b"\xc3", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xff"]
+ALPHABET = [c.encode() for c in [*LETTERS, *CASELESS, *MARKS, *NUMBERS, *SPACES, *OTHERS]] + NOT_UTF8
+PHRASES = [
+    b"don't",
+    b"IT'LL",
+    b"x's's's",
+    b"it'lLx",
+    b"\r\n\r\n  ",
+    b"\n \n   if (x == 12345) {\n",
+    b"!\n//\n",
+    b" \xe2\x9d\xa4\xef\xb8\x8f",
+]
+
+pieces_of_text = st.sampled_from([*ALPHABET, *PHRASES])
+runs = st.tuples(pieces_of_text, st.sampled_from([1, 1, 2, 3, 4, 30, 62, 63, 64, 65, 130])).map(lambda r: r[0] * r[1])
+texts = st.lists(st.one_of(pieces_of_text, runs), max_size=30).map(b"".join)
+
+
+def split_arrays(name: str, implementation: str, batch: Texts) -> tuple[Offsets, Offsets]:
+    with kernel.forced(implementation):
+        ends, firsts = kernel.split(name, batch)
+    assert ends.dtype == firsts.dtype == np.int64
+    return ends, firsts
+
+
+def split(name: str, implementation: str, batch: Texts) -> tuple[list[int], list[int]]:
+    ends, firsts = split_arrays(name, implementation, batch)
+    return ends.tolist(), firsts.tolist()
+
+
+def assert_implementations_agree(name: str, batch: Texts) -> None:
+    first, *others = [split_arrays(name, implementation, batch) for implementation in NATIVE]
+    for other in others:
+        assert np.array_equal(first[0], other[0])
+        assert np.array_equal(first[1], other[1])
+
+
+@pytest.mark.parametrize("implementation", NATIVE)
+@pytest.mark.parametrize("name", PATTERNS)
+@given(batch=st.lists(texts, max_size=4))
+@example(batch=[])
+@example(batch=[b"", b"", b"a"])
+def test_equals_reference(name: str, implementation: str, batch: list[bytes]) -> None:
+    packed = texts_from_strings(batch)
+    expected = tuple(array.tolist() for array in reference.split(name, packed))
+    assert split(name, implementation, packed) == expected
+
+
+@pytest.mark.parametrize("implementation", NATIVE)
+@pytest.mark.parametrize("name", PATTERNS)
+def test_equals_reference_on_all_short_class_strings(name: str, implementation: str) -> None:
+    classes = [b"a", b"A", b"s", b"'", b" ", b"\n", b"\t", b"1", b"!", b"/"]
+    classes += [c.encode() for c in ["ª", "\u0301", "\u00a0", "ſ"]] + [b"\xff"]
+    strings = [b"".join(s) for n in range(4) for s in itertools.product(classes, repeat=n)]
+    few = [b"a", b"A", b"'", b" ", b"\n", b"1", b"!", "\u0301".encode()]
+    strings += [b"".join(s) for s in itertools.product(few, repeat=5)]
+    packed = texts_from_strings(strings)
+    expected = _reference_of_short_class_strings(name, packed)
+    assert split(name, implementation, packed) == expected
+
+
+_expected: dict[str, tuple[list[int], list[int]]] = {}
+
+
+def _reference_of_short_class_strings(name: str, packed: Texts) -> tuple[list[int], list[int]]:
+    if name not in _expected:
+        ends, firsts = reference.split(name, packed)
+        _expected[name] = ends.tolist(), firsts.tolist()
+    return _expected[name]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_implementations_agree_on_long_random_texts(name: str) -> None:
+    rng = random.Random(name)
+    batch = []
+    for _ in range(1500):
+        alphabet = rng.sample([*ALPHABET, *PHRASES], rng.randint(1, 8))
+        text = bytearray(
+            b"".join(rng.choice(alphabet) * rng.choice([1, 1, 1, 2, 3, 64]) for _ in range(rng.randint(1, 300)))
+        )
+        if rng.random() < 0.2:
+            text[rng.randrange(len(text))] = rng.randrange(256)
+        batch.append(bytes(text))
+    assert_implementations_agree(name, texts_from_strings(batch))
+
+
+@pytest.mark.parametrize("implementation", NATIVE)
+@pytest.mark.parametrize("name", PATTERNS)
+@given(text=texts, capacity=st.sampled_from([1, 2, 7, 63, 64, 100]))
+def test_a_scan_resumes_at_any_end(name: str, implementation: str, text: bytes, capacity: int) -> None:
+    stepped = _native.split_in_steps(name, text, implementation, capacity).tolist()
+    assert stepped == split(name, implementation, texts_from_strings([text]))[0]
+
+
+SCALARS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+@pytest.mark.parametrize("template", ["@", "a@b@", " @ ", "'@1@", "!@A@\n", "@'s\r@/", "@@@1", "\u3000@日\u0301@a"])
+def test_implementations_agree_on_every_code_point(template: str) -> None:
+    packed = texts_from_strings(["".join(template.replace("@", c) for c in SCALARS)])
+    for name in PATTERNS:
+        assert_implementations_agree(name, packed)
+
+
+@functools.cache
+def assigned_in_context() -> str:
+    """Every assigned character, and the unassigned ones next to them, in a few contexts.
+
+    That the classes of all others agree as well, test_unicode.py shows.
+    """
+    free = {c for name in ("Cn", "Co") for first, last in unicode.ranges(name) for c in range(first + 1, last)}
+    return "".join(f"a{c}A {c}1" for c in SCALARS if ord(c) not in free)
+
+
+@pytest.mark.parametrize("name", ["cl100k", "o200k"])
+def test_equals_tokenizers_on_every_assigned_character(name: str) -> None:
+    # Oniguruma reads a possessive interval as a repeated group.
+    _equals_tokenizers(name, PATTERNS[name].replace("{1,3}+", "{1,3}"), assigned_in_context())
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen2", "nanochat"])
+def test_equals_tokenizers_on_every_class(name: str) -> None:
+    _equals_tokenizers(name, PATTERNS[name], classes_in_context())
+
+
+@pytest.mark.parametrize("name", ["cl100k", "o200k"])
+def test_equals_tiktoken_on_every_assigned_character(name: str) -> None:
+    _equals_tiktoken(name, assigned_in_context())
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_equals_tiktoken_on_every_class(name: str) -> None:
+    _equals_tiktoken(name, classes_in_context())
+
+
+@functools.cache
+def classes_in_context() -> str:
+    characters = [*LETTERS, *CASELESS, *MARKS, *NUMBERS, *SPACES, *OTHERS]
+    return "".join(map("".join, itertools.product(characters, repeat=3)))
+
+
+def _equals_tiktoken(name: str, text: str) -> None:
+    """tiktoken shows its pre-tokens if its vocabulary holds all of them: each is one token then."""
+    with kernel.forced(NATIVE[0]):
+        expected = pretokenize(text.encode(), name)
+    ranks = {bytes([i]): i for i in range(256)}
+    for piece in expected:
+        ranks.setdefault(piece, len(ranks))
+    encoding = tiktoken.Encoding(name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    assert encoding.encode_ordinary(text) == [ranks[piece] for piece in expected]
+
+
+def _equals_tokenizers(name: str, pattern: str, text: str) -> None:
+    splitter = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    expected = [end for _, (_, end) in splitter.pre_tokenize_str(text)]
+    ends, _ = split_arrays(name, NATIVE[0], texts_from_strings([text]))
+    characters_before = np.cumsum((np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80)
+    assert np.array_equal(characters_before[ends - 1], expected)
+
+
+@pytest.mark.parametrize("implementation", NATIVE)
+@pytest.mark.parametrize(
+    ("unit", "counts"),
+    [
+        (b"a", (1, 1, 1)),
+        (b" ", (1, 1, 1)),
+        (b"\n", (1, 1, 1)),
+        (b" \n\t", (1, 1, 2)),
+        (b"7", (1, 333334, 333334)),
+        (b"^", (1, 1, 1)),
+        ("ก".encode(), (1, 1, 1)),
+        ("日".encode(), (1, 1, 1)),
+        (b"\xff", (1, 1, 1)),
+        (b"aB", (1, 1, 500001)),
+        (b"A\xc2\xaa", None),
+        (b"'s", None),
+        (b"\n  \n   ", None),
+        (b"!\n/", None),
+    ],
+)
+def test_long_runs(implementation: str, unit: bytes, counts: tuple[int, int, int] | None) -> None:
+    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+    text = text[: len(text) // len(unit) * len(unit)]
+    packed = texts_from_strings([text])
+    for name, count in zip(("gpt2", "cl100k", "o200k"), counts or (0, 0, 0), strict=True):
+        ends, _ = split(name, implementation, packed)
+        assert ends == split(name, "portable", packed)[0]
+        assert counts is None or len(ends) == count
+
+
+def test_final_whitespace_tells_the_two_cl100k_apart() -> None:
+    assert pretokenize("a \n  ", "cl100k") == ["a", " \n  "]
+    assert pretokenize("a \n  ", "cl100k-2023") == ["a", " \n", "  "]
+
+
+def test_long_s_is_an_s_in_contractions() -> None:
+    assert pretokenize("x'ſy", "cl100k") == ["x", "'ſ", "y"]
+    assert pretokenize("x'ſy", "gpt2") == ["x", "'", "ſy"]
+    assert pretokenize("x'ſy", "o200k") == ["x'ſ", "y"]
+
+
+def test_pretokenize_returns_what_it_was_given() -> None:
+    assert pretokenize("Größe 1") == ["Größe", " ", "1"]
+    assert pretokenize(b"a\xff b") == [b"a", b"\xff", b" b"]
+    assert pretokenize("") == []
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_published_texts_are_recognised(name: str) -> None:
+    splitter = Pretokenizer.regex(PATTERNS[name])
+    assert splitter.native_name is not None
+    assert PATTERNS[splitter.native_name] == PATTERNS[name]
+    assert splitter.spec == {"regex": PATTERNS[name]}
+
+
+def test_other_published_spellings_are_recognised() -> None:
+    old = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+    assert named_pattern(old) == "gpt2"
+    assert named_pattern(PATTERNS["cl100k"].replace("{1,3}+", "{1,3}")) == "cl100k"
+    assert named_pattern(r"\p{L}+") is None
+
+
+@given(texts)
+def test_spellings_are_the_same_language(text: bytes) -> None:
+    packed = texts_from_strings([text])
+    for other in (
+        r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+        PATTERNS["cl100k"].replace("{1,3}+", "{1,3}"),
+    ):
+        splitter = Pretokenizer.regex(other)
+        assert splitter.native_name is not None
+        assert splitter.regex_pieces(packed)[0].tolist() == splitter.split(packed)[0].tolist()
+
+
+@given(st.lists(texts, max_size=3), st.sampled_from([r"\p{L}+", r"\s", r"(?=\d)", r"x*", r"\p{M}|'\p{Ll}+"]))
+def test_a_users_pattern_loses_nothing(batch: list[bytes], pattern: str) -> None:
+    packed = texts_from_strings(batch)
+    ends, firsts = Pretokenizer.of(pattern).split(packed)
+    assert np.all(np.diff(ends) > 0)
+    for i in range(packed.num_texts):
+        own = ends[firsts[i] : firsts[i + 1]]
+        assert (own[-1] if len(own) else packed.offsets[i]) == packed.offsets[i + 1]
+
+
+@given(texts.filter(lambda text: text.decode("utf-8", "replace").encode() == text))
+@example(b"12345 1234567")
+def test_a_users_pattern_splits_as_tokenizers_does(text: bytes) -> None:
+    for pattern in (r"\p{L}+|\p{N}", r"\s+", r"(?=(?:\d{3})+(?!\d))", r"[^\s\p{P}]+\p{Mn}?", r"\P{Lu}|\S\D"):
+        splitter = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+        expected = [piece for piece, _ in splitter.pre_tokenize_str(text.decode())]
+        assert pretokenize(text.decode(), pattern) == expected
+
+
+def test_time_limit() -> None:
+    splitter = Pretokenizer.regex(r"(a|aa)+b", time_limit=0.05)
+    with pytest.raises(StageError, match=r"\(a\|aa\)\+b.*took more than 0\.05 s on text 1 .* stood at character 0"):
+        splitter.split(texts_from_strings([b"aab", b"a" * 60 + b"c"]))
+
+
+def test_specs_and_pickles() -> None:
+    for splitter in (Pretokenizer.named("gpt2"), Pretokenizer.regex(r"\p{L}+", time_limit=3)):
+        again = pickle.loads(pickle.dumps(splitter))
+        assert again == splitter == Pretokenizer.from_spec(splitter.spec)
+        assert hash(again) == hash(splitter)
+        assert again.time_limit == splitter.time_limit
+    assert Pretokenizer.of("o200k") != Pretokenizer.of("llama3")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("cl100q", "Did you mean 'cl100k'"),
+        ("(a", "not a valid regular expression"),
+        (r"\w+", "depends on the Unicode tables"),
+    ],
+)
+def test_bad_patterns(pattern: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        pretokenize("x", pattern)
+
+
+def test_bad_specs() -> None:
+    with pytest.raises(ConfigError, match="one of name or regex"):
+        Pretokenizer.from_spec({})
+    with pytest.raises(ConfigError, match="not by 'pattern'"):
+        Pretokenizer.from_spec({"pattern": "x"})
+
+
+def test_bad_arguments_of_the_native_split() -> None:
+    data = np.zeros(4, np.uint8)
+    for offsets in ([], [0, 5], [2, 1], [-1, 2]):
+        with pytest.raises(ValueError, match="offsets"):
+            _native.split("gpt2", data, np.array(offsets, np.int64), "portable")
+    with pytest.raises(ValueError, match="pattern"):
+        _native.split("gpt3", data, np.array([0], np.int64), "portable")
+    with pytest.raises(ValueError, match="implementation"):
+        _native.split("gpt2", data, np.array([0], np.int64), "neon")
