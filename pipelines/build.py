@@ -15,7 +15,7 @@ import apache_beam as beam
 
 from pipelines import ledger, storage
 from pipelines.attempts import FOLDER, Attempts
-from pipelines.commit import MANIFEST, commit, committed, manifest_url, publish
+from pipelines.commit import STAGES, commit, committed, manifest_url, publish
 from pipelines.count import CountItems
 from pipelines.count_item import CountJob, item_key
 from pipelines.digests import documents_digest
@@ -36,8 +36,6 @@ from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
 from tokcore.errors import ConfigError, StageError
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
-
-STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 
 # What, besides configuration and inputs, decides bytes: a change here makes earlier work stale.
 SEMANTICS: Mapping[str, Any] = {"kernel": kernel.SEMANTICS_VERSION, "unicode": unicode.TABLES_SHA256}
@@ -555,4 +553,3 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-__all__ = ["MANIFEST", "STAGES", "Build", "fixed"]

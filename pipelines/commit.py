@@ -20,6 +20,9 @@ from tokcore.errors import ConfigError, StageError
 MANIFEST = "manifest.json"
 RUN = "run.json"
 
+# In the order of work; each has a folder of that name in the output.
+STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
+
 # Whose versions can explain a difference between two builds.
 _PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard", "numpy", "orjson")
 

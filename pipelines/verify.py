@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,18 +15,14 @@ from typing import Any
 
 from pipelines import storage
 from pipelines.attempts import FOLDER
-from pipelines.build import STAGES
-from pipelines.commit import MANIFEST, RUN, committed
-from pipelines.documents import ItemReader
+from pipelines.commit import MANIFEST, RUN, STAGES, committed
+from pipelines.decode_item import DecodeJob, decode_item, load_tokenizer
 from pipelines.options import RunOptions
 from pipelines.plan import FILES, parse_files_table
 from pipelines.pool import open_pool
 from schemas.manifest import FileEntry, Manifest, parse_manifest
-from schemas.plan import Assignment, Plan, make_plan
+from schemas.plan import Plan, make_plan
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.shards import open_shards
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
 
@@ -78,6 +75,7 @@ def verify(
             problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
     num_decoded = 0
     if build is not None and decode != 0 and not problems:
+        base = base or _recorded_base(output)
         num_decoded, wrong = _decode(output, manifests, decode, base, options or RunOptions())
         problems.extend(wrong)
     return Report(
@@ -148,7 +146,7 @@ def _check_belonging(output: str, build: Manifest, manifests: dict[str, Manifest
     if "tokenizer" not in manifests or "shards" not in manifests:
         return
     try:
-        fingerprint = _load_tokenizer(output).fingerprint
+        fingerprint = load_tokenizer(output).fingerprint
     except TokError as error:
         yield str(error)
         return
@@ -157,9 +155,13 @@ def _check_belonging(output: str, build: Manifest, manifests: dict[str, Manifest
             yield f"{stage}/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
 
 
-def _load_tokenizer(output: str) -> Tokenizer:
-    url = storage.join(output, "tokenizer", "tokcore.json")
-    return Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url))
+def _recorded_base(output: str) -> str:
+    """The folder of the build file, as the plan stage noted it."""
+    url = storage.join(output, "plan", RUN)
+    try:
+        return str(json.loads(storage.read_bytes(url))["base"])
+    except (TokError, ValueError, KeyError) as error:
+        raise ConfigError(f"{storage.redact(url)}: does not say where inputs lie; name the folder with --base") from error
 
 
 def planned(output: str, manifest: Manifest) -> Plan:
@@ -181,7 +183,7 @@ def _decode(
             shards.setdefault(int(entry.about["shard"].split("-")[1]), []).append(entry.path)
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
-        _DecodeJob(
+        DecodeJob(
             output, base, plan.assignment(item), tuple(shards.get(item.number, [])), limit, manifests["shards"].config
         )
         for item in plan.items
@@ -192,60 +194,6 @@ def _decode(
             num_decoded += compared
             wrong.extend(found)
     return num_decoded, wrong
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _DecodeJob:
-    output: str
-    base: str
-    assignment: Assignment
-    shards: tuple[str, ...]  # paths below shards/
-    limit: int | None
-    config: dict[str, Any]  # of the encode stage
-
-
-def decode_item(job: _DecodeJob) -> tuple[int, list[str]]:
-    """Compare the shards of a work item, in each format, with the documents read from its sources."""
-    tokenizer = _load_tokenizer(job.output)
-    append = [tokenizer.specials[text] for text in job.config["append"]]
-    with_special = job.config["special_text"] == "special"
-    written = _written(job)
-    compared = 0
-    wrong: list[str] = []
-    for source, batch in ItemReader(job.assignment, job.base):
-        for i in range(batch.texts.num_texts):
-            key = (source.uri, int(batch.ordinals[i]) + source.start)
-            places = written.pop(key, [])
-            where = f"{source.uri}, record {int(batch.ordinals[i])}"
-            if not places:
-                wrong.append(f"{where}: in no shard")
-            expected = tokenizer.normalized(batch.texts.text(i), with_special=with_special)
-            for shards, row in places:
-                tokens = shards[row].tolist()
-                end = len(tokens) - len(append)
-                document = shards.document(row)
-                if tokens[end:] != append:
-                    wrong.append(f"{where}: its tokens do not end with {append}")
-                elif tokenizer.decode(tokens[:end]) != expected:
-                    wrong.append(f"{where}: its tokens decode to another text")
-                elif document.lang != batch.langs[i] or (batch.ids is not None and document.id != batch.ids[i]):
-                    wrong.append(f"{where}: stored with lang {document.lang!r} and id {document.id!r}")
-            compared += 1
-            if job.limit is not None and compared >= job.limit:
-                return compared, wrong
-    wrong.extend(f"{uri}, ordinal {ordinal}: in a shard, but not in the source" for uri, ordinal in written)
-    return compared, wrong
-
-
-def _written(job: _DecodeJob) -> dict[tuple[str, int], list[tuple[Any, int]]]:
-    """(source, ordinal) -> where it is stored: one place per format."""
-    places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
-    for path in job.shards:
-        shards = open_shards(str(storage.local_path(storage.join(job.output, "shards", path))), split="all")
-        for row in range(len(shards)):
-            document = shards.document(row)
-            places.setdefault((document.source, document.ordinal), []).append((shards, row))
-    return places
 
 
 def describe_problems(problems: Sequence[str], limit: int = 20) -> str:

@@ -168,6 +168,20 @@ class Tokenizer:
         np.cumsum(table.lengths[ids[offsets[0] : offsets[-1]]], out=ends[1:])
         return Texts(data, ends[offsets - offsets[0]])
 
+    def normalized(self, text: bytes, with_special: bool = False) -> bytes:
+        """What decode gives back of the text's ids: its normalized form.
+
+        with_special: spelled special tokens were encoded as such, so they stay as they are.
+        """
+        texts = texts_from_strings([text])
+        normalizer = self._shared.normalizer
+        spans = self._shared.find_special(texts, tuple(self._shared.special_ids)) if with_special else []
+        parts, start = [], 0
+        for span in spans:
+            parts += [normalizer.apply(texts_from_strings([text[start : span.start]])).text(0), text[span.start : span.end]]
+            start = span.end
+        return b"".join([*parts, normalizer.apply(texts_from_strings([text[start:]])).text(0)])
+
     def _allowed(self, allow_special: Iterable[str]) -> tuple[str, ...]:
         if isinstance(allow_special, str):
             if allow_special != "all":
