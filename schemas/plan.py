@@ -13,6 +13,9 @@ from typing import Any
 # Only these are cut: a file that can be rejected as a whole must be read by one reader.
 CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
 
+# Text bytes that a stored byte is worth, about: what balances work items. Only the sizes of items hang on it.
+_EXPANSION = {"none": 1, "gz": 4, "zst": 4}
+
 # One partition of the count tables per this many planned bytes, so that one merge stays within a worker's memory.
 BYTES_PER_PARTITION = 1 << 30
 MAX_PARTITIONS = 256
@@ -105,29 +108,40 @@ def make_plan(
     range_bytes: int,
     duplicates: Iterable[str] = (),
 ) -> Plan:
-    """The plan of these files: sorted by uri, large plain ones cut every range_bytes, small ones dealt in runs."""
+    """The plan of these files: sorted by uri, large plain ones cut every range_bytes, small ones dealt in runs.
+
+    A run ends with the file that brings it to about range_bytes / 2 of text, so that a corpus of many small files
+    keeps many workers busy and its shards still reach a useful size.
+    """
     ordered = tuple(sorted(files, key=lambda file: file.uri))
     items: list[WorkItem] = []
     run: list[InputRange] = []
-    run_bytes = 0
+    run_text = 0
 
     def close() -> None:
-        nonlocal run_bytes
+        nonlocal run_text
         if run:
-            items.append(WorkItem(len(items), tuple(run), run_bytes))
+            items.append(WorkItem(len(items), tuple(run), sum(r.end - r.start for r in run)))
             run.clear()
-            run_bytes = 0
+            run_text = 0
 
     for index, file in enumerate(ordered):
-        if file.size_bytes >= range_bytes:
+        text = expected_text(file.size_bytes, settings[file.settings])
+        if 2 * text >= range_bytes:
             close()
         for start, end in _cuts(file, settings[file.settings], range_bytes):
             run.append(InputRange(index, start, end))
-            run_bytes += end - start
-            if run_bytes >= range_bytes:
+            run_text += expected_text(end - start, settings[file.settings])
+            if 2 * run_text >= range_bytes:
                 close()
     close()
     return Plan(ordered, tuple(dict(s) for s in settings), tuple(items), tuple(sorted(set(duplicates))))
+
+
+def expected_text(stored_bytes: int, settings: Mapping[str, Any]) -> int:
+    """About how many bytes of text these stored bytes hold."""
+    factor = 4 if settings["format"] == "parquet" else _EXPANSION[settings["compression"]]
+    return stored_bytes * factor
 
 
 def _cuts(file: InputFile, settings: Mapping[str, Any], range_bytes: int) -> list[tuple[int, int]]:
