@@ -86,23 +86,47 @@ Word ascii_classes(const Word& text) {
   });
 }
 
-// First bytes of which every well-formed sequence is a letter: C4 to CA, D0, D1, D3, DA, E5 to E9, EB, EC.
-// Most of Latin, Cyrillic, Han and Hangul need no table. (With the case wanted as well, only the ones without
-// case.)
+// The bits that a byte has in both of two tables, by its lower and by its upper half.
+struct NibbleTables {
+  __m256i by_low, by_high;
+
+  __m256i operator()(__m256i bytes) const {
+    const __m256i nibble = _mm256_set1_epi8(0x0F);
+    const __m256i low = _mm256_and_si256(bytes, nibble);
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble);
+    return _mm256_and_si256(_mm256_shuffle_epi8(by_low, low), _mm256_shuffle_epi8(by_high, high));
+  }
+};
+
+// First bytes of characters that two bytes show to be letters: most of Latin, Cyrillic, Han and Hangul needs
+// no table. Each rule has a bit, that a first byte asks for and a second one grants:
+//   0: C4 to CA   1: D0, D1, D3, DA   2: E5 to E9, EB, EC   and any second byte
+//   3: E4, B8 to BF   4: EA, B0 to BF   5: ED, 80 to 8D and 90 to 9D
+//   6: C3, 80 to 8F and A0 to AF   7: C3, 90 to 9F and B0 to BF, but for 97 and B7 (the signs of arithmetic)
+// With the case wanted as well, only the rules whose letters have none apply: 2 to 5.
 template <bool with_case>
-uint64_t letter_leads(const Word& text) {
-  constexpr char kC = with_case ? 0 : 1;
-  constexpr char kD = with_case ? 0 : 2;
-  const __m256i by_low =
-      twice(_mm_setr_epi8(kD, kD, 0, kD, kC, kC | 4, kC | 4, kC | 4, kC | 4, kC | 4, kC | 2, 4, 4, 0, 0, 0));
-  const __m256i by_high = twice(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 0));
-  const __m256i nibble = _mm256_set1_epi8(0x0F);
-  const Word none = text.map([=](__m256i bytes) {
-    const __m256i low = _mm256_shuffle_epi8(by_low, _mm256_and_si256(bytes, nibble));
-    const __m256i high = _mm256_shuffle_epi8(by_high, _mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble));
-    return _mm256_cmpeq_epi8(_mm256_and_si256(low, high), _mm256_setzero_si256());
-  });
-  return ~none.mask<7>();
+uint64_t letter_leads(const uint8_t* bytes, const Word& text) {
+  constexpr auto r = [](auto... bits) { return static_cast<char>((0 | ... | (1 << bits))); };
+  const NibbleTables asks = {
+      twice(_mm_setr_epi8(r(1), r(1), 0, r(1, 6, 7), r(0, 3), r(0, 2), r(0, 2), r(0, 2), r(0, 2), r(0, 2),
+                          r(0, 1, 4), r(2), r(2), r(5), 0, 0)),
+      twice(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, with_case ? 0 : r(0, 6, 7),
+                          with_case ? 0 : r(1), r(2, 3, 4, 5), 0))};
+  const NibbleTables grants = {
+      twice(_mm_setr_epi8(r(0, 1, 2, 4, 5, 6, 7), r(0, 1, 2, 4, 5, 6, 7), r(0, 1, 2, 4, 5, 6, 7),
+                          r(0, 1, 2, 4, 5, 6, 7), r(0, 1, 2, 4, 5, 6, 7), r(0, 1, 2, 4, 5, 6, 7),
+                          r(0, 1, 2, 4, 5, 6, 7), r(0, 1, 2, 4, 5, 6), r(0, 1, 2, 3, 4, 5, 6, 7),
+                          r(0, 1, 2, 3, 4, 5, 6, 7), r(0, 1, 2, 3, 4, 5, 6, 7), r(0, 1, 2, 3, 4, 5, 6, 7),
+                          r(0, 1, 2, 3, 4, 5, 6, 7), r(0, 1, 2, 3, 4, 5, 6, 7), r(0, 1, 2, 3, 4, 6, 7),
+                          r(0, 1, 2, 3, 4, 6, 7))),
+      twice(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, r(0, 1, 2, 5, 6), r(0, 1, 2, 5, 7), r(0, 1, 2, 6),
+                          r(0, 1, 2, 3, 4, 7), 0, 0, 0, 0))};
+  const Word asked = text.map(asks);
+  const Word granted = Word::load(bytes + 1).map(grants);
+  const auto none = [](__m256i a, __m256i b) {
+    return _mm256_cmpeq_epi8(_mm256_and_si256(a, b), _mm256_setzero_si256());
+  };
+  return ~Word{none(asked.low, granted.low), none(asked.high, granted.high)}.template mask<7>();
 }
 
 // What the next word must know of the one before it: 0 or 1 each, but for the bytes that are owed.
@@ -210,7 +234,7 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
   m->continuation = continuation;
   Planes<with_case> planes;
   bool valid = true;
-  uint64_t rest = lead & ~letter_leads<with_case>(text);
+  uint64_t rest = lead & ~letter_leads<with_case>(bytes, text);
   planes.masks[0] = lead & ~rest;
   if (_mm_popcnt_u64(rest) > 5) {
     const uint64_t four = rest & lead_of_four;
