@@ -22,7 +22,7 @@ from pipelines.digests import documents_digest
 from pipelines.documents import merged_languages
 from pipelines.encode import EncodeItems
 from pipelines.encode_item import EncodeJob
-from pipelines.learn import artifact_files, learn_tokenizer
+from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
 from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
@@ -176,7 +176,7 @@ class Build:
         imported: TokenizerSpec | None = None
         counts: Manifest | None = None
         if self.config.tokenizer is not None:
-            imported = _import(self.config)
+            imported = import_tokenizer(self.config)
             config = {**config, "fingerprint": imported.fingerprint}
         else:
             counts = self._committed("counts", "count")
@@ -489,13 +489,6 @@ def _special_id(tokenizer: Tokenizer, text: str) -> int:
     return found
 
 
-def _import(config: BuildConfig) -> TokenizerSpec:
-    assert config.tokenizer is not None
-    url = storage.resolve(config.base, config.tokenizer.from_)
-    pattern = config.tokenizer.pattern
-    return Tokenizer.load(str(storage.local_path(url)), pattern=pattern).spec
-
-
 def _check_documents(
     documents: int, shards: list[Any], languages: Mapping[str, LanguageCounts], num_digests: int
 ) -> None:
@@ -551,5 +544,3 @@ def _reject_brief(line: bytes) -> str:
 def _brief(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-

@@ -20,7 +20,7 @@ _URN_ENCODED = "tokcore:coder:encoded-document:v1"
 _CLASSES: dict[str, type] = {cls.__name__: cls for cls in (Assignment, RunRef, TableRef)}
 
 
-class JsonCoder(coders.Coder):  # type: ignore[misc]
+class JsonCoder(coders.Coder):
     """One of our frozen dataclasses as canonical JSON."""
 
     def __init__(self, cls: type) -> None:
@@ -53,12 +53,12 @@ class JsonCoder(coders.Coder):  # type: ignore[misc]
         return _URN, self.cls.__name__.encode(), []
 
 
-@coders.Coder.register_urn(_URN, bytes)  # type: ignore[untyped-decorator]
+@coders.Coder.register_urn(_URN, bytes)
 def _json_coder(payload: bytes, _components: Any, _context: Any) -> JsonCoder:
     return JsonCoder(_CLASSES[payload.decode()])
 
 
-class DocumentCoder(coders.Coder):  # type: ignore[misc]
+class DocumentCoder(coders.Coder):
     """A Document: each field prefixed with its length; text keeps its type."""
 
     def encode(self, value: Document) -> bytes:
@@ -79,7 +79,7 @@ class DocumentCoder(coders.Coder):  # type: ignore[misc]
         return _URN_DOCUMENT, b"", []
 
 
-class EncodedDocumentCoder(coders.Coder):  # type: ignore[misc]
+class EncodedDocumentCoder(coders.Coder):
     """An EncodedDocument: each field prefixed with its length; tokens as int32, little-endian."""
 
     def encode(self, value: EncodedDocument) -> bytes:
@@ -99,12 +99,12 @@ class EncodedDocumentCoder(coders.Coder):  # type: ignore[misc]
         return _URN_ENCODED, b"", []
 
 
-@coders.Coder.register_urn(_URN_DOCUMENT, bytes)  # type: ignore[untyped-decorator]
+@coders.Coder.register_urn(_URN_DOCUMENT, bytes)
 def _document_coder(_payload: bytes, _components: Any, _context: Any) -> DocumentCoder:
     return DocumentCoder()
 
 
-@coders.Coder.register_urn(_URN_ENCODED, bytes)  # type: ignore[untyped-decorator]
+@coders.Coder.register_urn(_URN_ENCODED, bytes)
 def _encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedDocumentCoder:
     return EncodedDocumentCoder()
 

@@ -26,7 +26,7 @@ FAN_IN = 16
 
 
 @dataclasses.dataclass
-class CountItems(beam.PTransform):  # type: ignore[misc]
+class CountItems(beam.PTransform):
     """PCollection[Assignment] -> PCollection[TableRef], one table per language; order unspecified.
 
     A repeated assignment repeats the same rows; an interrupted one leaves nothing that anyone names.
@@ -44,7 +44,7 @@ class CountItems(beam.PTransform):  # type: ignore[misc]
 
 
 @dataclasses.dataclass
-class MergeIntoTables(beam.PTransform):  # type: ignore[misc]
+class MergeIntoTables(beam.PTransform):
     """PCollection[tuple[(lang, partition), RunRef]] -> PCollection[TableRef], one table per language."""
 
     attempts: Attempts
@@ -60,7 +60,7 @@ class MergeIntoTables(beam.PTransform):  # type: ignore[misc]
         )
 
 
-class _CountItem(beam.DoFn):  # type: ignore[misc]
+class _CountItem(beam.DoFn):
     def __init__(self, job: CountJob, pool_key: str | None) -> None:
         self._job = job
         self._pool_key = pool_key
@@ -71,7 +71,7 @@ class _CountItem(beam.DoFn):  # type: ignore[misc]
             yield (run.key, run.partition), run
 
 
-class MergeTables(beam.CombineFn):  # type: ignore[misc]
+class MergeTables(beam.CombineFn):
     """Adds up sorted runs; an accumulator is a bounded list of references to run files, never a table.
 
     Addition of counts is associative and commutative, so any tree of merges gives the same rows.
@@ -112,7 +112,7 @@ class MergeTables(beam.CombineFn):  # type: ignore[misc]
         return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=_run_order)))
 
 
-class _WriteTable(beam.DoFn):  # type: ignore[misc]
+class _WriteTable(beam.DoFn):
     def __init__(self, attempts: Attempts, pool_key: str | None) -> None:
         self._attempts = attempts
         self._pool_key = pool_key

@@ -22,7 +22,7 @@ from schemas.refs import RunRef
 
 
 @dataclasses.dataclass
-class EncodeItems(beam.PTransform):  # type: ignore[misc]
+class EncodeItems(beam.PTransform):
     """PCollection[Assignment] -> PCollection[RunRef], the merged runs of document digests, one per partition.
 
     Shards and ledgers are recorded in the attempt folder. A repeated assignment repeats the same bytes.
@@ -40,7 +40,7 @@ class EncodeItems(beam.PTransform):  # type: ignore[misc]
         )
 
 
-class _EncodeItem(beam.DoFn):  # type: ignore[misc]
+class _EncodeItem(beam.DoFn):
     def __init__(self, job: EncodeJob, pool_key: str | None) -> None:
         self._job = job
         self._pool_key = pool_key
@@ -50,7 +50,7 @@ class _EncodeItem(beam.DoFn):  # type: ignore[misc]
             yield (run.key, run.partition), run
 
 
-class _KeepDigests(beam.DoFn):  # type: ignore[misc]
+class _KeepDigests(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 

@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pipelines import storage
 from pipelines.attempts import Attempts, NewFile
@@ -28,9 +27,9 @@ from schemas.refs import ItemEncoded, RunRef, ShardRef
 from tokcore.counting import CountRows
 from tokcore.errors import IdentityError
 from tokcore.formats.arrow_shards import ArrowShardWriter
-from tokcore.formats.megatron import MegatronShardWriter
+from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
 from tokcore.texts import Texts
-from tokcore.token_batch import ShardContent, TokenBatch, document_digests
+from tokcore.token_batch import ShardContent, TokenBatch, document_digests, with_appended
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -130,7 +129,7 @@ def _encode(
     spelled.update(tokenizer.spelled_special(texts))
     encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
     ids, offsets, pretokens = encode(texts)
-    ids, offsets = _appended(ids, offsets, job.append)
+    ids, offsets = with_appended(ids, offsets, job.append)
     lengths = np.diff(offsets)
     for lang, where in by_language(langs).items():
         tally = reader.tallies[lang]
@@ -145,23 +144,6 @@ def _encode(
         # The record's number in its range, plus the range's first byte: unique and ascending within a file.
         ordinals=batch.ordinals[part] + source.start,
     )
-
-
-def _appended(
-    ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], append: Sequence[int]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Every document's ids followed by the appended ones."""
-    if not append:
-        return ids, offsets
-    num = len(offsets) - 1
-    grown = offsets + len(append) * np.arange(num + 1)
-    out = np.empty(len(ids) + num * len(append), np.int32)
-    appended = (grown[1:, None] - np.arange(len(append), 0, -1)).ravel()
-    own = np.ones(len(out), bool)
-    own[appended] = False
-    out[own] = ids
-    out[appended] = np.tile(np.asarray(append, np.int32), num)
-    return out, grown
 
 
 def _splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
@@ -240,8 +222,13 @@ class _Shard:
             self._arrow = ArrowShardWriter(file, job.fingerprint, job.compression)
         if "megatron" in job.formats:
             prefix = f"megatron/{folder}{self.name}_text_document"
-            files = [self._new(prefix + suffix) for suffix in (".bin", ".idx", ".documents.arrow")]
-            self._megatron = MegatronShardWriter(*files, job.fingerprint, job.compression)
+            self._megatron = MegatronShardWriter(
+                self._new(prefix + BIN),
+                self._new(prefix + IDX),
+                self._new(prefix + DOCUMENTS),
+                job.fingerprint,
+                job.compression,
+            )
         self.num_tokens = 0
 
     def _new(self, path: str) -> Any:

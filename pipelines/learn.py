@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from schemas.config import BuildConfig, pretokenizer_of
 from schemas.manifest import Manifest
 from tokcore import bpe, mixing
 from tokcore.counting import CountRows, merge_rows, read_table
-from tokcore.errors import LearnError
+from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.formats import gpt2, huggingface, tiktoken
+from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import LearnedModel, SpecialToken, TokenizerSpec, learned_spec
 
 UNITS = ("bytes", "pretokens", "documents")
 
@@ -58,7 +59,7 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
         merges,
         pretokenizer_of(config).spec,
         config.normalize.steps,
-        [SpecialToken(token.text, token.id, token.role) for token in config.special],
+        _special_tokens(config),
     )
     return Learned(spec, *_described(mix, sizes))
 
@@ -122,9 +123,49 @@ def _described(
     return mix.described(), languages
 
 
-def artifact_files(spec: TokenizerSpec) -> Sequence[tuple[str, bytes]]:
-    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats."""
-    files = [("tokcore.json", spec.to_json_bytes()), ("tokenizer.json", huggingface.tokenizer_json(spec))]
-    files.append(("tokenizer.tiktoken", tiktoken.rank_file(spec)))
-    files.extend(gpt2.vocabulary_files(spec))
+def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
+    """The tokenizer that [tokenizer] names: tokcore.json, tokenizer.json or a tiktoken rank file, wherever it lies.
+
+    Raises FormatError if it is none of them, ConfigError if a rank file comes without its pattern.
+    """
+    assert config.tokenizer is not None
+    url = storage.resolve(config.base, config.tokenizer.from_)
+    data = storage.read_bytes(url)
+    name = storage.redact(url)
+    pattern = config.tokenizer.pattern
+    if not data.lstrip().startswith(b"{"):
+        if pattern is None:
+            raise ConfigError(
+                f"{config.path}: tokenizer.pattern is missing: a rank file does not say how text is split. "
+                f'Add it, for example pattern = "cl100k".'
+            )
+        return tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec, _special_tokens(config))
+    if pattern is not None:
+        raise ConfigError(f"{config.path}: tokenizer.pattern is for rank files: {name} brings its own. Remove it.")
+    if b'"format":"tokcore-tokenizer"' in data:
+        return TokenizerSpec.from_json_bytes(data, name)
+    return huggingface.read_tokenizer_json(data, name)
+
+
+def _special_tokens(config: BuildConfig) -> list[SpecialToken]:
+    return [SpecialToken(token.text, token.id, token.role) for token in config.special]
+
+
+def artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
+    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats.
+
+    An imported one may have what a format cannot hold; that file is left out then.
+    """
+    files = [("tokcore.json", spec.to_json_bytes())]
+    writers: list[Callable[[], Sequence[tuple[str, bytes]]]] = [
+        lambda: [("tokenizer.json", huggingface.tokenizer_json(spec))],
+        lambda: [("tokenizer.tiktoken", tiktoken.rank_file(spec))],
+        lambda: gpt2.vocabulary_files(spec),
+    ]
+    for write in writers:
+        try:
+            files.extend(write())
+        except FormatError:
+            if isinstance(spec.model, LearnedModel):
+                raise
     return files

@@ -26,6 +26,7 @@ from schemas.refs import RunRef, TableRef
 from tokcore.errors import ConfigError
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import texts_from_strings
+from tokcore.token_batch import with_appended
 from tokcore.tokenizer import Tokenizer
 
 # Documents are handed to the kernel in batches of about this many bytes.
@@ -33,7 +34,7 @@ BATCH_BYTES = 4 << 20
 
 
 @dataclasses.dataclass
-class CountPretokens(beam.PTransform):  # type: ignore[misc]
+class CountPretokens(beam.PTransform):
     """PCollection[Document] -> PCollection[TableRef]: one sorted Parquet table per language, FOLDER/LANG.parquet.
 
     Columns: pretoken (binary), count (uint64), documents (uint64). Order of the output is unspecified. Bounded input
@@ -62,7 +63,7 @@ class CountPretokens(beam.PTransform):  # type: ignore[misc]
         )
 
 
-class _CountDocuments(beam.DoFn):  # type: ignore[misc]
+class _CountDocuments(beam.DoFn):
     def __init__(self, attempts: Attempts, settings: CountPretokens) -> None:
         self._attempts = attempts
         self._pattern = settings.pattern
@@ -88,7 +89,7 @@ class _CountDocuments(beam.DoFn):  # type: ignore[misc]
     def finish_bundle(self) -> Iterator[WindowedValue]:
         self._flush()
         for run in self._tables.close():
-            yield WindowedValue(((run.key, run.partition), run), MIN_TIMESTAMP, [GlobalWindow()])
+            yield WindowedValue(((run.key, run.partition), run), MIN_TIMESTAMP, (GlobalWindow(),))
 
     def _flush(self) -> None:
         for lang, texts in self._waiting.items():
@@ -100,7 +101,7 @@ class _CountDocuments(beam.DoFn):  # type: ignore[misc]
         return tuple[tuple[str, int], RunRef]
 
 
-class _PublishTable(beam.DoFn):  # type: ignore[misc]
+class _PublishTable(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
@@ -110,7 +111,7 @@ class _PublishTable(beam.DoFn):  # type: ignore[misc]
 
 
 @dataclasses.dataclass
-class EncodeDocuments(beam.PTransform):  # type: ignore[misc]
+class EncodeDocuments(beam.PTransform):
     """PCollection[Document] -> PCollection[EncodedDocument], windows and timestamps kept; order unspecified.
 
     Text that spells a special token is ordinary text; append names the special tokens put behind each document.
@@ -129,7 +130,7 @@ class EncodeDocuments(beam.PTransform):  # type: ignore[misc]
         return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append))
 
 
-class _EncodeBatch(beam.DoFn):  # type: ignore[misc]
+class _EncodeBatch(beam.DoFn):
     def __init__(self, tokenizer: Tokenizer, append: list[int]) -> None:
         self._tokenizer = tokenizer
         self._append = append
@@ -151,10 +152,11 @@ class _EncodeBatch(beam.DoFn):  # type: ignore[misc]
 
     def _flush(self) -> Iterator[WindowedValue]:
         texts = texts_from_strings(document.text for document, _, _ in self._waiting)
-        ids, offsets, _ = self._tokenizer.encode_texts(texts, append=self._append)
+        encoded = self._tokenizer.encode_texts(texts)
+        ids, offsets = with_appended(encoded.ids, encoded.offsets, self._append)
         for i, (document, timestamp, window) in enumerate(self._waiting):
             tokens = ids[offsets[i] : offsets[i + 1]].copy()
-            yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, [window])
+            yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, (window,))
         self._waiting, self._waiting_bytes = [], 0
 
     def infer_output_type(self, _input_type: Any) -> Any:

@@ -161,7 +161,9 @@ def _recorded_base(output: str) -> str:
     try:
         return str(json.loads(storage.read_bytes(url))["base"])
     except (TokError, ValueError, KeyError) as error:
-        raise ConfigError(f"{storage.redact(url)}: does not say where inputs lie; name the folder with --base") from error
+        raise ConfigError(
+            f"{storage.redact(url)}: does not say where inputs lie; name the folder with --base"
+        ) from error
 
 
 def planned(output: str, manifest: Manifest) -> Plan:

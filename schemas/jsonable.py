@@ -46,7 +46,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         missing = [n for n, (_, required) in fields.items() if required and n not in value]
         if missing:
             raise FormatError(f"{where}: field {missing[0]!r} is missing")
-        return kind(**{n: _decode(fields[n][0], item, f"{where}.{n}") for n, item in value.items()})
+        return typing.cast(type, kind)(**{n: _decode(fields[n][0], item, f"{where}.{n}") for n, item in value.items()})
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple and isinstance(value, list):
         return tuple(_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))

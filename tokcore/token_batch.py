@@ -88,6 +88,23 @@ def joined(batches: Sequence[TokenBatch]) -> TokenBatch:
     )
 
 
+def with_appended(
+    ids: Ids, offsets: Offsets, append: Sequence[int]
+) -> tuple[Ids, Offsets]:
+    """Every document's ids followed by the appended ones."""
+    if not append:
+        return ids, offsets
+    num = len(offsets) - 1
+    grown = offsets + len(append) * np.arange(num + 1)
+    out = np.empty(len(ids) + num * len(append), np.int32)
+    appended = (grown[1:, None] - np.arange(len(append), 0, -1)).ravel()
+    own = np.ones(len(out), bool)
+    own[appended] = False
+    out[own] = ids
+    out[appended] = np.tile(np.asarray(append, np.int32), num)
+    return out, grown
+
+
 class Rechunker:
     """Cuts a stream of documents into batches whose bounds depend on the documents alone, not on how they arrive.
 
