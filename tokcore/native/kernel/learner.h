@@ -25,6 +25,8 @@ struct LearnOptions {
   const uint8_t* id_of_byte = nullptr;  // 256 ids, a permutation
   // Merges that touch fewer units (words, or segments of long ones) than this are left to one thread.
   size_t min_parallel_units = 8192;
+  // While ids are below this, symbols take two bytes; at most 2^16.
+  size_t max_narrow_ids = 65536;
 };
 
 enum class LearnStatus : uint8_t {

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -75,35 +77,38 @@ class PairTable {
  public:
   struct Pair {
     uint64_t key = kFree;
-    int64_t count = 0;  // 0: forgotten; the place is reused when the table is rebuilt
+    int64_t count = 0;  // 0: forgotten; the place is reused when its shard is rebuilt
     UnitList units;
   };
 
-  explicit PairTable(int64_t min_count) : min_count_(min_count), pairs_(kFirstSlots) {}
+  explicit PairTable(int64_t min_count) : min_count_(min_count) {
+    for (Shard& shard : shards_) shard.pairs.resize(kFirstPlaces);
+  }
 
   // The pair, or null if it is not in the table or was forgotten.
   Pair* find(uint64_t key) {
-    for (size_t at = home(key);; at = (at + 1) & (pairs_.size() - 1)) {
-      if (pairs_[at].key == key) return pairs_[at].count > 0 ? &pairs_[at] : nullptr;
-      if (pairs_[at].key == kFree) return nullptr;
+    const uint64_t hash = hash_of(key);
+    Shard& shard = shard_of(hash);
+    for (size_t at = shard.home(hash);; at = shard.after(at)) {
+      Pair& pair = shard.pairs[at];
+      if (pair.key == key) return pair.count > 0 ? &pair : nullptr;
+      if (pair.key == kFree) return nullptr;
     }
   }
 
-  void prefetch(uint64_t key) const { __builtin_prefetch(&pairs_[home(key)]); }
-
-  // Makes room for that many insertions.
-  void reserve(size_t num_insertions) {
-    while ((num_used_ + num_insertions) * 4 > pairs_.size() * 3) rebuild(num_insertions);
+  void prefetch(uint64_t key) const {
+    const uint64_t hash = hash_of(key);
+    const Shard& shard = shards_[hash & (kNumShards - 1)];
+    __builtin_prefetch(&shard.pairs[shard.home(hash)], 1);
   }
 
-  // Adds a pair that was never there, with room for its units. There must be room for it; the reference is
-  // valid until the next reserve.
-  Pair& insert(uint64_t key, int64_t count, uint32_t num_units) {
-    ++num_used_;
-    size_t at = home(key);
-    while (pairs_[at].key != kFree) at = (at + 1) & (pairs_.size() - 1);
-    pairs_[at] = Pair{key, count, UnitList(num_units)};
-    return pairs_[at];
+  // Adds a pair that was never there.
+  void insert(uint64_t key, int64_t count, UnitList units) {
+    const uint64_t hash = hash_of(key);
+    Shard& shard = shard_of(hash);
+    if (shard.num_used * kMaxLoadOf >= shard.pairs.size() * kMaxLoad) shard.rebuild();
+    ++shard.num_used;
+    shard.free_place(hash) = Pair{key, count, std::move(units)};
   }
 
   // Lowers a pair's count, if it is in the table.
@@ -122,36 +127,54 @@ class PairTable {
     return units;
   }
 
+  template <typename Action>
+  void for_each(Action action) const {
+    for (const Shard& shard : shards_) {
+      for (const Pair& pair : shard.pairs) {
+        if (pair.count > 0) action(pair);
+      }
+    }
+  }
+
  private:
   static constexpr uint64_t kFree = ~uint64_t{0};
-  static constexpr size_t kFirstSlots = 1 << 12;
+  static constexpr size_t kNumShards = 64;  // each grows by itself, so that growing needs little memory
+  static constexpr size_t kFirstPlaces = 64;
+  static constexpr size_t kMaxLoad = 3, kMaxLoadOf = 4;
 
-  size_t home(uint64_t key) const { return fold(key, 0x9E3779B97F4A7C15u) & (pairs_.size() - 1); }
+  struct Shard {
+    std::vector<Pair> pairs;
+    size_t num_used = 0;  // forgotten ones included
+
+    size_t home(uint64_t hash) const { return (hash >> 32) * pairs.size() >> 32; }
+    size_t after(size_t at) const { return at + 1 == pairs.size() ? 0 : at + 1; }
+    Pair& free_place(uint64_t hash) {
+      size_t at = home(hash);
+      while (pairs[at].key != kFree) at = after(at);
+      return pairs[at];
+    }
+    // Drops forgotten pairs and makes room for two fifths more.
+    void rebuild() {
+      num_used = 0;
+      for (const Pair& pair : pairs) num_used += pair.count > 0;
+      std::vector<Pair> old(std::max(kFirstPlaces, num_used * 2 - num_used / 8));
+      old.swap(pairs);
+      for (Pair& pair : old) {
+        if (pair.count > 0) free_place(hash_of(pair.key)) = std::move(pair);
+      }
+    }
+  };
+
+  static uint64_t hash_of(uint64_t key) { return fold(key ^ 0xA0761D6478BD642Fu, 0x9E3779B97F4A7C15u); }
+  Shard& shard_of(uint64_t hash) { return shards_[hash & (kNumShards - 1)]; }
 
   static void forget(Pair& pair) {
     pair.count = 0;
     pair.units.clear();
   }
 
-  // Drops forgotten pairs; doubles the table unless that made it half empty.
-  void rebuild(size_t num_insertions) {
-    size_t num_live = 0;
-    for (const Pair& pair : pairs_) num_live += pair.count > 0;
-    const bool roomy = (num_live + num_insertions) * 2 <= pairs_.size();
-    std::vector<Pair> old(roomy ? pairs_.size() : pairs_.size() * 2);
-    old.swap(pairs_);
-    num_used_ = num_live;
-    for (Pair& pair : old) {
-      if (pair.count <= 0) continue;
-      size_t at = home(pair.key);
-      while (pairs_[at].key != kFree) at = (at + 1) & (pairs_.size() - 1);
-      pairs_[at] = std::move(pair);
-    }
-  }
-
   int64_t min_count_;
-  std::vector<Pair> pairs_;
-  size_t num_used_ = 0;  // forgotten ones included
+  std::array<Shard, kNumShards> shards_;
 };
 
 struct Candidate {
@@ -164,11 +187,19 @@ struct Candidate {
   }
 };
 
+// Only candidates with a count of at least threshold_ are held, in a heap that so stays small; the others are
+// looked up in the table when their time has come.
 class CandidateQueue {
  public:
-  bool empty() const { return heap_.empty(); }
+  // Whether there is a candidate; if so, top() is the next one.
+  bool ready(const PairTable& pairs) {
+    if (heap_.empty()) refill(pairs);
+    return !heap_.empty();
+  }
   const Candidate& top() const { return heap_.front(); }
+  // Every pair that is inserted into the table, and every one popped that stays in it with a lower count.
   void push(Candidate candidate) {
+    if (candidate.count < threshold_) return;
     heap_.push_back(candidate);
     std::push_heap(heap_.begin(), heap_.end());
   }
@@ -178,7 +209,18 @@ class CandidateQueue {
   }
 
  private:
+  void refill(const PairTable& pairs) {
+    int64_t highest = 0;
+    pairs.for_each([&](const PairTable::Pair& pair) { highest = std::max(highest, pair.count); });
+    threshold_ = highest - highest / 3;
+    pairs.for_each([this](const PairTable::Pair& pair) {
+      if (pair.count >= threshold_) heap_.push_back({pair.count, pair.key});
+    });
+    std::make_heap(heap_.begin(), heap_.end());
+  }
+
   std::vector<Candidate> heap_;
+  int64_t threshold_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace tokcore

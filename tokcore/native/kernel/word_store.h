@@ -1,105 +1,126 @@
 // DESCRIPTION
-// WordStore holds the symbols of all words that are still longer than one symbol can be, back to back, in
-// units: a word of up to kMaxUnit symbols is one unit; a longer one is a chain of units of kSegment symbols,
-// linked, so that nothing has to look at all of it. Units shrink in place; the places left over at a unit's
-// end hold kHole. A pair belongs to the unit of its left symbol. Different words may be worked on by
-// different threads.
+// WordStore holds the symbols of all words, back to back, in units: a word of up to kMaxUnit symbols is one
+// unit; a longer one is a chain of units of kSegment symbols, linked, so that nothing has to look at all of
+// it. Units shrink in place. A pair belongs to the unit of its left symbol. Different words may be worked on
+// by different threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tokcore {
 
-class UnitStarts {
+inline constexpr uint32_t kNoUnit = std::numeric_limits<uint32_t>::max();
+inline constexpr uint32_t kNoSymbol = std::numeric_limits<uint32_t>::max();
+
+// What is known of units, apart from their symbols.
+class Units {
  public:
-  void resize(size_t num_units) {
-    bases_.resize((num_units >> kBlockBits) + 1);
-    starts_ = std::make_unique_for_overwrite<uint32_t[]>(num_units + 1);
+  static constexpr size_t kMaxUnit = 256;
+  static constexpr size_t kSegment = 64;
+
+  struct Unit {
+    uint64_t count;        // of its word
+    uint32_t start;        // of its symbols, behind the base of its block
+    uint32_t num_symbols;  // that are left
+  };
+
+  void reserve(size_t num_units) {
+    units_.reserve(num_units);
+    bases_.reserve((num_units >> kBlockBits) + 1);
   }
-  // To be called for units in ascending order, and once for their number.
-  void set(size_t unit, uint64_t start) {
-    if ((unit & (kBlock - 1)) == 0) bases_[unit >> kBlockBits] = start;
-    starts_[unit] = static_cast<uint32_t>(start - bases_[unit >> kBlockBits]);
+  void add(uint64_t count, uint64_t start, size_t num_symbols) {
+    if ((units_.size() & (kBlock - 1)) == 0) bases_.push_back(start);
+    units_.push_back(
+        {count, static_cast<uint32_t>(start - bases_.back()), static_cast<uint32_t>(num_symbols)});
   }
-  uint64_t operator[](size_t unit) const { return bases_[unit >> kBlockBits] + starts_[unit]; }
-  void prefetch(size_t unit) const { __builtin_prefetch(&starts_[unit]); }
+  // Units from the next one on are segments of long words.
+  void begin_chains() { first_chained_ = units_.size(); }
+  void add_link(bool is_first, bool is_last) {
+    const auto unit = static_cast<uint32_t>(first_chained_ + next_.size());
+    previous_.push_back(is_first ? kNoUnit : unit - 1);
+    next_.push_back(is_last ? kNoUnit : unit + 1);
+  }
+  // Moves all units together, in order: calls copy(from, to, num_symbols) for each.
+  template <typename Copy>
+  void pack(Copy copy) {
+    uint64_t to = 0;
+    for (size_t block = 0; block < bases_.size(); ++block) {
+      const uint64_t from = std::exchange(bases_[block], to);
+      for (size_t i = block << kBlockBits; i < std::min(units_.size(), (block + 1) << kBlockBits); ++i) {
+        copy(from + units_[i].start, to, units_[i].num_symbols);
+        units_[i].start = static_cast<uint32_t>(to - bases_[block]);
+        to += units_[i].num_symbols;
+      }
+    }
+  }
+
+  size_t size() const { return units_.size(); }
+  Unit& operator[](size_t unit) { return units_[unit]; }
+  uint64_t start_of(size_t unit) const { return bases_[unit >> kBlockBits] + units_[unit].start; }
+  void prefetch(size_t unit) const { __builtin_prefetch(&units_[unit], 1); }
+
+  bool is_segment(size_t unit) const { return unit >= first_chained_; }
+  // Its neighbours in the same word that are not empty; kNoUnit where there is none.
+  uint32_t next_of(size_t unit) const { return is_segment(unit) ? next_[unit - first_chained_] : kNoUnit; }
+  uint32_t previous_of(size_t unit) const {
+    return is_segment(unit) ? previous_[unit - first_chained_] : kNoUnit;
+  }
+  void unlink(uint32_t unit) {
+    const uint32_t before = previous_of(unit), after = next_of(unit);
+    if (before != kNoUnit) next_[before - first_chained_] = after;
+    if (after != kNoUnit) previous_[after - first_chained_] = before;
+  }
 
  private:
   static constexpr size_t kBlockBits = 12;  // 4,096 units of at most 256 symbols fit 32 bits many times over
   static constexpr size_t kBlock = size_t{1} << kBlockBits;
+  std::vector<Unit> units_;
   std::vector<uint64_t> bases_;
-  std::unique_ptr<uint32_t[]> starts_;
+  size_t first_chained_ = std::numeric_limits<size_t>::max();
+  std::vector<uint32_t> previous_;
+  std::vector<uint32_t> next_;
 };
 
 template <typename Symbol>
 class WordStore {
  public:
-  static constexpr size_t kMaxUnit = 256;
-  static constexpr size_t kSegment = 64;
-  static constexpr Symbol kHole = std::numeric_limits<Symbol>::max();
-  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  Units units;
+  std::unique_ptr<Symbol[]> symbols;
 
-  UnitStarts starts;                  // num_units + 1
-  std::unique_ptr<Symbol[]> symbols;  // starts[num_units] of them
-  std::vector<uint64_t> counts;       // of each unit's word
-  size_t first_chained = 0;           // units from here on are segments
-  std::vector<uint32_t> previous;     // of segments that are not empty; kNone at the ends of a word
-  std::vector<uint32_t> next;
+  Symbol* begin(size_t unit) const { return symbols.get() + units.start_of(unit); }
 
-  size_t num_units() const { return counts.size(); }
-  Symbol* begin(size_t unit) { return symbols.get() + starts[unit]; }
-  Symbol* end(size_t unit) { return symbols.get() + starts[unit + 1]; }
-
-  bool chained(size_t unit) const { return unit >= first_chained; }
-  uint32_t next_of(size_t unit) const { return chained(unit) ? next[unit - first_chained] : kNone; }
-  uint32_t previous_of(size_t unit) const { return chained(unit) ? previous[unit - first_chained] : kNone; }
-
-  Symbol first_of(uint32_t unit) { return unit == kNone ? kHole : *begin(unit); }
-  Symbol last_of(uint32_t unit) {
-    if (unit == kNone) return kHole;
-    Symbol last = kHole;
-    for (Symbol *at = begin(unit), *stop = end(unit); at != stop && *at != kHole; ++at) last = *at;
-    return last;
+  uint32_t first_of(uint32_t unit) { return unit == kNoUnit ? kNoSymbol : *begin(unit); }
+  uint32_t last_of(uint32_t unit) {
+    return unit == kNoUnit ? kNoSymbol : begin(unit)[units[unit].num_symbols - 1];
   }
 
   // Takes the first symbol away from a segment; an empty one is unlinked.
   void drop_first(uint32_t unit) {
-    Symbol* at = begin(unit);
-    Symbol* const stop = end(unit);
-    for (; at + 1 != stop && at[1] != kHole; ++at) at[0] = at[1];
-    *at = kHole;
-    if (*begin(unit) != kHole) return;
-    const uint32_t before = previous_of(unit), after = next_of(unit);
-    if (before != kNone) next[before - first_chained] = after;
-    if (after != kNone) previous[after - first_chained] = before;
+    Symbol* const at = begin(unit);
+    const uint32_t left = --units[unit].num_symbols;
+    for (uint32_t i = 0; i < left; ++i) at[i] = at[i + 1];
+    if (left == 0) units.unlink(unit);
   }
 };
 
-// The same words with wider symbols and without holes.
+// The same words with wider symbols, closely packed.
 template <typename To, typename From>
 WordStore<To> widened(WordStore<From>&& from) {
-  WordStore<To> to;
   uint64_t num_symbols = 0;
-  const size_t num_units = from.num_units();
-  for (uint64_t i = 0; i < from.starts[num_units]; ++i) num_symbols += from.symbols[i] != from.kHole;
-  to.starts.resize(num_units);
+  for (size_t unit = 0; unit < from.units.size(); ++unit) num_symbols += from.units[unit].num_symbols;
+  WordStore<To> to;
   to.symbols = std::make_unique_for_overwrite<To[]>(num_symbols);
-  uint64_t position = 0;
-  for (size_t unit = 0; unit < num_units; ++unit) {
-    to.starts.set(unit, position);
-    for (From *at = from.begin(unit), *stop = from.end(unit); at != stop && *at != from.kHole; ++at) {
-      to.symbols[position++] = *at;
-    }
-  }
-  to.starts.set(num_units, position);
-  to.counts = std::move(from.counts);
-  to.first_chained = from.first_chained;
-  to.previous = std::move(from.previous);
-  to.next = std::move(from.next);
+  from.units.pack([&](uint64_t old_start, uint64_t new_start, uint32_t size) {
+    for (uint32_t i = 0; i < size; ++i) to.symbols[new_start + i] = from.symbols[old_start + i];
+  });
+  to.units = std::move(from.units);
+  from.symbols.reset();
   return to;
 }
 
