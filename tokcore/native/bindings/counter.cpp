@@ -7,10 +7,10 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -49,7 +49,7 @@ RowView row_view(const InputArray<uint8_t>& data, const InputArray<int64_t>& off
 
 std::string shown(const uint8_t* key, size_t size) {
   const nb::bytes start(key, std::min<size_t>(size, 40));
-  return nb::cast<std::string>(nb::str(nb::repr(start)));
+  return nb::repr(start).c_str();
 }
 
 // Objects with state that Python may share between its threads.

@@ -1,0 +1,354 @@
+"""Counting: every implementation against the reference, sums of runs in any order, and the files that hold rows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import random
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tokcore import counting, kernel, reference
+from tokcore.count_rows import CountRows, count_rows, row_tuples
+from tokcore.counting import count_pretokens, merge_rows, read_run, read_table, write_run, write_table
+from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.texts import texts_from_strings
+
+ALL = kernel.available()
+NATIVE = [name for name in ALL if name != "reference"]
+
+GOLDEN_HASHES = {
+    b"": 0xAB67ED5E2F2881C2,
+    b"a": 0x3611765352F276E3,
+    b" the": 0xF343FF7CDBC43460,
+    b"0123456789abcdef": 0x2ADC2D5E4F88FBAC,
+    b"0123456789abcdef!": 0xBDBA9204C1096EC5,
+}
+
+PIECES = [
+    b"a",
+    b" ",
+    b"ab",
+    b" the",
+    b"\n",
+    b"1",
+    "é".encode(),
+    "日本".encode(),
+    "😀".encode(),
+    b"\xff",
+    b"\xe6\x97",
+    b"x" * 9,
+]
+Row = tuple[bytes, int, int]
+texts = st.lists(st.lists(st.sampled_from(PIECES), max_size=20).map(b"".join), max_size=8)
+keys = st.binary(max_size=3) | st.binary(min_size=7, max_size=40) | st.sampled_from([b"\0" * n for n in range(20)])
+tables = st.dictionaries(keys, st.tuples(st.integers(1, 2**40), st.integers(1, 2**20)), max_size=30).map(
+    lambda table: count_rows([(key, *table[key]) for key in sorted(table)])
+)
+
+
+def counted(documents: list[bytes], limit: int, name: str, batches: int = 1) -> tuple[list[Row], int]:
+    with kernel.forced(name):
+        counter = kernel.Counter("cl100k", limit)
+        for i in range(batches):
+            counter.add(texts_from_strings(documents[i::batches]))
+        num_pretokens = counter.num_pretokens
+        rows = counter.take()
+        assert counter.num_rows == counter.num_pretokens == 0
+        return row_tuples(rows), num_pretokens
+
+
+def merged(runs: list[CountRows], multipliers: list[int] | None = None) -> list[Row]:
+    return [row for block in merge_rows([[run] for run in runs], multipliers) for row in row_tuples(block)]
+
+
+def in_blocks(rows: CountRows, size: int) -> list[CountRows]:
+    return [rows.slice(start, min(start + size, rows.num_rows)) for start in range(0, rows.num_rows, size)]
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@given(texts, st.sampled_from([0, 4, 5, 7, 64]), st.integers(1, 3))
+def test_counter_equals_reference(name: str, documents: list[bytes], limit: int, batches: int) -> None:
+    assert counted(documents, limit, name, batches) == counted(documents, limit, "reference")
+
+
+@given(texts)
+def test_pieces_count_as_the_same_text_does(documents: list[bytes]) -> None:
+    batch = texts_from_strings(documents)
+    pieces = kernel.split("cl100k", batch)
+    for name in ALL:
+        with kernel.forced(name):
+            whole, parts = kernel.Counter("cl100k", 5), kernel.Counter("gpt2", 5)
+            whole.add(batch)
+            parts.add_pieces(batch, *pieces)
+            assert row_tuples(whole.take()) == row_tuples(parts.take())
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=30).map(b"".join), st.integers(4, 12))
+def test_cut_parts_are_full_and_divide_no_character(word: bytes, limit: int) -> None:
+    parts = reference.cut_pretoken(word, limit)
+    assert b"".join(parts) == word
+    assert all(0 < len(part) <= limit for part in parts)
+    characters = word.decode("utf-8", "surrogateescape")
+    ends = set(itertools.accumulate(len(c.encode("utf-8", "surrogateescape")) for c in characters))
+    assert set(itertools.accumulate(map(len, parts))) <= ends
+    for part, following in itertools.pairwise(parts):
+        first = following.decode("utf-8", "surrogateescape")[0].encode("utf-8", "surrogateescape")
+        assert len(part) + len(first) > limit
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_part_counts_once_a_document(name: str) -> None:
+    rows, num_pretokens = counted([b"aaaabbaaaa", b"aaaa"], 4, name)
+    assert rows == [(b"aa", 1, 1), (b"aaaa", 2, 2), (b"bbaa", 1, 1)]
+    assert num_pretokens == 4
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_table_that_grows_loses_nothing(name: str) -> None:
+    rnd = random.Random(1)
+    words = [bytes(rnd.choices(b"abcdefgh", k=rnd.randint(1, 24))) for _ in range(30_000)]
+    rows, _ = counted([b" ".join(words[i::7]) for i in range(7)], 0, name, 3)
+    expected: dict[bytes, int] = {}
+    for i in range(7):
+        for j, word in enumerate(words[i::7]):
+            key = (b" " if j else b"") + word
+            expected[key] = expected.get(key, 0) + 1
+    assert [(key, count) for key, count, _ in rows] == sorted(expected.items())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_counter_refuses_what_it_cannot_count(name: str) -> None:
+    with kernel.forced(name):
+        for limit in (-1, 1, 3):
+            with pytest.raises(ValueError, match="max_pretoken_bytes"):
+                kernel.Counter("cl100k", limit)
+
+
+def test_native_counter_checks_pieces() -> None:
+    batch = texts_from_strings(["ab", "c"])
+    for ends, firsts in (([1, 3], [0, 1, 2]), ([2, 2, 3], [0, 2, 3]), ([2, 3], [0, 2, 2]), ([2, 4], [0, 1, 2])):
+        counter = kernel.Counter("cl100k", 0)
+        with pytest.raises(ValueError, match="ends"):
+            counter.add_pieces(batch, np.array(ends, np.int64), np.array(firsts, np.int64))
+        assert counter.num_rows == 0
+
+
+@pytest.mark.parametrize("pattern", ["cl100k", "gpt2", r"\p{L}+|\P{L}"])
+@given(st.lists(st.text(max_size=12), max_size=8), st.integers(2, 5))
+def test_count_pretokens_ignores_threads_and_order(pattern: str, documents: list[str], threads: int) -> None:
+    table = count_pretokens(documents, pattern)
+    assert count_pretokens(documents[::-1], pattern, threads=threads).equals(table)
+    assert count_pretokens(pa.array(documents, pa.string()), pattern, threads=threads).equals(table)
+    columns = [("pretoken", pa.binary()), ("count", pa.uint64()), ("documents", pa.uint64())]
+    assert [(field.name, field.type) for field in table.schema] == columns
+
+
+def test_count_pretokens_refuses_bad_arguments() -> None:
+    with pytest.raises(ConfigError, match="threads"):
+        count_pretokens(["a"], threads=0)
+    with pytest.raises(ConfigError, match="max_pretoken_bytes"):
+        count_pretokens(["a"], max_pretoken_bytes=3)
+    with pytest.raises(ConfigError, match="no pattern named"):
+        count_pretokens(["a"], pattern="cl101k")
+
+
+@given(st.lists(tables, min_size=1, max_size=6), st.integers(1, 7), st.data())
+def test_merge_equals_reference_in_any_order_and_blocks(runs: list[CountRows], size: int, data: st.DataObject) -> None:
+    multipliers = data.draw(st.none() | st.lists(st.integers(0, 2**20), min_size=len(runs), max_size=len(runs)))
+    expected: dict[bytes, tuple[int, int]] = {}
+    for run, multiplier in zip(runs, multipliers or [1] * len(runs), strict=True):
+        for key, count, documents in row_tuples(run):
+            before = expected.get(key, (0, 0))
+            expected[key] = before[0] + count * multiplier, before[1] + documents
+    rows = [(key, *expected[key]) for key in sorted(expected)]
+    for name in ("reference", NATIVE[0]):
+        with kernel.forced(name):
+            blocks = list(merge_rows([in_blocks(run, size) for run in runs], multipliers))
+            assert [row for block in blocks for row in row_tuples(block)] == rows
+    order = data.draw(st.permutations(range(len(runs))))
+    shuffled = [multipliers[i] for i in order] if multipliers else None
+    assert merged([runs[i] for i in order], shuffled) == rows
+
+
+@given(st.lists(tables, min_size=3, max_size=3))
+def test_merge_is_associative(runs: list[CountRows]) -> None:
+    a, b, c = runs
+    ab, bc = count_rows(merged([a, b])), count_rows(merged([b, c]))
+    assert merged([ab, c]) == merged([a, bc]) == merged([a, b, c])
+
+
+@pytest.mark.parametrize("name", ["reference", NATIVE[0]])
+def test_merge_adds_exactly_or_says_that_it_cannot(name: str) -> None:
+    most = 2**64 - 1
+    with kernel.forced(name):
+        assert merged([count_rows([(b"k", most - 1, most)]), count_rows([(b"k", 1, 0)])]) == [(b"k", most, most)]
+        assert merged([count_rows([(b"k", 2**32, 1)])], [2**31]) == [(b"k", 2**63, 1)]
+        for counts in ((most, 1), (2**63, 2**63)):
+            with pytest.raises(OverflowError, match="b'k'"):
+                merged([count_rows([(b"k", count, 1)]) for count in counts])
+        with pytest.raises(OverflowError):
+            merged([count_rows([(b"k", 1, most)]), count_rows([(b"k", 1, 1)])])
+        with pytest.raises(LearnError, match="weighted"):
+            merged([count_rows([(b"k", 2**32, 1)])], [2**32])
+
+
+@pytest.mark.parametrize("name", ["reference", NATIVE[0]])
+def test_merge_refuses_runs_that_are_not_sorted(name: str) -> None:
+    with kernel.forced(name):
+        for rows in ([(b"b", 1, 1), (b"a", 1, 1)], [(b"a", 1, 1), (b"a", 1, 1)]):
+            with pytest.raises(FormatError, match="not sorted"):
+                merged([count_rows(rows)])
+        with pytest.raises(FormatError, match="not sorted"):
+            list(merge_rows([[count_rows([(b"b", 1, 1)]), count_rows([(b"a", 1, 1)])]]))
+
+
+def test_merging_nothing_gives_nothing() -> None:
+    assert list(merge_rows([])) == list(merge_rows([[], []])) == []
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20), st.sampled_from([1, 2, 8, 2**32]))
+def test_partitions_follow_from_the_bytes_of_the_key(words: list[bytes], num_partitions: int) -> None:
+    batch = texts_from_strings(words)
+    expected = [reference.hash_bytes(word) * num_partitions >> 64 for word in words]
+    for name in ALL:
+        with kernel.forced(name):
+            assert counting.partition_of(batch, num_partitions).tolist() == expected
+
+
+def test_the_hash_never_changes() -> None:
+    assert {key: reference.hash_bytes(key) for key in GOLDEN_HASHES} == GOLDEN_HASHES
+
+
+def test_partitions_are_even() -> None:
+    words = [f"w{i}" for i in range(8000)]
+    sizes = np.bincount(counting.partition_of(texts_from_strings(words), 8), minlength=8)
+    assert sizes.min() > 900
+    assert sizes.max() < 1100
+
+
+@given(tables, st.sampled_from([1, 2, 16]))
+def test_split_rows_deals_every_row_once(rows: CountRows, num_partitions: int) -> None:
+    parts = counting.split_rows(rows, num_partitions)
+    assert len(parts) == num_partitions
+    assert merged(parts) == row_tuples(rows)
+    for number, part in enumerate(parts):
+        assert set(counting.partition_of(part.keys, num_partitions).tolist()) <= {number}
+
+
+def test_number_of_partitions_is_a_power_of_two() -> None:
+    with pytest.raises(ValueError, match="power of two"):
+        counting.partition_of(texts_from_strings(["a"]), 3)
+
+
+@given(tables, st.integers(1, 9))
+def test_runs_and_tables_keep_rows(rows: CountRows, size: int) -> None:
+    blocks = in_blocks(rows, size)
+    for write, read in ((write_run, read_run), (write_table, read_table)):
+        file, other = io.BytesIO(), io.BytesIO()
+        write(file, blocks)
+        write(other, [rows])
+        assert file.getvalue() == other.getvalue()  # however the rows came
+        file.seek(0)
+        assert [row for block in read(file) for row in row_tuples(block)] == row_tuples(rows)
+
+
+def test_runs_follow_each_other_in_one_file() -> None:
+    file = io.BytesIO()
+    runs = [count_rows([(b"a", 1, 1)]), count_rows([]), count_rows([(b"b", 2, 1)])]
+    for run in runs:
+        write_run(file, [run])
+    file.seek(0)
+    assert [[row for block in read_run(file) for row in row_tuples(block)] for _ in runs] == [
+        row_tuples(r) for r in runs
+    ]
+
+
+def test_a_run_that_ends_early_or_was_changed_is_refused() -> None:
+    rows = count_rows([(b"%05d" % i, i + 1, 1) for i in range(200)])
+    file = io.BytesIO()
+    write_run(file, [rows])
+    data = file.getvalue()
+    for end in range(0, len(data) - 8, 7):
+        with pytest.raises(FormatError):
+            list(read_run(io.BytesIO(data[:end])))
+    with pytest.raises(FormatError):
+        list(read_run(io.BytesIO(b"not a run at all")))
+
+
+def test_blocks_are_closed_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(counting, "BLOCK_KEY_BYTES", 40)
+    rows = count_rows([(b"%03d" % i, 1, 1) for i in range(25)] + [(b"9" * 50 + b"%d" % i, 1, 1) for i in range(3)])
+    file = io.BytesIO()
+    write_run(file, [rows])
+    file.seek(0)
+    assert [block.num_rows for block in read_run(file)] == [10, 10, 6, 1, 1]
+
+
+def test_a_count_table_is_plain_parquet_with_totals_over_its_rows() -> None:
+    rows = [(b"", 1, 1), (b"\xff\x00", 2**64 - 1, 2), ("日".encode(), 5, 2**63)]
+    rows.sort()
+    file = io.BytesIO()
+    totals = write_table(file, [count_rows(rows)])
+    packed = b"".join(struct.pack("<I", len(key)) + key + struct.pack("<QQ", a, b) for key, a, b in rows)
+    assert totals == (3, 2**64 + 5, 5, hashlib.sha256(packed).hexdigest())
+    file.seek(0)
+    table = pq.read_table(file)
+    assert [(field.name, field.type) for field in table.schema] == [
+        ("pretoken", pa.binary()),
+        ("count", pa.uint64()),
+        ("documents", pa.uint64()),
+    ]
+    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+    assert row_tuples(counting.table_to_rows(table)) == rows
+
+
+@given(tables)
+def test_packed_rows_are_the_same_from_every_implementation(rows: CountRows) -> None:
+    for name in ALL:
+        with kernel.forced(name):
+            assert bytes(kernel.pack_rows(rows)) == reference.pack_rows(rows)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda table: table.drop_columns(["count"]), "count"),
+        (lambda table: table.drop_columns(["pretoken"]), "pretoken"),
+        (lambda table: table.set_column(1, "count", pa.array([-1])), "count"),
+        (lambda table: table.set_column(1, "count", pa.array([1.5])), "integers"),
+        (lambda table: table.set_column(1, "count", pa.array([None], pa.uint64())), "nulls"),
+        (lambda table: table.set_column(0, "pretoken", pa.array([7])), "binary"),
+    ],
+)
+def test_tables_that_are_no_count_tables_are_refused(damage: Callable[[pa.Table], pa.Table], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        counting.table_to_rows(damage(count_pretokens(["a"])))
+
+
+def test_a_file_that_is_no_count_table_is_refused() -> None:
+    with pytest.raises(FormatError, match="not a count table"):
+        list(read_table(io.BytesIO(b"PAR1 or something like it")))
+    other = io.BytesIO()
+    pq.write_table(pa.table({"a": [1]}), other)
+    with pytest.raises(FormatError, match="its columns are"):
+        list(read_table(other))
+
+
+@example([])
+@given(st.lists(st.binary(max_size=6), max_size=6))
+def test_rows_to_table_and_back(words: list[bytes]) -> None:
+    rows = count_rows([(word, 3, 2) for word in sorted(set(words))])
+    table = counting.rows_to_table(rows)
+    table.validate(full=True)
+    assert row_tuples(counting.table_to_rows(table)) == row_tuples(rows)
+    assert counting.rows_to_table(in_blocks(rows, 2)).equals(table)
