@@ -123,7 +123,7 @@ def pretokenize(text: AnyStr, pattern: str = "cl100k") -> list[AnyStr]:
     >>> pretokenize("It's 2024!")
     ['It', "'s", ' ', '202', '4', '!']
     """
-    ends, _ = Pretokenizer.of(pattern).split(texts_from_strings([text]))
+    ends: Offsets = Pretokenizer.of(pattern).split(texts_from_strings([text]))[0]
     encoded = text.encode() if isinstance(text, str) else text
     pieces = [encoded[start:end] for start, end in itertools.pairwise([0, *ends.tolist()])]
     return [piece.decode() for piece in pieces] if isinstance(text, str) else pieces

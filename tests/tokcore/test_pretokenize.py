@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tiktoken
 import tokenizers
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokcore import _native, kernel, reference, unicode
@@ -68,6 +68,7 @@ def assert_implementations_agree(name: str, batch: Texts) -> None:
 
 @pytest.mark.parametrize("implementation", NATIVE)
 @pytest.mark.parametrize("name", PATTERNS)
+@settings(deadline=None)
 @given(batch=st.lists(texts, max_size=4))
 @example(batch=[])
 @example(batch=[b"", b"", b"a"])
@@ -117,6 +118,7 @@ def test_implementations_agree_on_long_random_texts(name: str) -> None:
 
 @pytest.mark.parametrize("implementation", NATIVE)
 @pytest.mark.parametrize("name", PATTERNS)
+@settings(deadline=None)
 @given(text=texts, capacity=st.sampled_from([1, 2, 7, 63, 64, 100]))
 def test_a_scan_resumes_at_any_end(name: str, implementation: str, text: bytes, capacity: int) -> None:
     stepped = _native.split_in_steps(name, text, implementation, capacity).tolist()
@@ -251,6 +253,7 @@ def test_other_published_spellings_are_recognised() -> None:
     assert named_pattern(r"\p{L}+") is None
 
 
+@settings(deadline=None)
 @given(texts)
 def test_spellings_are_the_same_language(text: bytes) -> None:
     packed = texts_from_strings([text])
@@ -263,6 +266,7 @@ def test_spellings_are_the_same_language(text: bytes) -> None:
         assert splitter.regex_pieces(packed)[0].tolist() == splitter.split(packed)[0].tolist()
 
 
+@settings(deadline=None)
 @given(st.lists(texts, max_size=3), st.sampled_from([r"\p{L}+", r"\s", r"(?=\d)", r"x*", r"\p{M}|'\p{Ll}+"]))
 def test_a_users_pattern_loses_nothing(batch: list[bytes], pattern: str) -> None:
     packed = texts_from_strings(batch)
@@ -273,6 +277,7 @@ def test_a_users_pattern_loses_nothing(batch: list[bytes], pattern: str) -> None
         assert (own[-1] if len(own) else packed.offsets[i]) == packed.offsets[i + 1]
 
 
+@settings(deadline=None)
 @given(texts.filter(lambda text: text.decode("utf-8", "replace").encode() == text))
 @example(b"12345 1234567")
 def test_a_users_pattern_splits_as_tokenizers_does(text: bytes) -> None:

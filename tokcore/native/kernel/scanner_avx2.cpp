@@ -154,25 +154,26 @@ struct Planes {
   }
 };
 
-// Classifies all characters of a word at once that share all bytes but the last, and so one row of the
-// tables: the last byte selects a bit of the row, for every byte of the word by three shuffles.
+// The bytes equal to value.
+uint64_t equal(const Word& text, uint8_t value) {
+  const __m256i wanted = _mm256_set1_epi8(static_cast<char>(value));
+  return text.map([=](__m256i v) { return _mm256_cmpeq_epi8(v, wanted); }).template mask<7>();
+}
+
+// Classifies at once all characters of a word that share all bytes but the last, and so one row of the
+// tables: the last byte selects a bit of the row, for 64 of them by three shuffles.
 class RowLookup {
  public:
-  explicit RowLookup(const Word& text) : text_(text) {
+  explicit RowLookup(const Word& last_bytes) {
     const __m256i three_bits = _mm256_set1_epi8(7);
     const __m256i powers = twice(_mm_setr_epi8(1, 2, 4, 8, 16, 32, 64, static_cast<char>(128), 1, 2, 4, 8, 16,
                                                32, 64, static_cast<char>(128)));
-    byte_ = text.map([=](__m256i v) { return _mm256_and_si256(_mm256_srli_epi16(v, 3), three_bits); });
-    bit_ = text.map([=](__m256i v) { return _mm256_shuffle_epi8(powers, _mm256_and_si256(v, three_bits)); });
+    byte_ = last_bytes.map([=](__m256i v) { return _mm256_and_si256(_mm256_srli_epi16(v, 3), three_bits); });
+    bit_ = last_bytes.map(
+        [=](__m256i v) { return _mm256_shuffle_epi8(powers, _mm256_and_si256(v, three_bits)); });
   }
 
-  // The bytes equal to value.
-  uint64_t equal(uint8_t value) const {
-    const __m256i wanted = _mm256_set1_epi8(static_cast<char>(value));
-    return text_.map([=](__m256i v) { return _mm256_cmpeq_epi8(v, wanted); }).template mask<7>();
-  }
-
-  // The continuation bytes that select a set bit of the row.
+  // The last bytes that select a set bit of the row.
   uint64_t selected(uint64_t row) const {
     const __m256i table = _mm256_set1_epi64x(static_cast<int64_t>(row));
     const auto part = [=](__m256i byte, __m256i bit) {
@@ -183,39 +184,32 @@ class RowLookup {
   }
 
  private:
-  Word text_;
   Word byte_, bit_;
 };
 
-// Does the rows of most characters among those that start at `rest`; returns what is left to do one by one.
-template <bool with_case>
+// Does the rows of most characters of `length` bytes among those that start at `rest`; returns what is left
+// to do one by one.
+template <uint32_t length, bool with_case>
 uint64_t add_rows(const uint8_t* bytes, const Word& text, uint64_t rest, bool* valid,
                   Planes<with_case>* planes) {
   constexpr uint32_t kMinCharacters = 4;  // fewer are quicker one by one
-  constexpr uint32_t kMaxRows = 5;
-  const RowLookup lookup(text);
-  // All bytes of the character must be in the word.
-  uint64_t within = rest & ~(uint64_t{3} << 62);
-  for (uint32_t i = 0; i < kMaxRows && _mm_popcnt_u64(within) >= kMinCharacters; ++i) {
-    const uint8_t* c = bytes + _tzcnt_u64(within);
-    uint64_t members = lookup.equal(c[0]);
-    uint32_t row, last_byte;
-    if (c[0] < 0xE0) {
-      row = c[0] & 0x1Fu;
-      last_byte = 1;
-      *valid &= row >= 0x80 / 64;
-    } else {
-      members &= lookup.equal(c[1]) >> 1;
+  constexpr uint32_t kMaxRows = 6;
+  if (_mm_popcnt_u64(rest) < kMinCharacters) return rest;
+  const RowLookup lookup(Word::load(bytes + length - 1));
+  const Word second_bytes = Word::load(bytes + 1);
+  for (uint32_t i = 0; i < kMaxRows && rest != 0; ++i) {
+    const uint8_t* c = bytes + _tzcnt_u64(rest);
+    uint64_t members = rest & equal(text, c[0]);
+    uint32_t row = c[0] & 0x1Fu;
+    if constexpr (length == 3) {
+      members &= equal(second_bytes, c[1]);
       row = (c[0] & 0x0Fu) << 6 | (c[1] & 0x3Fu);
-      last_byte = 2;
-      *valid &= row >= 0x800 / 64 && row / 32 != 0xD800 / 0x800;
     }
-    members &= within;
+    *valid &= length == 2 ? row >= 0x80 / 64 : row >= 0x800 / 64 && row / 32 != 0xD800 / 0x800;
     const uint64_t* row_planes = unicode::kRows[unicode::kRowOf64[row]];
     for (uint32_t k = 0; k < Planes<with_case>::kCount; ++k) {
-      if (row_planes[k] != 0) planes->masks[k] |= members & lookup.selected(row_planes[k]) >> last_byte;
+      if (row_planes[k] != 0) planes->masks[k] |= members & lookup.selected(row_planes[k]);
     }
-    within &= ~members;
     rest &= ~members;
   }
   return rest;
@@ -236,9 +230,11 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
   bool valid = true;
   uint64_t rest = lead & ~letter_leads<with_case>(bytes, text);
   planes.masks[0] = lead & ~rest;
-  if (_mm_popcnt_u64(rest) > 5) {
-    const uint64_t four = rest & lead_of_four;
-    rest = four | add_rows<with_case>(bytes, text, rest & ~four, &valid, &planes);
+  if (rest != 0) {
+    const uint64_t two = add_rows<2, with_case>(bytes, text, rest & ~lead_of_three, &valid, &planes);
+    const uint64_t three =
+        add_rows<3, with_case>(bytes, text, rest & lead_of_three & ~lead_of_four, &valid, &planes);
+    rest = two | three | (rest & lead_of_four);
   }
   for (; rest != 0; rest &= rest - 1) {
     const uint32_t bit = static_cast<uint32_t>(_tzcnt_u64(rest));
