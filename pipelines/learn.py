@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.formats import gpt2, huggingface, tiktoken
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
-from tokcore.tokenizer_spec import LearnedModel, SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, assigned, learned_spec
 
 UNITS = ("bytes", "pretokens", "documents")
 
@@ -139,7 +140,9 @@ def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
                 f"{config.path}: tokenizer.pattern is missing: a rank file does not say how text is split. "
                 f'Add it, for example pattern = "cl100k".'
             )
-        return tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec, _special_tokens(config))
+        ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
+        special = assigned(_special_tokens(config), ranks.vocab_size)
+        return dataclasses.replace(ranks, special=tuple(special))
     if pattern is not None:
         raise ConfigError(f"{config.path}: tokenizer.pattern is for rank files: {name} brings its own. Remove it.")
     if b'"format":"tokcore-tokenizer"' in data:
@@ -154,7 +157,7 @@ def _special_tokens(config: BuildConfig) -> list[SpecialToken]:
 def artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats.
 
-    An imported one may have what a format cannot hold; that file is left out then.
+    A file whose format cannot hold it is left out: a rank file knows no normalizer, for example.
     """
     files = [("tokcore.json", spec.to_json_bytes())]
     writers: list[Callable[[], Sequence[tuple[str, bytes]]]] = [
@@ -163,9 +166,6 @@ def artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
         lambda: gpt2.vocabulary_files(spec),
     ]
     for write in writers:
-        try:
+        with contextlib.suppress(FormatError):
             files.extend(write())
-        except FormatError:
-            if isinstance(spec.model, LearnedModel):
-                raise
     return files

@@ -328,7 +328,7 @@ def learned_spec(
             )
         pairs[i] = id_of_token[merge.left], id_of_token[merge.right]
         id_of_token[joined] = 256 + i
-    special = _assigned(list(special), 256 + len(merges))
+    special = assigned(special, 256 + len(merges))
     for token in special:
         for name in (token.text.encode(), from_printable(token.text)):
             if name is not None and name in id_of_token:
@@ -340,7 +340,12 @@ def learned_spec(
     return TokenizerSpec(tuple(normalizer), dict(pattern), model, tuple(special))
 
 
-def _assigned(special: list[SpecialToken], first: int) -> list[SpecialToken]:
+def assigned(special: Iterable[SpecialToken], first: int) -> list[SpecialToken]:
+    """The special tokens with ids: pinned ones keep theirs, the others take the lowest free ones from first on.
+
+    Raises ConfigError for a pinned id below first, out of range or given twice.
+    """
+    special = list(special)
     taken: dict[int, str] = {}
     for token in special:
         if token.id is None:
