@@ -27,7 +27,7 @@ from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import Ids
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
-from tokcore.texts import Bytes, Offsets, Texts, texts_from_arrow, texts_from_strings
+from tokcore.texts import Offsets, Texts, texts_from_arrow, texts_from_strings
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
 
 CACHE_BYTES = 32 << 20  # of encoded pre-tokens, per tokenizer and process
@@ -95,6 +95,11 @@ class Tokenizer:
         return self.spec.vocab_size
 
     @property
+    def pattern_text(self) -> str:
+        """The split pattern, as a regular expression."""
+        return self._shared.pretokenizer.published_text
+
+    @property
     def specials(self) -> dict[str, int]:
         """Special tokens: text -> id, in the order of ids."""
         return dict(self._shared.special_ids)
@@ -108,7 +113,7 @@ class Tokenizer:
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token stands for; a special token's text. Raises IdentityError for an unused id."""
-        return self._shared.table.decode(np.array([id], np.int64)).tobytes()
+        return self._shared.table.tokens(np.array([id], np.int64))[0]
 
     def encode(self, text: str | bytes, allow_special: Iterable[str] = ()) -> Ids:
         """The ids of a text, int32; nothing is appended.
@@ -158,15 +163,13 @@ class Tokenizer:
     def decode(self, ids: Iterable[int] | npt.NDArray[Any]) -> bytes:
         """The bytes of the tokens, joined; a special token gives its text. Raises IdentityError for an unused id."""
         array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int64)
-        return self._shared.table.decode(array).tobytes()
+        return b"".join(self._shared.table.tokens(array))
 
     def decode_texts(self, ids: Ids, offsets: Offsets) -> Texts:
         """The inverse of encode_texts for a tokenizer without normalizer: the bytes of each text."""
-        table = self._shared.table
-        data = table.decode(ids[offsets[0] : offsets[-1]])
-        ends = np.zeros(int(offsets[-1] - offsets[0]) + 1, np.int64)
-        np.cumsum(table.lengths[ids[offsets[0] : offsets[-1]]], out=ends[1:])
-        return Texts(data, ends[offsets - offsets[0]])
+        tokens = self._shared.table.tokens(ids[offsets[0] : offsets[-1]])
+        ends = _starts(np.fromiter(map(len, tokens), np.int64, len(tokens)))
+        return Texts(np.frombuffer(b"".join(tokens), np.uint8), ends[offsets - offsets[0]])
 
     def normalized(self, text: bytes, with_special: bool = False) -> bytes:
         """What decode gives back of the text's ids: its normalized form.
@@ -178,7 +181,8 @@ class Tokenizer:
         spans = self._shared.find_special(texts, tuple(self._shared.special_ids)) if with_special else []
         parts, start = [], 0
         for span in spans:
-            parts += [normalizer.apply(texts_from_strings([text[start : span.start]])).text(0), text[span.start : span.end]]
+            between = texts_from_strings([text[start : span.start]])
+            parts += [normalizer.apply(between).text(0), text[span.start : span.end]]
             start = span.end
         return b"".join([*parts, normalizer.apply(texts_from_strings([text[start:]])).text(0)])
 
@@ -249,26 +253,22 @@ class _Span(NamedTuple):
 
 
 class _TokenTable:
-    """The bytes of every id, back to back. lengths: int64, bytes of each id; -1 where the id is unused."""
+    """The bytes of every id. Ids may be few and anywhere below 2**31, so it is not an array."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
-        tokens |= {token.id: token.text.encode() for token in spec.special if token.id is not None}
-        self._tokens = tokens
-        # Ids may be anywhere below 2**31, so a table by id is only made where they are reasonably dense.
-        self.lengths = np.full(spec.vocab_size, -1, np.int64)
-        for id, token in tokens.items():
-            self.lengths[id] = len(token)
+        self._tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
+        self._tokens |= {token.id: token.text.encode() for token in spec.special if token.id is not None}
+        self._vocab_size = spec.vocab_size
 
-    def decode(self, ids: npt.NDArray[Any]) -> Bytes:
+    def tokens(self, ids: npt.NDArray[Any]) -> list[bytes]:
+        """The bytes of each. Raises IdentityError for an unused id."""
         try:
-            data = b"".join(map(self._tokens.__getitem__, ids.tolist()))
+            return list(map(self._tokens.__getitem__, ids.tolist()))
         except KeyError as error:
             raise IdentityError(
-                f"id {error.args[0]} is no token of this tokenizer (ids are below {len(self.lengths)}): "
+                f"id {error.args[0]} is no token of this tokenizer (ids are below {self._vocab_size}): "
                 f"were the ids made by another one?"
             ) from error
-        return np.frombuffer(data, np.uint8)
 
 
 class _Shared:

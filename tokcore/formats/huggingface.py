@@ -118,6 +118,9 @@ def without_possessive_intervals(pattern: str) -> str:
     >>> without_possessive_intervals(r"\p{N}{1,3}+|(?:ab|[c+]){2}+x")
     '(?>\\p{N}{1,3})|(?>(?:ab|[c+]){2})x'
     """
+    plain = _POSSESSIVE_INTERVAL.sub(r"{\1}", pattern)
+    if named_pattern(plain) is not None:
+        return plain  # a published spelling, which readers know
     out: list[str] = []  # one entry for each item so far, quantifiers joined to what they repeat
     groups: list[int] = []  # where in out the open groups begin
     for token in _REGEX_TOKEN.finditer(pattern):
@@ -137,9 +140,10 @@ def without_possessive_intervals(pattern: str) -> str:
     return "".join(out)
 
 
+_POSSESSIVE_INTERVAL = re.compile(r"(?<!\\)\{(\d+,?\d*|,\d+)\}\+")
 _REGEX_TOKEN = re.compile(
     r"""
-      (?P<interval>\{\d*,?\d*\}[+?]?)
+      (?P<interval>\{(?:\d+,?\d*|,\d+)\}[+?]?)
     | (?P<quantifier>[*+?][+?]?)
     | (?P<group>\((?:\?(?:[:=!>|]|<[=!]|P?<\w+>|[a-zA-Z-]*:))?)
     | \\[pP]\{[^}]*\} | \\x\{[^}]*\} | \\.
@@ -199,7 +203,7 @@ def _read_pattern(value: Any) -> dict[str, str]:
         text = re.escape(pattern["String"])
     else:
         raise FormatError(f"pre_tokenizer Split has the pattern {pattern!r}: expected Regex or String")
-    if re.search(r"(?<!\\)\{\d*,?\d*\}\+", text):
+    if _POSSESSIVE_INTERVAL.search(text):
         raise FormatError(
             "pre_tokenizer Split has a possessive interval such as {1,3}+, which Hugging Face's engine reads as a "
             "repeated group and nearly everyone else does not: write (?>...{1,3}) or (?:...{1,3})+, whichever is meant"

@@ -1,6 +1,8 @@
 #include "bindings.h"
 
 NB_MODULE(_native, module) {
+  // A tokenizer that lives as long as the interpreter is no leak.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The native kernel of tokcore. Use it through tokcore.kernel.";
   tokcore::bind_scanner(module);
   tokcore::bind_counter(module);

@@ -1,0 +1,153 @@
+"""Encode a corpus with tokcore, tiktoken and Hugging Face's tokenizers, and report every document whose ids differ.
+
+    python tests/conformance/run.py CORPUS... [--tokenizer PATH] [--limit-mb N]
+
+CORPUS: files or folders of .txt, .jsonl (field "text"), either also as .zst or .gz. Without --tokenizer, the published
+vocabularies of tests/data/vocab are used; with it, a tokcore.json or a build's output, through its exported files.
+Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import tiktoken
+import tokenizers
+import zstandard
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from vocabularies import PUBLISHED, published_encoding, published_tokenizer
+
+from tokcore.formats.huggingface import tokenizer_json
+from tokcore.formats.tiktoken import rank_file
+from tokcore.tokenizer import Tokenizer
+
+BATCH_BYTES = 4 << 20
+
+Encode = Callable[[list[str]], list[list[int]]]
+
+
+def documents(paths: list[Path], limit_bytes: int) -> Iterator[tuple[str, str]]:
+    """(where it is from, text) of each document, until there are limit_bytes of text."""
+    seen = 0
+    for path in paths:
+        for file in sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]:
+            for where, text in _documents_of(file):
+                yield where, text
+                seen += len(text.encode())
+                if seen >= limit_bytes:
+                    return
+
+
+def _documents_of(file: Path) -> Iterator[tuple[str, str]]:
+    suffixes = file.suffixes
+    stream: io.BufferedIOBase = file.open("rb")
+    if suffixes[-1:] == [".zst"]:
+        stream = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+        suffixes.pop()
+    elif suffixes[-1:] == [".gz"]:
+        stream = gzip.GzipFile(fileobj=stream)
+        suffixes.pop()
+    if suffixes[-1:] == [".txt"]:
+        yield str(file), stream.read().decode()
+    elif suffixes[-1:] == [".jsonl"]:
+        for number, line in enumerate(io.BufferedReader(stream), 1):
+            if line.strip():
+                yield f"{file}:{number}", orjson.loads(line)["text"]
+
+
+def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Encode]:
+    """The three, the first being ours."""
+    theirs = tokenizers.Tokenizer.from_str(tokenizer_json(tokenizer.spec).decode())
+    theirs.encode_special_tokens = True  # means: as ordinary text
+    return {
+        "tokcore": lambda texts: tokenizer.encode_batch(texts).to_pylist(),
+        "tiktoken": lambda texts: [encoding.encode_ordinary(text) for text in texts],
+        "huggingface": lambda texts: [one.ids for one in theirs.encode_batch_fast(texts, add_special_tokens=False)],
+    }
+
+
+def exported_encoding(tokenizer: Tokenizer) -> tiktoken.Encoding:
+    """tiktoken's tokenizer of our exported rank file."""
+    lines = (line.split() for line in rank_file(tokenizer.spec).splitlines())
+    return tiktoken.Encoding(
+        "exported",
+        pat_str=tokenizer.pattern_text,
+        mergeable_ranks={base64.b64decode(token): int(rank) for token, rank in lines},
+        special_tokens=tokenizer.specials,
+    )
+
+
+def compare(name: str, engines: dict[str, Encode], corpus: Iterator[tuple[str, str]]) -> int:
+    """Print what differs, and how fast each was; return the number of documents that differ."""
+    seconds = dict.fromkeys(engines, 0.0)
+    num_documents = num_bytes = num_ids = num_different = 0
+
+    def run(batch: list[tuple[str, str]]) -> None:
+        nonlocal num_documents, num_bytes, num_ids, num_different
+        texts = [text for _, text in batch]
+        results = {}
+        for engine, encode in engines.items():
+            start = time.process_time()
+            results[engine] = encode(texts)
+            seconds[engine] += time.process_time() - start
+        ours = results.pop("tokcore")
+        for i, (where, text) in enumerate(batch):
+            num_ids += len(ours[i])
+            num_bytes += len(text.encode())
+            different = [engine for engine, ids in results.items() if ids[i] != ours[i]]
+            num_different += bool(different)
+            for engine in different:
+                _report(where, engine, ours[i], results[engine][i])
+        num_documents += len(batch)
+
+    batch: list[tuple[str, str]] = []
+    size = 0
+    for where, text in corpus:
+        batch.append((where, text))
+        size += len(text.encode())
+        if size >= BATCH_BYTES:
+            run(batch)
+            batch, size = [], 0
+    run(batch)
+    speeds = ", ".join(f"{engine} {num_bytes / 1e6 / max(s, 1e-9):.1f} MB/s" for engine, s in seconds.items())
+    print(
+        f"{name}: {num_documents} documents, {num_bytes / 1e6:.1f} MB, {num_ids} ids, {num_different} documents differ "
+        f"(CPU time, Python lists included: {speeds})"
+    )
+    return num_different
+
+
+def _report(where: str, engine: str, ours: list[int], theirs: list[int]) -> None:
+    at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    print(f"{where}: id {at} differs: tokcore {ours[at : at + 8]}, {engine} {theirs[at : at + 8]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="+", type=Path)
+    parser.add_argument("--tokenizer", type=Path, help="tokcore.json, or a build's output")
+    parser.add_argument("--limit-mb", type=float, default=float("inf"), help="stop after so many MB of text")
+    arguments = parser.parse_args()
+    if arguments.tokenizer is not None:
+        tokenizer = Tokenizer.load(arguments.tokenizer)
+        chosen = {str(arguments.tokenizer): (tokenizer, exported_encoding(tokenizer))}
+    else:
+        chosen = {name: (published_tokenizer(name), published_encoding(name)) for name in PUBLISHED}
+    different = 0
+    for name, (tokenizer, encoding) in chosen.items():
+        corpus = documents(arguments.corpus, arguments.limit_mb * 1e6)
+        different += compare(name, engines(tokenizer, encoding), corpus)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""vocab.json and merges.txt, and the printable byte alphabet they are written in."""
+
+from __future__ import annotations
+
+import json
+from collections import namedtuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vocabularies import published_tokenizer
+
+from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, printable
+from tokcore.formats.gpt2 import vocabulary_files
+from tokcore.tokenizer_spec import SpecialToken, learned_spec
+
+Merge = namedtuple("Merge", "left right count")
+
+
+def test_files():
+    merges = [Merge(b" ", b"t", 3), Merge(b"\n", b"\n", 2)]
+    spec = learned_spec(merges, {"name": "gpt2"}, [], [SpecialToken("<|end|>", 300)])
+    (vocab_name, vocab), (merges_name, merges_text) = vocabulary_files(spec)
+    assert (vocab_name, merges_name) == ("vocab.json", "merges.txt")
+    assert merges_text.decode() == "#version: 0.2\nĠ t\nĊ Ċ\n"
+    names = json.loads(vocab)
+    assert (names["!"], names["Ġt"], names["ĊĊ"], names["<|end|>"]) == (0, 256, 257, 300)
+    assert list(names.values()) == [*range(258), 300]
+
+
+@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
+def test_published_vocabularies_have_a_merge_for_every_token(name):
+    spec = published_tokenizer(name).spec
+    _, (_, merges) = vocabulary_files(spec)
+    assert merges.count(b"\n") - 1 == len(spec.model.tokens) - 256
+
+
+def test_gpt2_first_merges():
+    """As published with GPT-2."""
+    merges = dict(vocabulary_files(published_tokenizer("r50k").spec))["merges.txt"].decode().split("\n")
+    assert merges[:6] == ["#version: 0.2", "Ġ t", "Ġ a", "h e", "i n", "r e"]
+
+
+def test_alphabet():
+    assert printable(bytes(range(256))) == "".join(printable(bytes([byte])) for byte in range(256))
+    assert len(set(printable(bytes(range(256))))) == 256
+    assert printable(b"\n \xc3\xa9!~\xa1\xad") == "ĊĠÃ©!~¡Ń"
+    assert all(ID_OF_BYTE[byte] == id for id, byte in enumerate(BYTE_OF_ID))
+    # hf order: the printable ones first, as the mapped characters sort.
+    assert sorted(range(256), key=lambda byte: ord(printable(bytes([byte])))) == list(BYTE_OF_ID)
+
+
+@given(st.binary())
+def test_names_are_reversible(token):
+    assert from_printable(printable(token)) == token

@@ -1,0 +1,208 @@
+"""tokenizer.json: read, written, refused. That it gives the same ids is tested in tests/conformance."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import namedtuple
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vocabularies import learned_models, merges_models
+
+from tokcore.errors import FormatError
+from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json, without_possessive_intervals
+from tokcore.patterns import PATTERNS
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+
+Merge = namedtuple("Merge", "left right count")
+
+SPEC = learned_spec(
+    [Merge(b"a", b"b", 5), Merge(b" ", b"ab", 3)],
+    {"name": "llama3"},
+    ["nfc"],
+    [SpecialToken("<|end|>", None, "document_end"), SpecialToken("<|far|>", 400)],
+)
+
+
+def changed(**changes) -> bytes:
+    """The tokenizer.json of SPEC with parts replaced (dotted names), or removed where the value is ..."""
+    content = json.loads(tokenizer_json(SPEC))
+    for key, value in changes.items():
+        *path, last = key.split("__")
+        inner = content
+        for name in path:
+            inner = inner[int(name)] if isinstance(inner, list) else inner[name]
+        if isinstance(inner, list):
+            last = int(last)
+        if value is ...:
+            del inner[last]
+        else:
+            inner[last] = value
+    return json.dumps(content).encode()
+
+
+@given(st.one_of(learned_models(), merges_models()), st.sampled_from(["gpt2", "o200k", "qwen2", "cl100k"]))
+@settings(max_examples=60, deadline=None)
+def test_what_is_written_is_read_back(model, pattern):
+    spec = TokenizerSpec(("nfkc", "lowercase"), {"name": pattern}, model, (SpecialToken("<|é|>", 2**31 - 1),))
+    again = read_tokenizer_json(tokenizer_json(spec), "x")
+    assert again.normalizer == spec.normalizer
+    assert again.special == spec.special
+    assert again.model.tokens == model.tokens
+    assert again.model.ids.tolist() == model.ids.tolist()
+    assert again.model.merges.tolist() == model.merges.tolist()
+    assert again.model.whole == model.whole
+    ours, theirs = Tokenizer(again)._shared.pretokenizer, Tokenizer(spec)._shared.pretokenizer
+    assert ours.native_name == theirs.native_name
+    # A second time, nothing changes.
+    assert read_tokenizer_json(tokenizer_json(again), "x") == again
+
+
+def test_layout():
+    content = json.loads(tokenizer_json(SPEC))
+    assert list(content) == [
+        "version",
+        "truncation",
+        "padding",
+        "added_tokens",
+        "normalizer",
+        "pre_tokenizer",
+        "post_processor",
+        "decoder",
+        "model",
+    ]
+    assert content["model"]["merges"] == [["a", "b"], ["Ġ", "ab"]]
+    assert content["model"]["vocab"]["Ġab"] == 257
+    assert content["model"]["vocab"]["<|far|>"] == 400
+    assert content["model"]["continuing_subword_prefix"] is None
+    assert [token["id"] for token in content["added_tokens"]] == [258, 400]
+
+
+def test_no_exported_pattern_has_a_possessive_interval():
+    for name, pattern in PATTERNS.items():
+        content = json.loads(tokenizer_json(learned_spec([], {"name": name}, [], [])))
+        written = content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
+        assert not regex.search(r"\{[\d,]+\}\+", written)
+        assert written == pattern.replace("{1,3}+", "{1,3}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"\p{N}{1,3}+", r"(?>\p{N}{1,3})"),
+        (r"a{2}+b", r"(?>a{2})b"),
+        (r"[a-z{}+]{2,}+", r"(?>[a-z{}+]{2,})"),
+        (r"[]\]x]{2,}+", r"(?>[]\]x]{2,})"),
+        (r"(?:ab|(c)){,4}+d", r"(?>(?:ab|(c)){,4})d"),
+        (r"x|(?i:a{1,2}+)+", r"x|(?i:(?>a{1,2}))+"),
+        (r"\{1,3\}+", r"\{1,3\}+"),
+        (r"a{1,3}b++c*+d?+", r"a{1,3}b++c*+d?+"),
+        (r"(?<!x)a{1,2}+(?=y)", r"(?<!x)(?>a{1,2})(?=y)"),
+        (r"(?P<n>a){2}+", r"(?>(?P<n>a){2})"),
+        (r"é{2}+", r"(?>é{2})"),
+    ],
+)
+def test_possessive_intervals_are_rewritten(pattern, expected):
+    assert without_possessive_intervals(pattern) == expected
+    text = "aabcccab{1,3}}+ddéé]]xx1234567 aab aby"
+    assert regex.findall(pattern, text) == regex.findall(expected, text)
+
+
+def test_gpt2_style_file():
+    """ByteLevel with its own regex, merges as "a b", special tokens in the vocabulary."""
+    spec = read_tokenizer_json(
+        changed(
+            normalizer=None,
+            pre_tokenizer={"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            model__merges=["a b", "Ġ ab"],
+        ),
+        "x",
+    )
+    assert spec.pattern == {"name": "gpt2"}
+    assert Tokenizer(spec).encode(" ab'sab").tolist() == [257, 6, 82, 256]
+
+
+def test_a_split_that_keeps_only_its_matches():
+    """Older conversions of cl100k say so; where the matches leave nothing over it is the same."""
+    split = {"type": "Split", "pattern": {"Regex": PATTERNS["llama3"]}, "behavior": "Removed", "invert": True}
+    spec = read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0=split), "x")
+    assert Tokenizer(spec)._shared.pretokenizer.native_name in ("llama3", "cl100k-2023")
+    with pytest.raises(FormatError, match="behavior Removed"):
+        read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0={**split, "pattern": {"Regex": "a+"}}), "x")
+
+
+def test_a_users_pattern_is_kept():
+    split = {"type": "Split", "pattern": {"String": "a+b"}, "behavior": "Isolated", "invert": False}
+    spec = read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0=split), "x")
+    assert Tokenizer(spec).encode_texts is not None
+    assert regex.findall(spec.pattern["regex"], "aab a+b") == ["a+b"]
+
+
+WHITESPACE = {"type": "Whitespace"}
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"model__type": "WordPiece"}, "model WordPiece"),
+        ({"model__dropout": 0.1}, "dropout = 0.1"),
+        ({"model__continuing_subword_prefix": "##"}, "continuing_subword_prefix"),
+        ({"model__end_of_word_suffix": "</w>"}, "end_of_word_suffix"),
+        ({"model": ...}, "no model"),
+        ({"normalizer": {"type": "Prepend", "prepend": "_"}}, "normalizer Prepend"),
+        ({"normalizer": 3}, "normalizer is 3"),
+        ({"pre_tokenizer": None}, "pre_tokenizer is None"),
+        ({"pre_tokenizer": WHITESPACE}, "pre_tokenizer Whitespace"),
+        ({"pre_tokenizer__pretokenizers": [WHITESPACE, BYTE_LEVEL]}, r"Whitespace \+ ByteLevel"),
+        ({"pre_tokenizer__pretokenizers": []}, "of no steps"),
+        ({"pre_tokenizer__pretokenizers__1": BYTE_LEVEL}, "use_regex = True"),
+        ({"pre_tokenizer": {**BYTE_LEVEL, "use_regex": False}}, "use_regex = False"),
+        ({"pre_tokenizer": {**BYTE_LEVEL, "add_prefix_space": True}}, "add_prefix_space"),
+        ({"pre_tokenizer__pretokenizers__0__invert": True}, "invert True"),
+        ({"pre_tokenizer__pretokenizers__0__behavior": "MergedWithNext"}, "MergedWithNext"),
+        ({"pre_tokenizer__pretokenizers__0__pattern": {"Regex": r"\p{N}{1,3}+"}}, "possessive interval"),
+        ({"pre_tokenizer__pretokenizers__0__pattern": {"Regex": r"("}}, "regular expression"),
+        ({"pre_tokenizer__pretokenizers__0__pattern": {"Regex": r"\w+"}}, "Unicode tables"),
+        ({"pre_tokenizer__pretokenizers__0__pattern": {}}, "Regex or String"),
+        ({"added_tokens__0__lstrip": True}, "lstrip"),
+        ({"added_tokens__0__single_word": True}, "single_word"),
+        ({"added_tokens__0__normalized": True}, "matched in normalized text"),
+        ({"added_tokens__0__id": 3}, "already an ordinary token"),
+        ({"added_tokens__0__id": -3}, "-3"),
+        ({"model__vocab__▁x": 500}, "not of the byte alphabet"),
+        ({"model__vocab__xyz": 3}, "given twice"),
+        ({"model__vocab__!": ...}, "merge|byte 0x21"),
+        ({"model__merges__0": ["a", "nope"]}, "merge 0"),
+        ({"model__merges__0": ["a", "c"]}, "makes no token"),
+        ({"model__merges__0": "a b c"}, "merge 0"),
+        ({"model__merges__0": ["a", "<|end|>"]}, "not of two ordinary tokens"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_by_name(changes, expected):
+    with pytest.raises(FormatError, match=expected) as raised:
+        read_tokenizer_json(changed(**changes), "/some/tokenizer.json")
+    assert str(raised.value).startswith("/some/tokenizer.json: ")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"3", b'{"model": 3}'])
+def test_other_files_are_refused(data):
+    with pytest.raises(FormatError, match=r"tokenizer\.json"):
+        read_tokenizer_json(data, "tokenizer.json")
+
+
+@pytest.mark.parametrize("step", ["strip_accents", "strip_controls", "strip_invisible"])
+def test_a_normalizer_without_counterpart_is_refused(step):
+    with pytest.raises(FormatError, match=step):
+        tokenizer_json(learned_spec([], {"name": "gpt2"}, [step], []))
+
+
+def test_a_special_token_with_the_name_of_another_is_refused():
+    spec = copy.copy(SPEC)
+    clash = TokenizerSpec((), {"name": "gpt2"}, spec.model, (SpecialToken("Ġab", 900),))
+    with pytest.raises(FormatError, match="special token 'Ġab'"):
+        tokenizer_json(clash)

@@ -1,0 +1,123 @@
+"""tiktoken's rank file: read, written, refused. That it gives the same ids is tested in tests/conformance."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vocabularies import (
+    encoder_of,
+    learned_models,
+    merges_models,
+    pieces_for,
+    published_tokenizer,
+    rank_file_bytes,
+    ranks_models,
+)
+
+from tokcore.errors import FormatError
+from tokcore.formats.ranks import merges_of
+from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.texts import texts_from_strings
+from tokcore.tokenizer_spec import MergesModel, RanksModel, TokenizerSpec, learned_spec
+
+Merge = namedtuple("Merge", "left right count")
+GPT2 = {"name": "gpt2"}
+
+
+def ids_of(model, pieces):
+    texts = texts_from_strings([piece for piece in pieces if piece])
+    ends = texts.offsets[1:]
+    return encoder_of(model, cache_bytes=0).encode_pieces(texts, ends, np.arange(len(ends) + 1))[0].tolist()
+
+
+@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
+def test_published_files_survive(name):
+    assert rank_file(published_tokenizer(name).spec) == rank_file_bytes(name)
+
+
+def test_golden_line():
+    spec = learned_spec([Merge(b"t", b"h", 2), Merge(b"th", b"e", 2), Merge(b" ", b"the", 1)], GPT2, [], [])
+    lines = rank_file(spec).splitlines()
+    assert len(lines) == 259
+    assert lines[0] == b"IQ== 0"
+    assert lines[-1] == b"IHRoZQ== 258"
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_ranks_of_a_learned_vocabulary_give_its_ids(data):
+    model = data.draw(learned_models())
+    again = read_rank_file(rank_file(TokenizerSpec((), GPT2, model)), "x", GPT2)
+    pieces = data.draw(pieces_for(model))
+    assert ids_of(again.model, pieces) == ids_of(model, pieces)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
+    model = data.draw(merges_models())
+    try:
+        written = rank_file(TokenizerSpec((), GPT2, model))
+    except FormatError:
+        return
+    pieces = data.draw(pieces_for(model))
+    assert ids_of(read_rank_file(written, "x", GPT2).model, pieces) == ids_of(model, pieces)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_merges_of_any_ranks_give_their_ids_or_are_refused(data):
+    model = data.draw(ranks_models())
+    try:
+        merges = merges_of(model)
+    except FormatError:
+        return
+    pieces = data.draw(pieces_for(model))
+    assert ids_of(MergesModel(model.tokens, model.ids, merges, True), pieces) == ids_of(model, pieces)
+
+
+def test_a_token_that_ranks_do_not_lead_to():
+    """abcd is no union of two tokens: in tiktoken it exists only as a whole pre-token, and merges cannot say so."""
+    tokens = (*(bytes([byte]) for byte in range(256)), b"ab", b"abcd")
+    model = RanksModel(tokens, np.arange(258, dtype=np.int32))
+    with pytest.raises(FormatError, match=r"token 257, b'abcd'"):
+        merges_of(model)
+    assert ids_of(model, [b"abcd", b"abcdx"]) == [257, 256, 99, 100, 120]
+
+
+def test_ids_that_are_no_ranks_are_refused():
+    spec = learned_spec([Merge(b"a", b"b", 2), Merge(b"b", b"c", 2)], GPT2, [], [])
+    model = spec.model
+    swapped = MergesModel(model.tokens, model.ids, model.merges[::-1].copy(), False)
+    with pytest.raises(FormatError, match="not in the order of merges"):
+        rank_file(TokenizerSpec((), GPT2, swapped))
+
+
+def test_a_normalizer_is_refused():
+    with pytest.raises(FormatError, match="normalizer nfc"):
+        rank_file(learned_spec([], GPT2, ["nfc"], []))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "no token for the byte 0x00"),
+        (b"IQ== 0\nIQ==\n", "line 2"),
+        (b"IQ== 0\n!!!! 1\n", "line 2"),
+        (b"IQ== 0\n\nIQ== x\n", "line 3"),
+        (b"IQ== 0 0\n", "line 1"),
+        (b"IQ== 0\nIQ== 1\n", "line 2"),
+        (b"IQ== 0\nIg== 0\n", "given twice"),
+        (b"IQ== -1\n", "line 1"),
+        (b"IQ== 2147483648\n", "line 1"),
+        (b"\xff\xfe", "line 1"),
+    ],
+)
+def test_what_is_wrong_is_named(data, expected):
+    with pytest.raises(FormatError, match=expected) as raised:
+        read_rank_file(data, "/some/file.tiktoken", GPT2)
+    assert str(raised.value).startswith("/some/file.tiktoken: ")

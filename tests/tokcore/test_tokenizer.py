@@ -1,0 +1,293 @@
+"""Tokenizer: the public face. Encoding itself is tested in test_encoder.py and in tests/conformance."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+from collections import Counter, namedtuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes
+
+from tokcore import kernel
+from tokcore import tokenizer as tokenizer_module
+from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.formats.huggingface import tokenizer_json
+from tokcore.texts import Texts, texts_from_strings
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+
+Merge = namedtuple("Merge", "left right count")
+
+SPECIAL = [
+    SpecialToken("<|end|>", None, "document_end"),
+    SpecialToken("<|end|>of", 300),
+    SpecialToken("<pad>", None, "padding"),
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_caches():
+    """These tests make a great many tokenizers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_module, "CACHE_BYTES", 1 << 18)
+        yield
+
+
+@pytest.fixture
+def tokenizer():
+    merges = [Merge(b"a", b"b", 5), Merge(b"<", b"|", 4), Merge(b" ", b"ab", 3), Merge(b"e", b"n", 2)]
+    return Tokenizer(learned_spec(merges, {"name": "cl100k"}, [], SPECIAL))
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_every_byte_string_survives(data):
+    model = data.draw(models())
+    tokenizer = Tokenizer(TokenizerSpec((), {"name": data.draw(st.sampled_from(["cl100k", "gpt2"]))}, model))
+    texts = data.draw(st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode)), max_size=5))
+    texts += data.draw(pieces_for(model, 3))
+    for text in texts:
+        ids = tokenizer.encode(text)
+        assert ids.dtype == np.int32
+        assert tokenizer.decode(ids) == text
+    encoded = tokenizer.encode_texts(texts_from_strings(texts))
+    decoded = tokenizer.decode_texts(encoded.ids, encoded.offsets)
+    assert [decoded.text(i) for i in range(len(texts))] == texts
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None)
+def test_native_tokenizer_equals_reference(data):
+    spec = TokenizerSpec((), {"name": data.draw(st.sampled_from(["llama3", "o200k"]))}, data.draw(models()))
+    texts = data.draw(st.lists(st.text(max_size=30), max_size=5))
+    native = Tokenizer(spec).encode_batch(texts).to_pylist()
+    with kernel.forced("reference"):
+        assert Tokenizer(spec).encode_batch(texts).to_pylist() == native
+
+
+def test_str_and_bytes_are_the_same_text(tokenizer):
+    assert tokenizer.encode("ab é").tolist() == tokenizer.encode("ab é".encode()).tolist()
+    assert tokenizer.encode("").tolist() == []
+    with pytest.raises(UnicodeEncodeError):
+        tokenizer.encode("\ud800")
+
+
+def test_special_text_is_ordinary_unless_allowed(tokenizer):
+    text = "ab<|end|>ab<pad>"
+    ordinary = tokenizer.encode(text)
+    assert tokenizer.decode(ordinary) == text.encode()
+    assert not set(ordinary.tolist()) & set(tokenizer.specials.values())
+    end, pad, ab = tokenizer.special_id("<|end|>"), tokenizer.special_id("<pad>"), 256
+    assert (end, pad) == (260, 261)
+    assert tokenizer.encode(text, allow_special="all").tolist() == [ab, end, ab, pad]
+    assert tokenizer.encode(text, ["<pad>"]).tolist() == [*ordinary.tolist()[:-5], pad]
+    assert tokenizer.encode(text, {"<|end|>"}).tolist()[:3] == [ab, end, ab]
+    assert tokenizer.encode("ab", "all").tolist() == [ab]
+    with pytest.raises(IdentityError, match="'<x>' is not a special token"):
+        tokenizer.encode(text, ["<x>"])
+    with pytest.raises(TypeError, match="allow_special"):
+        tokenizer.encode(text, "<pad>")
+
+
+def test_the_longest_special_token_wins(tokenizer):
+    assert tokenizer.encode("<|end|>of<|end|>o<|end|><|end|>of", "all").tolist() == [300, 260, 78, 260, 300]
+    # Only what is allowed takes part.
+    assert tokenizer.encode("<|end|>of", ["<|end|>"]).tolist()[0] == 260
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["<|end|>", "of", "<pad>", "ab", " ", "<", "é", "\n"]), max_size=8), max_size=6)
+)
+@settings(max_examples=200, deadline=None)
+def test_batches_with_special_tokens_equal_single_texts(parts):
+    tokenizer = Tokenizer(learned_spec([Merge(b"a", b"b", 5)], {"name": "cl100k"}, ["nfd"], SPECIAL))
+    strings = ["".join(part) for part in parts]
+    texts = texts_from_strings(strings)
+    encoded = tokenizer.encode_texts_with_special(texts, threads=2)
+    singles = [tokenizer.encode(string, "all").tolist() for string in strings]
+    assert [encoded.ids[a:b].tolist() for a, b in zip(encoded.offsets, encoded.offsets[1:], strict=False)] == singles
+    special = list(tokenizer.specials.values())
+    counts = [sum(id in special for id in ids) for ids in singles]
+    assert tokenizer.count_special(texts).tolist() == counts
+    assert tokenizer.spelled_special(texts).total() == sum(counts)
+    # The text is normalized around special tokens; they are no pre-tokens.
+    for ids, string in zip(singles, strings, strict=True):
+        assert tokenizer.decode(ids) == string.replace("é", "e\u0301").encode()
+    pieces = [len(tokenizer.encode_texts(texts_from_strings(list(_between(string)))).pretokens) for string in strings]
+    assert len(pieces) == len(encoded.pretokens)
+    assert encoded.pretokens.sum() == sum(
+        tokenizer.encode_texts(texts_from_strings(_between(string))).pretokens.sum() for string in strings
+    )
+
+
+def _between(string):
+    return string.replace("<|end|>of", "\0").replace("<|end|>", "\0").replace("<pad>", "\0").split("\0")
+
+
+def test_a_special_token_does_not_reach_over_texts(tokenizer):
+    data = np.frombuffer(b"ab<|end|>ab", np.uint8)
+    texts = Texts(data, np.array([0, 4, 11], np.int64))
+    assert tokenizer.count_special(texts).tolist() == [0, 0]
+    assert tokenizer.spelled_special(texts) == Counter()
+    encoded = tokenizer.encode_texts_with_special(texts)
+    assert tokenizer.decode(encoded.ids) == b"ab<|end|>ab"
+    assert 260 not in encoded.ids
+
+
+def test_many_special_tokens():
+    """More than are looked for one by one."""
+    special = [SpecialToken(f"<|reserved_{i}|>", None) for i in range(300)]
+    tokenizer = Tokenizer(learned_spec([], {"name": "gpt2"}, [], special))
+    assert tokenizer.encode("<|reserved_1|><|reserved_17|>", "all").tolist() == [257, 273]
+    assert tokenizer.encode("<|reserved_300|>", "all").tolist() == tokenizer.encode("<|reserved_300|>").tolist()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        ["ab é", "", "<pad> x"],
+        [b"ab \xc3\xa9", b"", b"<pad> x"],
+        pa.array(["ab é", "", "<pad> x"]),
+        pa.array(["ab é", "", "<pad> x"], pa.large_string()),
+        pa.array(["ab é", "", "<pad> x"]).cast(pa.binary()),
+        pa.array(["zz", "ab é", "", "<pad> x", "zz"]).slice(1, 3),
+        pa.chunked_array([["ab é", ""], ["<pad> x"]]),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_encode_batch_takes_lists_and_arrow(tokenizer, array, threads):
+    batch = tokenizer.encode_batch(array, threads=threads)
+    assert batch.type == pa.list_(pa.int32())
+    assert batch.to_pylist() == [tokenizer.encode(text).tolist() for text in ("ab é", "", "<pad> x")]
+
+
+def test_encode_batch_refuses_nulls_and_other_types(tokenizer):
+    with pytest.raises(ValueError, match="null"):
+        tokenizer.encode_batch(pa.array(["a", None]))
+    with pytest.raises(TypeError, match="int64"):
+        tokenizer.encode_batch(pa.array([1]))
+    assert tokenizer.encode_batch([]).to_pylist() == []
+
+
+def test_decode(tokenizer):
+    ids = tokenizer.encode("ab <|end|>", "all")
+    assert (
+        tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == tokenizer.decode(iter(ids.tolist())) == b"ab <|end|>"
+    )
+    assert tokenizer.decode([]) == b""
+    assert tokenizer.token_bytes(256) == b"ab"
+    assert tokenizer.token_bytes(300) == b"<|end|>of"
+    for unused in (262, 299, 301, -1, 2**40):
+        with pytest.raises(IdentityError, match=str(unused)):
+            tokenizer.decode([64, unused])
+        with pytest.raises(IdentityError):
+            tokenizer.token_bytes(unused)
+
+
+def test_normalizer_comes_first():
+    tokenizer = Tokenizer(learned_spec([], {"name": "cl100k"}, ["nfc", "lowercase"], SPECIAL))
+    assert tokenizer.decode(tokenizer.encode("E\u0301<|END|>")) == "é<|end|>".encode()
+    # Special tokens are found before.
+    assert tokenizer.special_id("<|end|>") not in tokenizer.encode("<|END|>", "all")
+    assert tokenizer.normalized(b"A<|end|>B<|END|>", with_special=True) == b"a<|end|>b<|end|>"
+    assert tokenizer.normalized(b"A") == b"a"
+
+
+def test_user_pattern():
+    tokenizer = Tokenizer(learned_spec([Merge(b"a", b"b", 5), Merge(b"ab", b"ab", 5)], {"regex": "ab|."}, [], []))
+    assert tokenizer.encode("abab").tolist() == [256, 256]
+    encoded = tokenizer.encode_texts(texts_from_strings(["abab", "", "xab\n"]))
+    assert encoded.ids.tolist() == [256, 256, 87, 256, 198]
+    assert encoded.pretokens.tolist() == [2, 0, 3]
+
+
+def test_a_pattern_by_its_text_is_the_named_one():
+    from tokcore.patterns import PATTERNS
+
+    by_text = Tokenizer(learned_spec([Merge(b"a", b"b", 5)], {"regex": PATTERNS["o200k"]}, [], []))
+    by_name = Tokenizer(learned_spec([Merge(b"a", b"b", 5)], {"name": "o200k"}, [], []))
+    assert by_text.encode("Hello abAB 1234!").tolist() == by_name.encode("Hello abAB 1234!").tolist()
+    assert by_text._shared.pretokenizer.native_name == "o200k"
+
+
+def test_load(tokenizer, tmp_path):
+    output = tmp_path / "out"
+    (output / "tokenizer").mkdir(parents=True)
+    file = output / "tokenizer" / "tokcore.json"
+    file.write_bytes(tokenizer.spec.to_json_bytes())
+    for path in (file, str(file), output / "tokenizer", output, f"{output}/"):
+        assert Tokenizer.load(path) == tokenizer
+    with pytest.raises(FormatError, match=r"no tokcore\.json"):
+        Tokenizer.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Tokenizer.load(tmp_path / "missing.json")
+    file.write_bytes(b"{}")
+    with pytest.raises(FormatError, match=r"tokcore\.json"):
+        Tokenizer.load(file)
+
+
+def test_imports(tokenizer, tmp_path):
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer_json(tokenizer.spec))
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        imported = Tokenizer.from_huggingface(path)
+        assert imported.specials == tokenizer.specials
+        assert imported.encode("ab <|end|> en").tolist() == tokenizer.encode("ab <|end|> en").tolist()
+    (tmp_path / "ranks").write_bytes(rank_file_bytes("r50k"))
+    ranked = Tokenizer.from_tiktoken(tmp_path / "ranks", pattern="gpt2", special_tokens={"<|endoftext|>": 50256})
+    assert ranked.vocab_size == 50257
+    assert ranked == Tokenizer.from_tiktoken(
+        tmp_path / "ranks", pattern="gpt2", special_tokens={"<|endoftext|>": 50256}
+    )
+    assert Tokenizer.from_tiktoken(
+        tmp_path / "ranks", pattern=r"\w+|\W".replace(r"\w", r"\p{L}").replace(r"\W", r"\P{L}")
+    )
+    with pytest.raises(ConfigError, match="gpt3"):
+        Tokenizer.from_tiktoken(tmp_path / "ranks", pattern="gpt3")
+
+
+def test_equality_hash_and_pickle(tokenizer):
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again == tokenizer
+    assert hash(again) == hash(tokenizer)
+    assert again.encode("ab <pad>", "all").tolist() == tokenizer.encode("ab <pad>", "all").tolist()
+    assert again.spec.model.counts == tokenizer.spec.model.counts
+    assert tokenizer != Tokenizer(learned_spec([], {"name": "cl100k"}, [], SPECIAL))
+    assert tokenizer != "tokenizer"
+    assert "vocab_size=301" in repr(tokenizer)
+
+
+def test_one_fingerprint_shares_one_kernel_object(tokenizer):
+    data = tokenizer.spec.to_json_bytes()
+    again = Tokenizer(TokenizerSpec.from_json_bytes(data, "x"))
+    assert again._shared is tokenizer._shared
+    assert pickle.loads(pickle.dumps(tokenizer))._shared is tokenizer._shared
+    with kernel.forced("reference"):
+        assert Tokenizer(tokenizer.spec)._shared is not tokenizer._shared
+    key = (Tokenizer(learned_spec([], {"name": "o200k"}, [], [])).fingerprint, kernel.implementation())
+    gc.collect()
+    assert key not in tokenizer_module._shared_of
+
+
+def test_threads_may_share_a_tokenizer():
+    tokenizer = published_tokenizer("r50k")
+    strings = [f"{i} thousand words, {i * i} more – naïve façade" * 20 for i in range(300)]
+    expected = tokenizer.encode_batch(strings).to_pylist()
+    failures = []
+
+    def work():
+        for _ in range(5):
+            if tokenizer.encode_batch(strings, threads=2).to_pylist() != expected:
+                failures.append(threading.current_thread())
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
