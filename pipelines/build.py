@@ -82,7 +82,7 @@ class Build:
 
         def make(attempts: Attempts, identity: str) -> Manifest:
             stored = _write(attempts, FILES, table, sha256_hex(content_of(plan)))
-            publish(attempts, "plan", [stored])
+            publish(attempts, storage.join(self.output, "plan"), [stored])
             return Manifest(
                 stage="plan",
                 identity=identity,
@@ -137,7 +137,7 @@ class Build:
                         f"count table {table.lang}: holds {table.num_pretokens} pre-tokens, "
                         f"{languages[table.lang].num_pretokens} were counted"
                     )
-            publish(attempts, "counts", [table.file for table in tables])
+            publish(attempts, storage.join(self.output, "counts"), [table.file for table in tables])
             rows = {table.lang: table.num_rows for table in tables}
             return Manifest(
                 stage="counts",
@@ -191,7 +191,7 @@ class Build:
                     assert imported is not None
                     spec, mix, languages = imported, {}, {}
             stored = [_write(attempts, path, data) for path, data in artifact_files(spec)]
-            publish(attempts, "tokenizer", stored)
+            publish(attempts, storage.join(self.output, "tokenizer"), stored)
             return Manifest(
                 stage="tokenizer",
                 identity=identity,
@@ -255,7 +255,7 @@ class Build:
             spelled: Counter[str] = Counter()
             for item in items:
                 spelled.update(item.special_text)
-            publish(attempts, "shards", [file for shard in shards for file in shard.files])
+            publish(attempts, storage.join(self.output, "shards"), [file for shard in shards for file in shard.files])
             return Manifest(
                 stage="shards",
                 identity=identity,
@@ -416,7 +416,7 @@ class Build:
                 _write(attempts, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
                 _write(attempts, "rejected.jsonl", b"".join(_reject_line(plan, first_record, line) for line in lines)),
             ]
-            publish(attempts, "rejected", stored)
+            publish(attempts, storage.join(self.output, "rejected"), stored)
             return Manifest(
                 stage="rejected",
                 identity=identity,

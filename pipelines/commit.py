@@ -41,13 +41,13 @@ def manifest_url(output: str, stage: str) -> str:
 
 
 def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile]) -> None:
-    """Move finished files from their attempt names to their final ones.
+    """Move finished files from their attempt names to their final ones below folder, a URL.
 
     An interrupted build may have moved some already: what stands there must then be what was recorded.
     Raises StageError otherwise.
     """
     for file in files:
-        source, target = attempts.url(file.attempt), storage.join(attempts.output, folder, file.path)
+        source, target = attempts.url(file.attempt), storage.join(folder, file.path)
         if storage.exists(source):
             storage.publish(source, target)
         elif (found := storage.sha256(target)) != file.sha256:

@@ -25,6 +25,10 @@ from schemas.refs import RunRef, TableRef
 FAN_IN = 16
 
 
+# Key: (language, partition). Named so that Beam finds our coders; it falls back to pickle where it cannot tell.
+KeyedRun = tuple[tuple[str, int], RunRef]
+
+
 @dataclasses.dataclass
 class CountItems(beam.PTransform):
     """PCollection[Assignment] -> PCollection[TableRef], one table per language; order unspecified.
@@ -38,7 +42,7 @@ class CountItems(beam.PTransform):
     def expand(self, assignments: Any) -> Any:
         return (
             assignments
-            | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key))
+            | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(KeyedRun)
             | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.pool_key)
         )
 
@@ -53,10 +57,10 @@ class MergeIntoTables(beam.PTransform):
     def expand(self, runs: Any) -> Any:
         return (
             runs
-            | "MergeTables" >> beam.CombinePerKey(MergeTables(self.attempts, self.pool_key))
-            | "DropPartition" >> beam.MapTuple(_drop_partition)
+            | "MergeTables" >> beam.CombinePerKey(MergeTables(self.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "DropPartition" >> beam.MapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
             | "GroupByLanguage" >> beam.GroupByKey()
-            | "WriteTable" >> beam.ParDo(_WriteTable(self.attempts, self.pool_key))
+            | "WriteTable" >> beam.ParDo(_WriteTable(self.attempts, self.pool_key)).with_output_types(TableRef)
         )
 
 
@@ -71,6 +75,8 @@ class _CountItem(beam.DoFn):
             yield (run.key, run.partition), run
 
 
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(RunRef)
 class MergeTables(beam.CombineFn):
     """Adds up sorted runs; an accumulator is a bounded list of references to run files, never a table.
 

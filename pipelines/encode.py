@@ -14,7 +14,7 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.attempts import Attempts
-from pipelines.count import MergeTables
+from pipelines.count import KeyedRun, MergeTables
 from pipelines.encode_item import EncodeJob, digests_key, encode_item
 from pipelines.pool import run_in
 from schemas.plan import Assignment
@@ -34,9 +34,10 @@ class EncodeItems(beam.PTransform):
     def expand(self, assignments: Any) -> Any:
         return (
             assignments
-            | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key))
-            | "MergeDigests" >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key))
-            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts))
+            | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(KeyedRun)
+            | "MergeDigests"
+            >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts)).with_output_types(RunRef)
         )
 
 

@@ -16,13 +16,13 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 import pipelines.coders  # noqa: F401  (teaches Beam our element types)
-from pipelines import storage
 from pipelines.attempts import Attempts
-from pipelines.count import MergeIntoTables
+from pipelines.commit import publish
+from pipelines.count import KeyedRun, MergeIntoTables
 from pipelines.count_item import LanguageTables
 from pipelines.documents import LanguageTally
 from schemas.document import Document, EncodedDocument
-from schemas.refs import RunRef, TableRef
+from schemas.refs import TableRef
 from tokcore.errors import ConfigError
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import texts_from_strings
@@ -57,9 +57,9 @@ class CountPretokens(beam.PTransform):
     def expand(self, documents: Any) -> Any:
         return (
             documents
-            | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self))
+            | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
             | "MergeIntoTables" >> MergeIntoTables(self._attempts)
-            | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts))
+            | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(TableRef)
         )
 
 
@@ -97,16 +97,13 @@ class _CountDocuments(beam.DoFn):
         self._tables.spill_if_over(self._memory_bytes)
         self._waiting, self._waiting_bytes = {}, 0
 
-    def infer_output_type(self, _input_type: Any) -> Any:
-        return tuple[tuple[str, int], RunRef]
-
 
 class _PublishTable(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
     def process(self, table: TableRef) -> Iterator[TableRef]:
-        storage.publish(self._attempts.url(table.file.attempt), storage.join(self._attempts.output, table.file.path))
+        publish(self._attempts, self._attempts.output, [table.file])
         yield table
 
 
@@ -127,7 +124,9 @@ class EncodeDocuments(beam.PTransform):
 
     def expand(self, documents: Any) -> Any:
         append = [self.tokenizer.specials[text] for text in self.append]
-        return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append))
+        return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append)).with_output_types(
+            EncodedDocument
+        )
 
 
 class _EncodeBatch(beam.DoFn):
@@ -158,6 +157,3 @@ class _EncodeBatch(beam.DoFn):
             tokens = ids[offsets[i] : offsets[i + 1]].copy()
             yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, (window,))
         self._waiting, self._waiting_bytes = [], 0
-
-    def infer_output_type(self, _input_type: Any) -> Any:
-        return EncodedDocument

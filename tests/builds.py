@@ -34,7 +34,9 @@ def texts(lang: str, num: int, seed: int = 0) -> list[str]:
     chance = random.Random(f"{lang}-{seed}")
     glue = "" if lang == "zh" else " "
     return [
-        glue.join(chance.choice(WORDS[lang]) + chance.choice(["", "", "", ",", ". ", "\n", " 2024"]) for _ in range(40)).strip()
+        glue.join(
+            chance.choice(WORDS[lang]) + chance.choice(["", "", "", ",", ". ", "\n", " 2024"]) for _ in range(40)
+        ).strip()
         for _ in range(num)
     ]
 
@@ -91,7 +93,9 @@ target_tokens = 2000
 """
 
 
-def build_file(folder: Path, sources: str = SOURCES, settings: str = SETTINGS, name: str = "build.toml", build: str = "") -> Path:
+def build_file(
+    folder: Path, sources: str = SOURCES, settings: str = SETTINGS, name: str = "build.toml", build: str = ""
+) -> Path:
     """A build file in the corpus's folder."""
     path = folder / name
     path.write_text(f'version = 1\n[build]\noutput = "out"\n{build}\n{sources}\n{settings}\n')

@@ -14,11 +14,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
-import tokcore as api
-from pipelines.commit import committed
-from pipelines.storage import resolve
-from pipelines.verify import verify
 from builds import (
     ROOT,
     SETTINGS,
@@ -32,6 +27,11 @@ from builds import (
     tree,
     write,
 )
+
+import tokcore as api
+from pipelines.commit import committed
+from pipelines.storage import resolve
+from pipelines.verify import verify
 from tokcore.errors import ConfigError, LearnError, StageError
 
 
@@ -87,7 +87,15 @@ def test_equal_whatever_the_environment(corpus, built, environment, tmp_path):
 def test_equal_after_kills(corpus, built, tmp_path):
     """kill -9 at ten moments of one build; the command that is then left alone finishes it."""
     chance = random.Random(8)
-    command = [sys.executable, "-m", "pipelines.cli", "build", str(corpus / "build.toml"), "--output", str(tmp_path / "o")]
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.cli",
+        "build",
+        str(corpus / "build.toml"),
+        "--output",
+        str(tmp_path / "o"),
+    ]
     for _ in range(10):
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0.8, 2.6))
@@ -350,7 +358,10 @@ def refused(folder: Path, sources: str = SOURCES, settings: str = SETTINGS, name
 
 def test_an_output_with_another_build(corpus, built):
     with pytest.raises(ConfigError, match=r"different build.*vocab_size|different build.*learn"):
-        run(build_file(corpus, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 401"), name="other.toml"), built)
+        run(
+            build_file(corpus, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 401"), name="other.toml"),
+            built,
+        )
     with pytest.raises(ConfigError, match="different build"):
         run(build_file(corpus, settings=SETTINGS.replace("4000", "5000"), name="other.toml"), built)
 

@@ -1,0 +1,145 @@
+"""Verification finds whatever is not as it was committed, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from builds import build_file, run, small_corpus, tokcore
+
+from pipelines.commit import committed
+from pipelines.verify import verify
+from tokcore.canonical import canonical_json
+from tokcore.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verify")
+    small_corpus(folder)
+    run(build_file(folder), folder / "out")
+    return folder
+
+
+@pytest.fixture
+def output(corpus: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return Path(shutil.copytree(corpus / "out", tmp_path / "out"))
+
+
+def problems(output: Path, **options: object) -> tuple[str, ...]:
+    return verify(str(output), **options).problems  # type: ignore[arg-type]
+
+
+def test_a_sound_output(corpus, output):
+    report = verify(str(output), decode=None, root=committed(str(output), "").root)
+    assert report.problems == ()
+    assert report.num_decoded == 102
+    assert report.root == committed(str(output), "").root
+    for run_json in output.rglob("run.json"):  # may be anything, or gone
+        run_json.unlink() if "plan" in str(run_json) else run_json.write_text("?")
+    (output / "_attempts" / "other").mkdir(parents=True)
+    (output / "_attempts" / "other" / "file").write_text("somebody's work")
+    assert problems(output) == ()
+
+
+def test_one_flipped_bit_anywhere(output):
+    chance = random.Random(3)
+    files = sorted(path for path in output.rglob("*") if path.is_file() and path.name != "run.json")
+    for path in files:
+        data = path.read_bytes()
+        if not data:
+            continue
+        place = chance.randrange(len(data))
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :])
+        assert problems(output), f"{path.relative_to(output)}, byte {place}"
+        path.write_bytes(data)
+    assert problems(output) == ()
+
+
+def test_a_file_cut_missing_or_extra(output):
+    for path in sorted(output.glob("*/*.*")) + sorted(output.glob("shards/*/*")):
+        if path.name == "run.json" or not path.stat().st_size:
+            continue
+        data = path.read_bytes()
+        path.write_bytes(data[:-1])
+        assert any(str(path.relative_to(output)) in problem for problem in problems(output)), path
+        path.unlink()
+        assert any(str(path.relative_to(output)) in problem for problem in problems(output)), path
+        path.write_bytes(data)
+    for extra in ("extra", "shards/arrow/train-99999-00000.arrow", "counts/xx.parquet", "shards/sub/run.json"):
+        (output / extra).parent.mkdir(exist_ok=True)
+        (output / extra).write_bytes(b"")
+        assert problems(output) == (f"{extra}: no manifest names it",)
+        (output / extra).unlink()
+
+
+def test_swapped_shards(output):
+    one, other = sorted((output / "shards" / "arrow").iterdir())[:2]
+    data = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(data)
+    assert len(problems(output)) == 2
+
+
+@pytest.mark.parametrize("stage", ["", "plan", "rejected", "counts", "tokenizer", "shards"])
+def test_an_edited_manifest(output, stage):
+    path = output / stage / "manifest.json"
+    content = json.loads(path.read_bytes())
+    content["totals"]["edited"] = 1
+    path.write_bytes(canonical_json(content))
+    assert problems(output)
+
+
+def test_a_manifest_that_is_not_canonical(output):
+    path = output / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()), indent=1))
+    assert any("canonical" in problem for problem in problems(output))
+
+
+def test_an_unfinished_build(output):
+    (output / "manifest.json").unlink()
+    assert "did not finish" in problems(output)[0]
+
+
+def test_a_build_rewritten_consistently_has_another_root(corpus, output):
+    root = committed(str(output), "").root
+    shutil.rmtree(output)
+    run(build_file(corpus, settings="[learn]\nvocab_size = 401\n", name="other.toml"), output)
+    assert problems(output) == ()
+    assert "expected" in problems(output, root=root)[0]
+
+
+def test_decoding_finds_what_hashing_cannot(corpus, tmp_path):
+    """The shards are as committed, but the source is another one now."""
+    small_corpus(tmp_path)
+    run(build_file(tmp_path), tmp_path / "out")
+    lines = (tmp_path / "ru.jsonl").read_bytes().splitlines(keepends=True)
+    assert problems(tmp_path / "out", decode=7) == ()
+    stat = (tmp_path / "ru.jsonl").stat()
+    (tmp_path / "ru.jsonl").write_bytes(b"".join([lines[1], lines[0], *lines[2:]]))
+    os.utime(tmp_path / "ru.jsonl", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    found = problems(tmp_path / "out", decode=None)
+    assert any("ru.jsonl, record 0: its tokens decode to another text" in problem for problem in found)
+
+
+def test_no_output(tmp_path):
+    with pytest.raises(ConfigError, match="no output"):
+        verify(str(tmp_path / "nothing"))
+
+
+def test_exit_codes(corpus, output, tmp_path):
+    root = committed(str(output), "").root
+    assert tokcore("verify", output, "--root", root).returncode == 0
+    sound = tokcore("verify", output, "--decode", "all", "--json")
+    assert sound.returncode == 0, sound.stderr
+    assert json.loads(sound.stdout)["num_decoded"] == 102
+    wrong = tokcore("verify", output, "--root", "0" * 64)
+    assert wrong.returncode == 1
+    assert root in wrong.stdout
+    assert tokcore("verify", tmp_path / "nothing").returncode == 2
+    assert tokcore("verify", output, "--decode", "some").returncode == 2
