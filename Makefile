@@ -45,7 +45,7 @@ conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers
 	$(BIN)/python tests/conformance/run.py $(CORPUS)
 
 schema: $(VENV)/installed ## write the JSON Schema of the build file anew
-	$(BIN)/python -m schemas.config > schemas/build.schema.json
+	$(BIN)/python -m schemas.json_schema > schemas/build.schema.json
 
 clean: ## remove what these commands made
 	rm -rf $(VENV) build out tokcore/_native*.so

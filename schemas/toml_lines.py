@@ -1,41 +1,149 @@
-"""Which line of a TOML text sets a key: for messages, so it finds ordinary spellings and is silent about the rest."""
+"""Which line of a TOML text sets a key: what tomllib knows while it parses, and does not tell."""
 
 from __future__ import annotations
 
+import bisect
 import re
+import tomllib
+from collections.abc import Mapping
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(#.*)?$")
-_ASSIGNMENT = re.compile(
-    r"""\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
+Key = tuple[str | int, ...]  # names, and positions in arrays: ("source", 1, "files")
+
+_PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+# Between statements, and between the values of an array or inline table.
+_BLANK = re.compile(r"(?:[\s,]|#[^\n]*)*")
+# Three quotes may be followed by two more that belong to the text.
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}' + r"|'''.*?'{3,5}" + r'|"(?:\\.|[^"\\])*"' + r"|'[^']*'",
+    re.DOTALL,
 )
-_PART = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+(?:\[\d+\])?""")
+_SCALAR = re.compile(r"[^,\]}#\n]+")  # a date may have a space in it
 
 
-def line_of(text: str, key: str) -> int | None:
-    """The line, from 1, of a key such as build.output, source[1].files or special."<|x|>".id, or of the nearest table above it.
+def key_lines(text: str) -> dict[Key, int]:
+    """The line, from 1, of every key, table and array value of a valid TOML text.
 
-    >>> line_of('version = 1\\n[build]\\nseed = "x"', "build.seed")
+    >>> key_lines('version = 1\\n[[source]]\\nlang = "en"')[("source", 0, "lang")]
     3
     """
-    wanted = _parts(key)
-    lines: dict[tuple[str, ...], int] = {}
-    table: tuple[str, ...] = ()
-    counts: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            table = _parts(header[2])
-            if header[1] == "[[":
-                index = counts[header[2]] = counts.get(header[2], -1) + 1
-                table = (*table[:-1], f"{table[-1]}[{index}]")
-            lines.setdefault(table, number)
-        elif assignment := _ASSIGNMENT.match(line):
-            lines.setdefault((*table, *_parts(assignment[1])), number)
-    while wanted:
-        if wanted in lines:
-            return lines[wanted]
-        wanted = wanted[:-1]
-    return None
+    return _Scanner(text).lines
 
 
-def _parts(key: str) -> tuple[str, ...]:
-    return tuple(part[1:-1] if part[0] in "\"'" else part for part in _PART.findall(key))
+def line_of(lines: Mapping[Key, int], key: Key) -> int | None:
+    """The line of a key or, where it is not there, of the nearest table around it."""
+    while key and key not in lines:
+        key = key[:-1]
+    return lines.get(key)
+
+
+def dotted(key: Key) -> str:
+    """The key as a build file would spell it.
+
+    >>> dotted(("source", 1, "files")), dotted(("special", "<|pad|>", "id"))
+    ('source[1].files', 'special."<|pad|>".id')
+    """
+    text = ""
+    for part in key:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if bare else f'"{part}"')
+    return text
+
+
+class _Scanner:
+    """Walks over a text that tomllib has accepted, so that nothing is checked twice."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Key, int] = {}
+        self._text = text
+        self._at = 0
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._last: dict[Key, int] = {}  # array of tables -> position of its last table so far
+        table: Key = ()
+        while self._skip():
+            if self._peek() == "[":
+                table = self._header()
+            else:
+                self._assignment(table)
+
+    def _skip(self) -> bool:
+        """Go to the next thing; whether there is one."""
+        self._take(_BLANK)
+        return self._at < len(self._text)
+
+    def _peek(self) -> str:
+        return self._text[self._at]
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self._text, self._at)
+        assert match is not None, f"tomllib accepted what stands at character {self._at}"
+        self._at = match.end()
+        return match[0]
+
+    def _record(self, key: Key) -> None:
+        self.lines.setdefault(key, bisect.bisect_right(self._line_starts, self._at))
+
+    def _header(self) -> Key:
+        several = self._text.startswith("[[", self._at)
+        self._at += 2 if several else 1
+        self._take(_BLANK)
+        start = self._at
+        table: Key = ()
+        names = _names(self._take(_KEY))
+        end, self._at = self._at, start
+        for i, name in enumerate(names):
+            table += (name,)
+            self._record(table)
+            if several and i == len(names) - 1:
+                self._last[table] = self._last.get(table, -1) + 1
+            if table in self._last:
+                table += (self._last[table],)
+                self._record(table)
+        self._at = end
+        self._take(_BLANK)
+        self._at += 2 if several else 1
+        return table
+
+    def _assignment(self, table: Key) -> None:
+        start = self._at
+        names = _names(self._take(_KEY))
+        end, self._at = self._at, start
+        for name in names:
+            table += (name,)
+            self._record(table)
+        self._at = self._text.index("=", end) + 1
+        self._value(table)
+
+    def _value(self, key: Key) -> None:
+        self._skip()
+        first = self._peek()
+        if first in "\"'":
+            self._take(_STRING)
+        elif first == "[":
+            self._at += 1
+            position = 0
+            while self._skip() and self._peek() != "]":
+                self._record((*key, position))
+                self._value((*key, position))
+                position += 1
+            self._at += 1
+        elif first == "{":
+            self._at += 1
+            while self._skip() and self._peek() != "}":
+                self._assignment(key)
+            self._at += 1
+        else:
+            self._take(_SCALAR)
+
+
+def _names(key: str) -> tuple[str, ...]:
+    """The parts of a dotted key; tomllib undoes the quotes."""
+    value = tomllib.loads(f"{key} = 0")
+    names = []
+    while isinstance(value, dict):
+        ((name, value),) = value.items()
+        names.append(name)
+    return tuple(names)

@@ -1,0 +1,295 @@
+"""The tables of a build file: one frozen dataclass each. Defaults, meanings and limits stand here and nowhere else.
+
+schemas.setting says how a setting is declared.
+Leaves to others: reading the file (config_reader), rules that involve several settings (config_checks), the JSON
+Schema (json_schema).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from schemas.setting import Limits
+from tokcore.normalize import STEPS
+from tokcore.patterns import PATTERNS
+from tokcore.pretokenize import Pretokenizer
+
+VERSION = 1
+END_OF_TEXT = "<|endoftext|>"
+MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTable:
+    """[build]"""
+
+    name: Annotated[str, "for people; changes no byte", Limits(may_be_empty=True)] = ""
+    output: Annotated[str, "any fsspec URL; a relative path starts at the build file's folder"]
+    seed: Annotated[int, "of sampling and of the validation split", Limits(least=0)] = 0
+    max_rejected: Annotated[
+        Decimal, "share of records or stored bytes above which the build fails; 1 = never", Limits(least=0, most=1)
+    ] = Decimal("0.001")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """[[source]]"""
+
+    lang: Annotated[str | None, "language of all documents; this or lang_field is required"] = None
+    lang_field: Annotated[str | None, "field or column that holds each record's language"] = None
+    files: Annotated[tuple[str, ...], "URL, glob or list of them", Limits(least=1, or_one=True)]
+    format: Annotated[Literal["jsonl", "parquet", "arrow", "text"] | None, "not set: each file's suffix tells"] = None
+    text: Annotated[str, "field or column of the text"] = "text"
+    id: Annotated[str | None, "field or column of the document's id"] = None
+    invalid_utf8: Annotated[Literal["reject", "replace", "bytes"], "what becomes of a text that is not valid UTF-8"] = (
+        "reject"
+    )
+    max_document_bytes: Annotated[int, "a longer text is rejected", Limits(least=1)] = 268_435_456
+    unit: Annotated[
+        Literal["file", "line", "paragraph"] | None, "of text files: what a document is; not set: a file"
+    ] = None
+    separator: Annotated[str | None, "of text files: what stands between two documents, in place of unit"] = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NormalizeTable:
+    """[normalize]"""
+
+    steps: Annotated[
+        tuple[str, ...],
+        "applied in this order, before counting and encoding",
+        Limits(options=tuple(STEPS), distinct=True),
+    ] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PretokenizeTable:
+    """[pretokenize]"""
+
+    pattern: Annotated[
+        str,
+        "split pattern by name",
+        Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
+    ] = "cl100k"
+    regex: Annotated[str | None, "a split pattern of your own, in place of pattern; slower"] = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTable:
+    """[plan]"""
+
+    range_bytes: Annotated[int, "size of an input range", Limits(least=1)] = 67_108_864
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CountTable:
+    """[count]"""
+
+    max_pretoken_bytes: Annotated[
+        int, "a longer pre-token is cut at a character for counting; 0 keeps it whole", Limits(least=0)
+    ] = 1024
+    memory_bytes: Annotated[int, "per worker; a table over it spills, nothing is dropped", Limits(least=1 << 20)] = (
+        536_870_912
+    )
+    sample: Annotated[
+        Decimal, "share of documents counted, by hash of (seed, document key)", Limits(above=0, most=1)
+    ] = Decimal(1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MixTable:
+    """[mix]"""
+
+    strategy: Annotated[
+        Literal["temperature", "unimax", "natural", "weights"], "how the counts of languages are weighed"
+    ] = "temperature"
+    alpha: Annotated[
+        Decimal,
+        "of temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
+        Limits(least=0, most=1),
+    ] = Decimal("0.3")
+    unit: Annotated[
+        Literal["bytes", "pretokens", "documents"], "of temperature and unimax: what a language's size is measured in"
+    ] = "bytes"
+    max_epochs: Annotated[
+        Decimal | None, "of unimax, which requires it: most times that a language is repeated", Limits(above=0)
+    ] = None
+    budget: Annotated[int | None, "of unimax, in units; not set: the size of the corpus", Limits(least=1)] = None
+    weights: Annotated[
+        Mapping[str, Decimal], "of weights: language = factor on its counts; 1 where not named", Limits(above=0)
+    ] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LearnTable:
+    """[learn]"""
+
+    model: Annotated[Literal["bpe"], "byte-level BPE"] = "bpe"
+    vocab_size: Annotated[
+        int, "special tokens included; exact, or an error that says why", Limits(most=MAX_VOCAB_SIZE)
+    ] = 32_768
+    allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
+    min_count: Annotated[
+        int, "a pair whose weighted count, divided by the scale, is below it is not merged", Limits(least=0)
+    ] = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialTable:
+    """[special] "TEXT" = { ... }, or just the role"""
+
+    text: str
+    role: Annotated[Literal["document_end", "document_begin", "padding", "plain"], "what the token is for"] = "plain"
+    id: Annotated[
+        int | None, "pins the id, behind all merges; not set: the lowest free one", Limits(least=256, most=2**31 - 1)
+    ] = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EncodeTable:
+    """[encode]"""
+
+    append: Annotated[
+        tuple[str, ...], "special tokens behind each document; not set: the declared ones of role document_end"
+    ] = (END_OF_TEXT,)
+    special_text: Annotated[
+        Literal["ordinary", "special", "reject"], "what corpus text that spells a special token becomes; it is counted"
+    ] = "ordinary"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShardsTable:
+    """[shards]"""
+
+    formats: Annotated[
+        tuple[Literal["arrow", "megatron"], ...],
+        "what is written, each from the same tokens",
+        Limits(least=1, distinct=True),
+    ] = ("arrow", "megatron")
+    target_tokens: Annotated[int, "a shard ends with the document that reaches it", Limits(least=1)] = 10_000_000
+    by: Annotated[Literal["plan", "lang"], "one sequence of shards, or one per language"] = "plan"
+    validation: Annotated[
+        Decimal, "share of documents, by key, that go to shards of their own", Limits(least=0, below=1)
+    ] = Decimal(0)
+    compression: Annotated[Literal["zstd", "lz4", "none"], "of Arrow files"] = "zstd"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerTable:
+    """[tokenizer]: an existing one, so no count and no learn"""
+
+    from_: Annotated[str, "tokcore.json, tokenizer.json or a tiktoken rank file"]
+    pattern: Annotated[str | None, "of a rank file, which requires it: the name of its split pattern, or a regex"] = (
+        None
+    )
+
+
+# Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.
+TABLES: Mapping[str, tuple[str, type]] = {
+    "build": ("build", BuildTable),
+    "source": ("sources", Source),
+    "normalize": ("normalize", NormalizeTable),
+    "pretokenize": ("pretokenize", PretokenizeTable),
+    "plan": ("plan", PlanTable),
+    "count": ("count", CountTable),
+    "mix": ("mix", MixTable),
+    "learn": ("learn", LearnTable),
+    "special": ("special", SpecialTable),
+    "encode": ("encode", EncodeTable),
+    "shards": ("shards", ShardsTable),
+    "tokenizer": ("tokenizer", TokenizerTable),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BuildConfig:
+    """A checked build file."""
+
+    path: str  # of the build file, for messages
+    base: str  # its folder, absolute: where relative paths start
+    build: BuildTable
+    sources: tuple[Source, ...]
+    normalize: NormalizeTable = NormalizeTable()
+    pretokenize: PretokenizeTable = PretokenizeTable()
+    plan: PlanTable = PlanTable()
+    count: CountTable = CountTable()
+    mix: MixTable = MixTable()
+    learn: LearnTable = LearnTable()
+    special: tuple[SpecialTable, ...] = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
+    encode: EncodeTable = EncodeTable()
+    shards: ShardsTable = ShardsTable()
+    tokenizer: TokenizerTable | None = None
+
+    def count_identity(self) -> dict[str, Any]:
+        """The settings that can change count tables, besides the plan's."""
+        counting: dict[str, Any] = {
+            "max_pretoken_bytes": self.count.max_pretoken_bytes,
+            "sample": plain(self.count.sample),
+        }
+        if self.count.sample < 1:
+            counting["seed"] = self.build.seed
+        return {**counting, "normalize": list(self.normalize.steps), "pretokenize": pretokenizer_of(self).spec}
+
+    def learn_identity(self) -> dict[str, Any]:
+        """The settings that can change the tokenizer; of an imported one that is its fingerprint, not where it lies."""
+        if self.tokenizer is not None:
+            return {"tokenizer": "imported"}
+        # A token with an id of its own gets it wherever it stands in the file.
+        unpinned = [token for token in self.special if token.id is None]
+        pinned = sorted((token for token in self.special if token.id is not None), key=lambda token: token.id or 0)
+        return {
+            "mix": self._mix_identity(),
+            "model": self.learn.model,
+            "vocab_size": self.learn.vocab_size,
+            "allow_smaller": self.learn.allow_smaller,
+            "min_count": self.learn.min_count,
+            "normalize": list(self.normalize.steps),
+            "pretokenize": pretokenizer_of(self).spec,
+            "special": [{"text": t.text, "role": t.role, "id": t.id} for t in (*unpinned, *pinned)],
+        }
+
+    def _mix_identity(self) -> dict[str, Any]:
+        mix = self.mix
+        identity: dict[str, Any] = {"strategy": mix.strategy}
+        if mix.strategy == "temperature":
+            identity |= {"unit": mix.unit, "alpha": plain(mix.alpha)}
+        elif mix.strategy == "unimax":
+            assert mix.max_epochs is not None
+            identity |= {"unit": mix.unit, "max_epochs": plain(mix.max_epochs), "budget": mix.budget}
+        elif mix.strategy == "weights":
+            identity["weights"] = {lang: plain(weight) for lang, weight in sorted(mix.weights.items())}
+        return identity
+
+    def encode_identity(self) -> dict[str, Any]:
+        """The settings that can change shards, besides the plan's and the tokenizer's."""
+        shards: dict[str, Any] = {
+            "formats": sorted(self.shards.formats),
+            "target_tokens": self.shards.target_tokens,
+            "by": self.shards.by,
+            "validation": plain(self.shards.validation),
+            "compression": self.shards.compression,
+            "append": list(self.encode.append),
+            "special_text": self.encode.special_text,
+        }
+        if self.shards.validation:
+            shards["seed"] = self.build.seed
+        return shards
+
+
+def pretokenizer_of(config: BuildConfig) -> Pretokenizer:
+    """The build's split pattern: a named one, or the user's own."""
+    own = config.pretokenize.regex
+    return Pretokenizer.regex(own) if own is not None else Pretokenizer.named(config.pretokenize.pattern)
+
+
+def plain(number: Decimal) -> str:
+    """The shortest decimal spelling: equal numbers give equal text.
+
+    >>> plain(Decimal("0.30")), plain(Decimal("1E+2"))
+    ('0.3', '100')
+    """
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

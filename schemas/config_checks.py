@@ -1,0 +1,193 @@
+"""Rules of the build file that involve more than one setting, or more than a setting's type and limits.
+
+Whatever can be known before any work starts is refused here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from schemas.build_tables import BuildConfig, Source
+from schemas.config_reader import BuildFile, nearest, shown
+from schemas.document import valid_lang
+from schemas.input_format import format_of
+from schemas.setting import settings_in
+from tokcore.byte_alphabet import from_printable
+from tokcore.errors import ConfigError
+from tokcore.pretokenize import Pretokenizer
+
+# Tables about counting and learning; an imported tokenizer brings what they would say.
+_OF_LEARNING = ("normalize", "pretokenize", "count", "mix", "learn", "special")
+
+# Settings of [mix] -> the strategies that heed them.
+_HEEDED_BY = {
+    "alpha": ("temperature",),
+    "unit": ("temperature", "unimax"),
+    "max_epochs": ("unimax",),
+    "budget": ("unimax",),
+    "weights": ("weights",),
+}
+
+_MIN_CUT_BYTES = 16  # of count.max_pretoken_bytes: shorter parts would leave nothing to learn
+
+
+def completed(config: BuildConfig, file: BuildFile) -> BuildConfig:
+    """The config with what follows from other settings filled in, and in the one order that identities use."""
+    encode = config.encode
+    if config.tokenizer is None and not file.has("encode", "append"):
+        ends = tuple(token.text for token in config.special if token.role == "document_end")
+        encode = dataclasses.replace(encode, append=ends)
+    shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
+    return dataclasses.replace(config, encode=encode, shards=shards)
+
+
+def check(config: BuildConfig, file: BuildFile) -> None:
+    """Raise ConfigError for the first rule that is broken."""
+    for number, source in enumerate(config.sources):
+        _check_source(source, number, file)
+    if config.tokenizer is not None:
+        _check_imported(config, file)
+        return
+    _check_pattern(config, file)
+    _check_count(config, file)
+    _check_mix(config, file)
+    _check_special(config, file)
+    _check_vocabulary(config, file)
+    declared = [token.text for token in config.special]
+    for text in config.encode.append:
+        if text not in declared:
+            raise file.error(
+                ("encode", "append"),
+                f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
+                f"{nearest(text, declared)}",
+            )
+
+
+def _check_source(source: Source, number: int, file: BuildFile) -> None:
+    key = ("source", number)
+    if (source.lang is None) == (source.lang_field is None):
+        found = "neither is there" if source.lang is None else "both are there"
+        raise file.error(key, f'needs either lang = "..." or lang_field = "...": {found}.')
+    if source.lang is not None and not valid_lang(source.lang):
+        raise file.error(
+            (*key, "lang"),
+            f"= {shown(source.lang)}: expected a letter or digit, then letters, digits and . _ + -, "
+            f"at most 64 in all: it becomes a file name.",
+        )
+    if source.unit is not None and source.separator is not None:
+        raise file.error((*key, "separator"), "and unit exclude each other: remove one of them.")
+    formats = {source.format or (format_of(uri) or ("",))[0] for uri in source.files}
+    if formats <= {"jsonl", "parquet", "arrow"}:
+        for name in ("unit", "separator"):
+            if getattr(source, name) is not None:
+                raise file.error((*key, name), 'is for text files: remove it, or set format = "text".')
+    if formats == {"text"}:
+        for name in ("text", "id"):
+            if getattr(source, name) != settings_in(Source)[name].default:
+                raise file.error((*key, name), "names a field, and text files have none: remove it.")
+    if "text" in formats and source.lang_field is not None:
+        raise file.error((*key, "lang_field"), 'names a field, and text files have none: use lang = "...".')
+
+
+def _check_imported(config: BuildConfig, file: BuildFile) -> None:
+    assert config.tokenizer is not None
+    for name in _OF_LEARNING:
+        if file.has(name):
+            raise file.error((name,), "cannot stand beside [tokenizer], which brings its own: remove one of the two.")
+    if config.tokenizer.pattern is not None:
+        try:
+            Pretokenizer.of(config.tokenizer.pattern)
+        except ConfigError as error:
+            raise file.error(("tokenizer", "pattern"), f"cannot be used: {error}") from error
+
+
+def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
+    if config.pretokenize.regex is None:
+        return
+    if file.has("pretokenize", "pattern"):
+        raise file.error(("pretokenize", "regex"), "and pattern exclude each other: remove one of them.")
+    try:
+        Pretokenizer.regex(config.pretokenize.regex)
+    except ConfigError as error:
+        raise file.error(("pretokenize", "regex"), f"cannot be used: {error}") from error
+
+
+def _check_count(config: BuildConfig, file: BuildFile) -> None:
+    size = config.count.max_pretoken_bytes
+    if 0 < size < _MIN_CUT_BYTES:
+        raise file.error(
+            ("count", "max_pretoken_bytes"), f"= {size}: expected at least {_MIN_CUT_BYTES}, or 0 to keep them whole."
+        )
+
+
+def _check_mix(config: BuildConfig, file: BuildFile) -> None:
+    mix = config.mix
+    for name, setting in settings_in(type(mix)).items():
+        strategies = _HEEDED_BY.get(name, (mix.strategy,))
+        # A default that is spelled out says nothing wrong.
+        if mix.strategy not in strategies and getattr(mix, name) != setting.default:
+            raise file.error(
+                ("mix", name),
+                f'is for strategy = "{strategies[0]}", and the strategy is "{mix.strategy}": change one of the two.',
+            )
+    if mix.strategy == "unimax":
+        if mix.max_epochs is None:
+            raise file.error(("mix", "max_epochs"), "is missing: unimax needs it, for example max_epochs = 4.")
+        if mix.max_epochs < 1 and mix.budget is None:
+            raise file.error(
+                ("mix", "max_epochs"),
+                f"= {mix.max_epochs}: expected at least 1, as a budget of the whole corpus cannot be filled with less. "
+                f"Raise it, or set a smaller mix.budget.",
+            )
+    if mix.strategy == "weights":
+        _check_weights(config, file)
+
+
+def _check_weights(config: BuildConfig, file: BuildFile) -> None:
+    if not config.mix.weights:
+        raise file.error(("mix", "weights"), "is missing: add a table [mix.weights] with lines like en = 1.5.")
+    if any(source.lang_field is not None for source in config.sources):
+        return
+    langs = sorted({source.lang for source in config.sources if source.lang is not None})
+    for lang in config.mix.weights:
+        if lang not in langs:
+            raise file.error(
+                ("mix", "weights", lang),
+                f"weighs a language that no source has: expected one of {', '.join(langs)}.{nearest(lang, langs)}",
+            )
+
+
+def _check_special(config: BuildConfig, file: BuildFile) -> None:
+    pinned: dict[int, str] = {}
+    for token in config.special:
+        key = ("special", token.text)
+        if not token.text:
+            raise file.error(key, "is empty: a special token needs a text.")
+        if any(name is not None and len(name) == 1 for name in (token.text.encode(), from_printable(token.text))):
+            raise file.error(key, "is the name of a byte's token in vocabulary files: choose a text like <|...|>.")
+        if token.id is None:
+            continue
+        if token.id in pinned:
+            raise file.error((*key, "id"), f"= {token.id}: already the id of {shown(pinned[token.id])}; pin another.")
+        pinned[token.id] = token.text
+
+
+def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
+    size, num_special = config.learn.vocab_size, len(config.special)
+    minimum = 256 + num_special
+    if size < minimum:
+        raise file.error(
+            ("learn", "vocab_size"),
+            f"= {size}: must be at least {minimum} (256 byte tokens + {num_special} special tokens). "
+            f"Raise vocab_size or remove special tokens.",
+        )
+    if config.learn.allow_smaller:  # how many merges there will be is not known yet
+        return
+    first = size - num_special
+    for token in config.special:
+        if token.id is not None and token.id < first:
+            raise file.error(
+                ("special", token.text, "id"),
+                f"= {token.id}: ids below {first} belong to bytes and merges (learn.vocab_size = {size}, "
+                f"{num_special} of them special tokens). Pin {first} or above, or lower vocab_size.",
+            )

@@ -1,0 +1,248 @@
+"""From the text of a build file to its tables: names, types and limits of every setting, one at a time.
+
+Leaves to others: what the tables declare (build_tables) and rules that involve several settings (config_checks).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+import typing
+from collections.abc import Iterable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, TypeVar
+
+from schemas.build_tables import TABLES, VERSION, SpecialTable
+from schemas.setting import MAX_INTEGER, Number, Setting, settings_in
+from schemas.toml_lines import Key, dotted, key_lines, line_of
+from tokcore.errors import ConfigError
+
+T = TypeVar("T")
+
+# Of a decimal, behind the point: exact arithmetic stays small, and so does the plain spelling of 1e-999999999.
+_MAX_DIGITS = 30
+
+
+class BuildFile:
+    """The text of a build file, parsed; knows where each key stands in it."""
+
+    def __init__(self, text: str, path: str) -> None:
+        """Raises ConfigError if it is not TOML."""
+        self.path = path
+        self._text = text
+        try:
+            self.content = tomllib.loads(text, parse_float=Decimal)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(self._not_toml(str(error))) from error
+        except (ValueError, InvalidOperation, RecursionError) as error:
+            raise ConfigError(f"{path}: a number has too many digits, or tables are nested too deeply") from error
+
+    def error(self, key: Key, message: str) -> ConfigError:
+        """An error about a key, for the caller to raise."""
+        line = line_of(key_lines(self._text), key)
+        place = f"{self.path}:{line}" if line else self.path
+        return ConfigError(f"{place}: {dotted(key)} {message}")
+
+    def has(self, *key: str) -> bool:
+        """Whether the file itself sets the key or opens the table."""
+        value: Any = self.content
+        for name in key:
+            if not isinstance(value, dict) or name not in value:
+                return False
+            value = value[name]
+        return True
+
+    def _not_toml(self, message: str) -> str:
+        place = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+        if place is None:
+            return f"{self.path}: not TOML: {message}"
+        number = int(place[1])
+        found = shown(self._text.split("\n")[number - 1].strip())
+        twice = ": a key or table is there twice" if "overwrite" in message or "Duplicate" in message else ""
+        return f"{self.path}:{number}: not TOML{twice}: {message[: place.start()]} (column {place[2]}), in {found}"
+
+
+def read_tables(file: BuildFile) -> dict[str, Any]:
+    """Attribute of BuildConfig -> what the file sets, for each table that is there or required.
+
+    Raises ConfigError for the first setting that is unknown, missing, of another type or out of its limits.
+    """
+    content = file.content
+    if "version" not in content:
+        raise file.error(("version",), f"is missing: write `version = {VERSION}` at the top of the file.")
+    version = content["version"]
+    if type(version) is not int or version != VERSION:
+        raise file.error(
+            ("version",),
+            f"= {shown(version)}: expected {VERSION}, the version that this release of tokcore reads.",
+        )
+    _check_names(file, content, ("version", *TABLES), ())
+    tables = {"build": {}, **{name: value for name, value in content.items() if name != "version"}}
+    if not tables.get("source"):
+        raise file.error(("source",), "is missing: add a table [[source]] for each part of the corpus.")
+    values: dict[str, Any] = {}
+    for name, value in tables.items():
+        attribute, cls = TABLES[name]
+        if name == "source":
+            if not isinstance(value, list):
+                raise file.error((name,), "must be written [[source]], with two brackets: there may be several.")
+            values[attribute] = tuple(_read_table(file, cls, one, (name, i)) for i, one in enumerate(value))
+        elif name == "special":
+            values[attribute] = _read_special(file, value)
+        else:
+            values[attribute] = _read_table(file, cls, value, (name,))
+    return values
+
+
+def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
+    if not isinstance(value, dict):
+        raise file.error(("special",), f'= {shown(value)}: expected a table with lines like "<|pad|>" = "padding".')
+    tokens = []
+    for text, about in value.items():
+        key = ("special", text)
+        if not isinstance(about, (str, dict)):
+            raise file.error(key, f'= {shown(about)}: expected a role, or a table {{ role = "...", id = N }}.')
+        fields = {"role": about} if isinstance(about, str) else about
+        tokens.append(_read_table(file, SpecialTable, fields, key, text=text))
+    return tuple(tokens)
+
+
+def _read_table(file: BuildFile, cls: type[T], value: Any, key: Key, **beside: str) -> T:
+    """An instance of cls from a table of the file; beside: fields that are not keys of the table."""
+    if not isinstance(value, dict):
+        raise file.error(key, f"= {shown(value)}: expected a table.")
+    settings = settings_in(cls)
+    _check_names(file, value, tuple(settings), key)
+    for name, setting in settings.items():
+        if setting.required and name not in value:
+            raise file.error((*key, name), f'is missing: add a line {name} = "..." ({setting.text}).')
+    found = {
+        settings[name].attribute: _read_value(file, settings[name], item, (*key, name)) for name, item in value.items()
+    }
+    return cls(**found, **beside)
+
+
+def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
+    kind, limits = setting.kind, setting.limits
+    if typing.get_origin(kind) is tuple:
+        items = [value] if limits.or_one and isinstance(value, str) else value
+        if not isinstance(items, list):
+            expected = "a string or a list of strings" if limits.or_one else "a list of strings"
+            raise file.error(key, f"= {shown(value)}: expected {expected}.")
+        if limits.least is not None and len(items) < limits.least:
+            raise file.error(key, f"= {shown(value)}: expected at least {limits.least} of them.")
+        several = len(items) > 1
+        values = tuple(_read_string(file, setting, item, (*key, i) if several else key) for i, item in enumerate(items))
+        if limits.distinct and (twice := next((one for i, one in enumerate(values) if one in values[:i]), None)):
+            raise file.error(key, f"= {shown(value)}: {shown(twice)} is there twice; remove one of them.")
+        return values
+    if kind is str or typing.get_origin(kind) is Literal:
+        return _read_string(file, setting, value, key)
+    if kind is bool:
+        if type(value) is not bool:
+            raise file.error(key, f"= {shown(value)}: expected true or false.")
+        return value
+    if kind in (int, Decimal):
+        return _read_number(file, setting, value, key, whole=kind is int)
+    if not isinstance(value, dict):
+        raise file.error(key, f"= {shown(value)}: expected a table of lines like en = 1.5.")
+    return {name: _read_number(file, setting, item, (*key, name), whole=False) for name, item in value.items()}
+
+
+def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str:
+    if setting.options:
+        if not isinstance(value, str) or value not in setting.options:
+            instead = f", {setting.limits.instead}" if setting.limits.instead else ""
+            raise file.error(
+                key, f"= {shown(value)}: expected {one_of(setting.options)}{instead}.{nearest(value, setting.options)}"
+            )
+        return value
+    if not isinstance(value, str):
+        raise file.error(key, f"= {shown(value)}: expected a string.")
+    if not value and not setting.limits.may_be_empty:
+        raise file.error(key, f'= "": expected a string that is not empty ({setting.text}).')
+    return value
+
+
+def _read_number(file: BuildFile, setting: Setting, value: Any, key: Key, *, whole: bool) -> Number:
+    limits = setting.limits
+    expected = f"{'a whole number' if whole else 'a number'}{_range(setting)}"
+    if whole:
+        if type(value) is not int:
+            raise file.error(key, f"= {shown(value)}: expected {expected}.")
+    elif not (type(value) is int or (isinstance(value, Decimal) and value.is_finite())):
+        raise file.error(key, f"= {shown(value)}: expected {expected}.")
+    number: Number = value
+    most: Number = MAX_INTEGER if limits.most is None else limits.most
+    if (
+        (limits.least is not None and number < limits.least)
+        or (limits.above is not None and number <= limits.above)
+        or (limits.below is not None and number >= limits.below)
+        or not -most <= number <= most
+    ):
+        raise file.error(key, f"= {shown(value)}: expected {expected}.")
+    if whole:
+        return number
+    if not number:
+        return Decimal(0)  # whatever its sign and digits
+    exact = Decimal(number)
+    if -_exponent(exact) > _MAX_DIGITS:
+        raise file.error(key, f"= {shown(value)}: expected at most {_MAX_DIGITS} digits behind the point.")
+    return exact
+
+
+def _exponent(number: Decimal) -> int:
+    """The power of ten of the last digit that is not 0."""
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int), "finite"
+    spelled = "".join(map(str, digits))
+    return exponent + len(spelled) - len(spelled.rstrip("0"))
+
+
+def _range(setting: Setting) -> str:
+    limits = setting.limits
+    low = f"from {limits.least}" if limits.least is not None else ""
+    low = f"above {limits.above}" if limits.above is not None else low
+    high = f"to {limits.most}" if limits.most is not None else ""
+    high = f"below {limits.below}" if limits.below is not None else high
+    if low and not high:
+        low = low.replace("from", "of at least")
+    return "".join(f" {part}" for part in (low, ("and " if low and "below" in high else "") + high) if part)
+
+
+def _check_names(file: BuildFile, found: Iterable[str], known: Sequence[str], key: Key) -> None:
+    for name in found:
+        if name in known:
+            continue
+        hint = nearest(name, known)
+        if not hint:
+            homes = [table for table, (_, cls) in TABLES.items() if name in settings_in(cls)]
+            hint = f" It is a key of [{homes[0]}]." if homes else f" Known are {', '.join(known)}."
+        raise file.error((*key, name), f"is not a key of {f'[{key[0]}]' if key else 'the build file'}.{hint}")
+
+
+def shown(value: Any) -> str:
+    """A value of the file in a message, cut to 60 characters.
+
+    >>> shown("a"), shown(Decimal("0.50")), shown([True, 1])
+    ('"a"', '0.50', '[true, 1]')
+    """
+    text = str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def one_of(options: Sequence[str]) -> str:
+    """The options in a message."""
+    return f"one of {', '.join(options)}" if len(options) > 1 else f'"{options[0]}"'
+
+
+def nearest(value: Any, options: Iterable[str]) -> str:
+    """A sentence that suggests the option that looks most like the value, or nothing.
+
+    >>> nearest("vocabsize", ["model", "vocab_size"])
+    ' Did you mean vocab_size?'
+    """
+    close = difflib.get_close_matches(str(value), list(options), n=1)
+    return f" Did you mean {close[0]}?" if close else ""

@@ -1,0 +1,71 @@
+"""How a table of the build file declares a setting: Annotated[type, meaning] or Annotated[type, meaning, Limits].
+
+A field of a table's class without Annotated is no key of the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+MAX_INTEGER = 2**63 - 1  # what TOML can spell, and the limit of a number that names no other
+Number = int | Decimal
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a setting accepts besides its type. Of a list, least is about its length and options about its values."""
+
+    least: Number | None = None
+    most: Number | None = None
+    above: Number | None = None
+    below: Number | None = None
+    options: tuple[str, ...] = ()
+    instead: str = ""  # what to write where no option fits
+    may_be_empty: bool = False  # of a string
+    distinct: bool = False  # of a list: no value twice
+    or_one: bool = False  # of a list: a single string stands for a list of one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of a table, as its class declares it."""
+
+    attribute: str
+    kind: Any  # str, int, bool, Decimal, Literal[...], tuple[..., ...] or Mapping[str, Decimal]; None is left out
+    text: str
+    limits: Limits
+    default: Any  # dataclasses.MISSING if the key is required
+
+    @property
+    def required(self) -> bool:
+        return self.default is dataclasses.MISSING
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The strings that the setting, or each value of a list, must be one of; () if any will do."""
+        kind = typing.get_args(self.kind)[0] if typing.get_origin(self.kind) is tuple else self.kind
+        return typing.get_args(kind) if typing.get_origin(kind) is Literal else self.limits.options
+
+
+def settings_in(table: type) -> Mapping[str, Setting]:
+    """Key in the file -> what the class of a table declares about it, in the order of the class."""
+    hints = typing.get_type_hints(table, include_extras=True)
+    return {
+        field.name.rstrip("_"): _setting(field, hints[field.name])
+        for field in dataclasses.fields(table)
+        if typing.get_origin(hints[field.name]) is Annotated
+    }
+
+
+def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
+    kind, text, *limits = typing.get_args(hint)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        kind = next(one for one in typing.get_args(kind) if one is not type(None))
+    made = field.default_factory
+    default = field.default if made is dataclasses.MISSING else made()
+    return Setting(field.name, kind, text, limits[0] if limits else Limits(), default)
