@@ -55,13 +55,16 @@ class BuildFile:
         return True
 
     def _not_toml(self, message: str) -> str:
-        place = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+        place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
         if place is None:
             return f"{self.path}: not TOML: {message}"
-        number = int(place[1])
-        found = shown(self._text.split("\n")[number - 1].strip())
-        twice = ": a key or table is there twice" if "overwrite" in message or "Duplicate" in message else ""
-        return f"{self.path}:{number}: not TOML{twice}: {message[: place.start()]} (column {place[2]}), in {found}"
+        lines = self._text.rstrip().split("\n")
+        number = int(place[1] or len(lines))
+        what = message[: place.start()] + (f" (column {place[2]})" if place[2] else "")
+        if "overwrite" in message or "Duplicate" in message or "twice" in message:
+            what = f"a key or table is there twice: {what}"
+        found = f", in {shown(lines[number - 1].strip())}" if number <= len(lines) else ""
+        return f"{self.path}:{number}: not TOML: {what}{found}"
 
 
 def read_tables(file: BuildFile) -> dict[str, Any]:
@@ -203,13 +206,11 @@ def _exponent(number: Decimal) -> int:
 
 def _range(setting: Setting) -> str:
     limits = setting.limits
-    low = f"from {limits.least}" if limits.least is not None else ""
-    low = f"above {limits.above}" if limits.above is not None else low
-    high = f"to {limits.most}" if limits.most is not None else ""
-    high = f"below {limits.below}" if limits.below is not None else high
-    if low and not high:
-        low = low.replace("from", "of at least")
-    return "".join(f" {part}" for part in (low, ("and " if low and "below" in high else "") + high) if part)
+    if limits.least is not None and limits.most is not None:
+        return f" from {limits.least} to {limits.most}"
+    named = {"of at least": limits.least, "above": limits.above, "below": limits.below, "of at most": limits.most}
+    parts = [f"{words} {limit}" for words, limit in named.items() if limit is not None]
+    return " " + " and ".join(parts) if parts else ""
 
 
 def _check_names(file: BuildFile, found: Iterable[str], known: Sequence[str], key: Key) -> None:

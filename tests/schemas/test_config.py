@@ -1,0 +1,729 @@
+"""The build file: defaults as documented, every rule with its message, and identities that follow bytes alone."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.build_tables import (
+    TABLES,
+    BuildTable,
+    CountTable,
+    EncodeTable,
+    LearnTable,
+    MixTable,
+    NormalizeTable,
+    PlanTable,
+    PretokenizeTable,
+    ShardsTable,
+    SpecialTable,
+    TokenizerTable,
+)
+from schemas.config import BuildConfig, Source, format_of, load_config, parse_config, plain, pretokenizer_of
+from schemas.json_schema import json_schema, schema_text
+from schemas.setting import settings_in
+from tokcore.errors import ConfigError
+from tokcore.patterns import PATTERNS
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "deploy" / "examples"
+
+START = 'version = 1\n[build]\noutput = "out"\n'
+SOURCE = '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
+MINIMAL = START + SOURCE
+END = SpecialTable(text="<|endoftext|>", role="document_end")
+
+
+def parse(text: str) -> BuildConfig:
+    return parse_config(text, "/corpus/b.toml")
+
+
+def refused(text: str) -> str:
+    """The message with which the text is refused, without the file's name: "LINE: KEY ..."."""
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text, "b.toml")
+    message = str(raised.value)
+    assert message.startswith("b.toml:")
+    return message.removeprefix("b.toml:").strip()
+
+
+# ------------------------------------------------------------------------------------------------------------ defaults
+
+
+def test_defaults():
+    """The table of the design, number by number."""
+    assert parse(MINIMAL) == BuildConfig(
+        path="/corpus/b.toml",
+        base="/corpus",
+        build=BuildTable(name="", output="out", seed=0, max_rejected=Decimal("0.001")),
+        sources=(
+            Source(
+                lang="en",
+                lang_field=None,
+                files=("en.jsonl",),
+                format=None,
+                text="text",
+                id=None,
+                invalid_utf8="reject",
+                max_document_bytes=268_435_456,
+                unit=None,
+                separator=None,
+            ),
+        ),
+        normalize=NormalizeTable(steps=()),
+        pretokenize=PretokenizeTable(pattern="cl100k", regex=None),
+        plan=PlanTable(range_bytes=67_108_864),
+        count=CountTable(max_pretoken_bytes=1024, memory_bytes=536_870_912, sample=Decimal(1)),
+        mix=MixTable(
+            strategy="temperature", alpha=Decimal("0.3"), unit="bytes", max_epochs=None, budget=None, weights={}
+        ),
+        learn=LearnTable(model="bpe", vocab_size=32768, allow_smaller=False, min_count=2),
+        special=(END,),
+        encode=EncodeTable(append=("<|endoftext|>",), special_text="ordinary"),
+        shards=ShardsTable(
+            formats=("arrow", "megatron"),
+            target_tokens=10_000_000,
+            by="plan",
+            validation=Decimal(0),
+            compression="zstd",
+        ),
+        tokenizer=None,
+    )
+
+
+def example(name: str) -> BuildConfig:
+    return load_config(str(EXAMPLES / name))
+
+
+def test_the_full_example_states_the_defaults():
+    full = example("full.toml")
+    minimal = example("minimal.toml")
+    assert (
+        dataclasses.replace(full, path=minimal.path, build=dataclasses.replace(full.build, output=minimal.build.output))
+        == minimal
+    )
+
+
+def test_the_full_example_names_every_key():
+    text = (EXAMPLES / "full.toml").read_text(encoding="utf-8")
+    for name, (_, table) in TABLES.items():
+        section = re.search(rf"^(# )?\[\[?{name}\]\]?.*?(?=^(# )?\[[a-z\[]+\]|\Z)", text, re.DOTALL | re.MULTILINE)
+        assert section, name
+        for key, setting in settings_in(table).items():
+            spelled = rf"\[mix\.{key}\]" if key == "weights" else rf"\b{key} = "
+            assert re.search(spelled, section[0] if key != "weights" else text), f"{name}.{key}"
+            if isinstance(setting.default, str):
+                assert re.search(rf'\b{key} = "{setting.default}"', section[0]) or name == "special"
+
+
+def test_the_unimax_example():
+    config = example("unimax.toml")
+    assert config.mix == MixTable(strategy="unimax", max_epochs=Decimal(4))
+    assert config.sources[0].lang_field == "language"
+    assert [token.id for token in config.special] == [65600, 65601]
+    assert config.encode.append == ("<|endoftext|>",)
+    assert config.shards.validation == Decimal("0.001")
+
+
+def test_the_import_example():
+    config = example("import-tokenizer.toml")
+    assert config.tokenizer == TokenizerTable(from_="tokenizer.json")
+    assert config.encode.append == ("<|endoftext|>",)
+
+
+def test_the_demo_is_a_build_file():
+    assert len(load_config(str(ROOT / "deploy" / "demo" / "build.toml")).sources) == 15
+
+
+# -------------------------------------------------------------------------------------------------------------- values
+
+
+def test_special_tokens():
+    config = parse(
+        MINIMAL
+        + '[special]\n"<e>" = "document_end"\n"<p>" = { role = "padding", id = 40000 }\n"<x>" = { id = 40001 }\n'
+        '"<f>" = { role = "document_end" }\n"<o>" = {}'
+    )
+    assert config.special == (
+        SpecialTable(text="<e>", role="document_end"),
+        SpecialTable(text="<p>", role="padding", id=40000),
+        SpecialTable(text="<x>", role="plain", id=40001),
+        SpecialTable(text="<f>", role="document_end"),
+        SpecialTable(text="<o>", role="plain"),
+    )
+    assert config.encode.append == ("<e>", "<f>"), "not set: the tokens of role document_end"
+
+
+def test_append():
+    special = MINIMAL + '[special]\n"<a>" = "plain"\n"<b>" = "plain"\n'
+    assert parse(special).encode.append == ()
+    assert parse(special + '[encode]\nappend = ["<b>", "<a>", "<b>"]').encode.append == ("<b>", "<a>", "<b>")
+    assert parse(special + "[encode]\nappend = []").encode.append == ()
+    assert parse(MINIMAL + "[special]").special == ()
+    assert parse(MINIMAL + "[special]").encode.append == ()
+
+
+def test_decimals_are_exact_and_may_be_integers():
+    mix = parse(MINIMAL + "[mix]\nalpha = 0.1000000000000000000000000000010").mix
+    assert mix.alpha == Decimal("0.1000000000000000000000000000010")
+    assert parse(MINIMAL + "[mix]\nalpha = 1").mix.alpha == Decimal(1)
+    assert type(parse(MINIMAL + "[count]\nsample = 1").count.sample) is Decimal
+    assert parse(MINIMAL + '[mix]\nstrategy = "unimax"\nmax_epochs = 2.5').mix.max_epochs == Decimal("2.5")
+    assert parse(MINIMAL + '[mix]\nstrategy = "unimax"\nmax_epochs = 2').mix.max_epochs == Decimal(2)
+    assert plain(parse(MINIMAL + "[shards]\nvalidation = -0.0e-999999").shards.validation) == "0"
+
+
+@given(st.decimals(0, 1, allow_nan=False).filter(lambda number: len(format(number, "f")) < 28))
+def test_plain_is_one_spelling_a_value(number):
+    assert Decimal(plain(number)) == number
+    assert plain(number + Decimal("0.00")) == plain(number)
+
+
+def test_files_may_be_one_or_several():
+    assert parse(MINIMAL).sources[0].files == ("en.jsonl",)
+    several = parse(START + '[[source]]\nlang_field = "l"\nfiles = ["a.jsonl", "s3://b/*.parquet"]').sources[0]
+    assert several.files == ("a.jsonl", "s3://b/*.parquet")
+
+
+def test_text_sources():
+    for setting in ('unit = "line"', 'separator = "\\n\\n\\n"'):
+        for files in ('"a.txt.zst"', '["a.txt", "b.jsonl"]', '"part-*"'):
+            assert parse(START + f'[[source]]\nlang = "en"\nfiles = {files}\n{setting}')
+        assert parse(START + f'[[source]]\nlang = "en"\nfiles = "a.jsonl"\nformat = "text"\n{setting}')
+
+
+def test_a_default_may_be_spelled_out_where_it_has_no_effect():
+    for strategy in ('"natural"', '"unimax"\nmax_epochs = 4', '"weights"\nweights = { en = 2 }'):
+        assert parse(MINIMAL + f'[mix]\nstrategy = {strategy}\nalpha = 0.30\nunit = "bytes"')
+    assert parse(START + '[[source]]\nlang = "en"\nfiles = "a.txt"\ntext = "text"')
+
+
+def test_formats_have_one_order():
+    assert parse(MINIMAL + '[shards]\nformats = ["megatron", "arrow"]').shards.formats == ("arrow", "megatron")
+
+
+def test_patterns():
+    for name in PATTERNS:
+        assert pretokenizer_of(parse(MINIMAL + f'[pretokenize]\npattern = "{name}"')).spec == {"name": name}
+    own = parse(MINIMAL + "[pretokenize]\nregex = '''\\p{L}+|\\P{L}'''")
+    assert pretokenizer_of(own).spec == {"regex": r"\p{L}+|\P{L}"}
+
+
+def test_where_relative_paths_start(tmp_path, monkeypatch):
+    path = tmp_path / "b.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
+    assert load_config(str(path)).base == str(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert load_config("b.toml") == dataclasses.replace(load_config(str(path)), path="b.toml")
+    assert parse_config(MINIMAL, "s3://bucket/builds/b.toml").base == "s3://bucket/builds"
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot read the build file: No such file"):
+        load_config(str(tmp_path / "none.toml"))
+    (tmp_path / "latin.toml").write_bytes(b'version = 1 # caf\xe9"')
+    with pytest.raises(ConfigError, match=r"latin\.toml: a build file is UTF-8, and byte 17 is not"):
+        load_config(str(tmp_path / "latin.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("version 1", "1: not TOML: Expected '=' after a key in a key/value pair (column 9), in \"version 1\""),
+        (MINIMAL + "[learn]\nvocab_size =", "8: not TOML: Invalid value"),
+        (
+            MINIMAL + '[special]\n"<|a|>" = "plain"\n"<|a|>" = "padding"',
+            "9: not TOML: a key or table is there twice: Cannot overwrite a value, in ",
+        ),
+        (
+            MINIMAL + '[special]\n"<|a|>" = "plain"\n"<|\\u0061|>" = "plain"',
+            "9: not TOML: a key or table is there twice",
+        ),
+        (MINIMAL + "[build]", "7: not TOML: "),
+        ("version = 1" + "0" * 5000, "a number has too many digits"),
+        ("x = 1e99999999999999999999", "a number has too many digits"),
+        ("x = " + "[" * 100_000, "tables are nested too deeply"),
+    ],
+)
+def test_what_is_not_toml(text, message):
+    assert message in refused(text)
+
+
+SPECIAL = MINIMAL + "[special]\n"
+UNIMAX = MINIMAL + '[mix]\nstrategy = "unimax"\n'
+IMPORT = MINIMAL + '[tokenizer]\nfrom = "t.json"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # version
+        ('[build]\noutput = "o"', "version is missing: write `version = 1` at the top"),
+        (MINIMAL.replace("1", "2", 1), "1: version = 2: expected 1, the version that this release of tokcore reads."),
+        (MINIMAL.replace("1", "true", 1), "1: version = true: expected 1"),
+        (MINIMAL.replace("1", "1.0", 1), "1: version = 1.0: expected 1"),
+        # required
+        ("version = 1\n" + SOURCE, 'build.output is missing: add a line output = "..." (any fsspec URL'),
+        ("version = 1\n[build]\nseed = 1\n" + SOURCE, "2: build.output is missing"),
+        (START, "source is missing: add a table [[source]]"),
+        (START + "[[source]]\nlang = 'en'", '4: source[0].files is missing: add a line files = "..."'),
+        (START + "[[source]]\nfiles = 'a'", '4: source[0] needs either lang = "..." or lang_field = "...": neither'),
+        (MINIMAL + "lang_field = 'l'", "4: source[0] needs either lang"),
+        (MINIMAL + "[tokenizer]", '7: tokenizer.from is missing: add a line from = "..."'),
+        (UNIMAX, "7: mix.max_epochs is missing: unimax needs it, for example max_epochs = 4."),
+        (MINIMAL + '[mix]\nstrategy = "weights"', "7: mix.weights is missing: add a table [mix.weights]"),
+        # unknown names
+        (MINIMAL + "[lern]", "7: lern is not a key of the build file. Did you mean learn?"),
+        (MINIMAL + "[learn]\nvocabsize = 1", "8: learn.vocabsize is not a key of [learn]. Did you mean vocab_size?"),
+        (MINIMAL + "[count]\nvocab_size = 1", "8: count.vocab_size is not a key of [count]. It is a key of [learn]."),
+        ("vocab_size = 300\n" + MINIMAL, "1: vocab_size is not a key of the build file. It is a key of [learn]."),
+        (MINIMAL + "[plan]\nx = 1", "8: plan.x is not a key of [plan]. Known are range_bytes."),
+        (MINIMAL + "langs = 1", "7: source[0].langs is not a key of [source]. Did you mean lang?"),
+        (
+            MINIMAL + "[special]\n'<a>' = { rol = 'plain' }",
+            '8: special."<a>".rol is not a key of [special]. Did you mean r',
+        ),
+        (MINIMAL + "[tokenizer]\nfrom_ = 'x'", "8: tokenizer.from_ is not a key of [tokenizer]. Did you mean from?"),
+        (MINIMAL + "[special]\n'<a>' = { text = 'b' }", '8: special."<a>".text is not a key of [special].'),
+        # types
+        ("build = 3\nversion = 1\n" + SOURCE, "1: build = 3: expected a table."),
+        (START + "[source]\nlang = 'en'", "4: source must be written [[source]], with two brackets"),
+        ("source = [1]\n" + START, "1: source[0] = 1: expected a table."),
+        (MINIMAL.replace('"out"', "7"), "3: build.output = 7: expected a string."),
+        (MINIMAL + "text = ['a']", '7: source[0].text = ["a"]: expected a string.'),
+        (START + "seed = 1.0\n" + SOURCE, "4: build.seed = 1.0: expected a whole number of at least 0."),
+        (START + "seed = true\n" + SOURCE, "4: build.seed = true: expected a whole number"),
+        (START + "max_rejected = true\n" + SOURCE, "4: build.max_rejected = true: expected a number from 0 to 1."),
+        (START + "max_rejected = '0.5'\n" + SOURCE, '4: build.max_rejected = "0.5": expected a number from 0 to 1.'),
+        (MINIMAL + "[mix]\nalpha = nan", "8: mix.alpha = NaN: expected a number from 0 to 1."),
+        (MINIMAL + "[learn]\nallow_smaller = 1", "8: learn.allow_smaller = 1: expected true or false."),
+        (MINIMAL + "[normalize]\nsteps = 'nfc'", '8: normalize.steps = "nfc": expected a list of strings.'),
+        (MINIMAL.replace('"en.jsonl"', "2024-01-01"), '6: source[0].files = "2024-01-01": expected a string or a list'),
+        (MINIMAL.replace('"en.jsonl"', '["a",\n2]'), "7: source[0].files[1] = 2: expected a string."),
+        (MINIMAL + "[mix]\nstrategy = 'weights'\nweights = 1", "9: mix.weights = 1: expected a table of lines like en"),
+        (MINIMAL + "special = 1", "7: source[0].special is not a key of [source]. Known are lang, "),
+        ("special = 1\n" + MINIMAL, '1: special = 1: expected a table with lines like "<|pad|>" = "padding".'),
+        (SPECIAL + '"<a>" = 5', '8: special."<a>" = 5: expected a role, or a table { role = "...", id = N }.'),
+        # limits
+        (START + "seed = -1\n" + SOURCE, "4: build.seed = -1: expected a whole number of at least 0."),
+        (START + f"seed = {2**63}\n" + SOURCE, f"4: build.seed = {2**63}: expected a whole number"),
+        (START + "max_rejected = 1.01\n" + SOURCE, "4: build.max_rejected = 1.01: expected a number from 0 to 1."),
+        (
+            MINIMAL + "max_document_bytes = 0",
+            "7: source[0].max_document_bytes = 0: expected a whole number of at least 1.",
+        ),
+        (MINIMAL + "[plan]\nrange_bytes = 0", "8: plan.range_bytes = 0: expected a whole number of at least 1."),
+        (
+            MINIMAL + "[count]\nmemory_bytes = 5",
+            "8: count.memory_bytes = 5: expected a whole number of at least 1048576.",
+        ),
+        (MINIMAL + "[count]\nsample = 0", "8: count.sample = 0: expected a number above 0 and of at most 1."),
+        (MINIMAL + "[count]\nmax_pretoken_bytes = 15", "8: count.max_pretoken_bytes = 15: expected at least 16, or 0"),
+        (
+            MINIMAL + "[count]\nmax_pretoken_bytes = -1",
+            "8: count.max_pretoken_bytes = -1: expected a whole number of at",
+        ),
+        (MINIMAL + "[mix]\nalpha = 1.5", "8: mix.alpha = 1.5: expected a number from 0 to 1."),
+        (MINIMAL + "[mix]\nalpha = 1e-31", "8: mix.alpha = 1E-31: expected at most 30 digits behind the point."),
+        (MINIMAL + "[mix]\nalpha = 1e-999999999", "8: mix.alpha = 1E-999999999: expected at most 30 digits"),
+        (UNIMAX + "max_epochs = 0", "9: mix.max_epochs = 0: expected a number above 0."),
+        (UNIMAX + "max_epochs = 1e999999999", "9: mix.max_epochs = 1E+999999999: expected a number above 0."),
+        (UNIMAX + "max_epochs = 0.5", "9: mix.max_epochs = 0.5: expected at least 1, as a budget of the whole corpus"),
+        (UNIMAX + "max_epochs = 4\nbudget = 0", "10: mix.budget = 0: expected a whole number of at least 1."),
+        (UNIMAX + "max_epochs = 4\nbudget = 1.5", "10: mix.budget = 1.5: expected a whole number"),
+        (MINIMAL + "[learn]\nmin_count = -1", "8: learn.min_count = -1: expected a whole number of at least 0."),
+        (
+            MINIMAL + f"[learn]\nvocab_size = {2**31}",
+            f"8: learn.vocab_size = {2**31}: expected a whole number of at most {2**31 - 1}",
+        ),
+        (
+            MINIMAL + "[learn]\nvocab_size = 256",
+            "8: learn.vocab_size = 256: must be at least 257 (256 byte tokens + 1 special tokens). Raise vocab_size or",
+        ),
+        (
+            MINIMAL + "[shards]\ntarget_tokens = 0",
+            "8: shards.target_tokens = 0: expected a whole number of at least 1.",
+        ),
+        (
+            MINIMAL + "[shards]\nvalidation = 1",
+            "8: shards.validation = 1: expected a number of at least 0 and below 1.",
+        ),
+        # empty strings and lists
+        (MINIMAL.replace('"out"', '""'), '3: build.output = "": expected a string that is not empty (any fsspec URL'),
+        (MINIMAL.replace('"en.jsonl"', '""'), '6: source[0].files = "": expected a string that is not empty'),
+        (MINIMAL.replace('"en.jsonl"', '["a", ""]'), '6: source[0].files[1] = "": expected a string that is not empty'),
+        (MINIMAL.replace('"en.jsonl"', "[]"), "6: source[0].files = []: expected at least 1 of them."),
+        (
+            MINIMAL + "format = 'text'\nseparator = ''",
+            '8: source[0].separator = "": expected a string that is not empty',
+        ),
+        (MINIMAL + "[pretokenize]\nregex = ''", '8: pretokenize.regex = "": expected a string that is not empty'),
+        (MINIMAL + "[shards]\nformats = []", "8: shards.formats = []: expected at least 1 of them."),
+        (SPECIAL + '"" = "plain"', '8: special."" is empty: a special token needs a text.'),
+        # one of
+        (
+            MINIMAL + "format = 'json'",
+            '7: source[0].format = "json": expected one of jsonl, parquet, arrow, text. Did you',
+        ),
+        (MINIMAL + "invalid_utf8 = true", "7: source[0].invalid_utf8 = true: expected one of reject, replace, bytes."),
+        (
+            MINIMAL + "[normalize]\nsteps = ['nfc', 'lower']",
+            '8: normalize.steps[1] = "lower": expected one of nfc, nfd, ',
+        ),
+        (MINIMAL + "[normalize]\nsteps = ['nfc', 'nfc']", '8: normalize.steps = ["nfc", "nfc"]: "nfc" is there twice;'),
+        (
+            MINIMAL + "[pretokenize]\npattern = 'cl100'",
+            '8: pretokenize.pattern = "cl100": expected one of gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, '
+            "nanochat, or regex = '''...''' for one of your own. Did you mean cl100k?",
+        ),
+        (
+            MINIMAL + "[mix]\nstrategy = 'uni'",
+            '8: mix.strategy = "uni": expected one of temperature, unimax, natural, we',
+        ),
+        (MINIMAL + "[learn]\nmodel = 'unigram'", '8: learn.model = "unigram": expected "bpe".'),
+        (
+            SPECIAL + '"<a>" = "end"',
+            '8: special."<a>".role = "end": expected one of document_end, document_begin, padding',
+        ),
+        (
+            MINIMAL + "[shards]\nformats = ['arow']",
+            '8: shards.formats = "arow": expected one of arrow, megatron. Did you',
+        ),
+        (
+            MINIMAL + "[shards]\nformats = ['arrow', 'arrow']",
+            '8: shards.formats = ["arrow", "arrow"]: "arrow" is there tw',
+        ),
+        # sources
+        (MINIMAL.replace('"en"', '"../en"'), '5: source[0].lang = "../en": expected a letter or digit, then'),
+        (MINIMAL + SOURCE.replace("en", "é"), '8: source[1].lang = "é": expected a letter or digit, then'),
+        (MINIMAL + "unit = 'line'", '7: source[0].unit is for text files: remove it, or set format = "text".'),
+        (MINIMAL + "separator = 'x'", "7: source[0].separator is for text files: remove it, or set format"),
+        (
+            MINIMAL + "format = 'text'\nunit = 'line'\nseparator = 'x'",
+            "9: source[0].separator and unit exclude each other",
+        ),
+        (MINIMAL + "format = 'text'\nid = 'id'", "8: source[0].id names a field, and text files have none: remove it."),
+        (MINIMAL + "format = 'text'\ntext = 'body'", "8: source[0].text names a field, and text files have none"),
+        (
+            START + "[[source]]\nlang_field = 'l'\nfiles = ['a.jsonl', 'b.md']",
+            "5: source[0].lang_field names a field, and",
+        ),
+        # patterns
+        (
+            MINIMAL + "[pretokenize]\npattern = 'gpt2'\nregex = 'x'",
+            "9: pretokenize.regex and pattern exclude each other",
+        ),
+        (
+            MINIMAL + "[pretokenize]\nregex = '('",
+            "8: pretokenize.regex cannot be used: the split pattern '(' is not a valid",
+        ),
+        # mix
+        (
+            MINIMAL + "[mix]\nstrategy = 'natural'\nalpha = 0.5",
+            '9: mix.alpha is for strategy = "temperature", and the str',
+        ),
+        (
+            MINIMAL + "[mix]\nstrategy = 'natural'\nunit = 'documents'",
+            '9: mix.unit is for strategy = "temperature", and',
+        ),
+        (
+            MINIMAL + "[mix]\nmax_epochs = 4",
+            '8: mix.max_epochs is for strategy = "unimax", and the strategy is "temperat',
+        ),
+        (MINIMAL + "[mix]\nbudget = 4", '8: mix.budget is for strategy = "unimax"'),
+        (MINIMAL + "[mix.weights]\nen = 1.5", '7: mix.weights is for strategy = "weights"'),
+        (
+            MINIMAL + '[mix]\nstrategy = "weights"\n[mix.weights]\nen = 1\nem = 2',
+            "11: mix.weights.em weighs a language that no source has: expected one of en.",
+        ),
+        (MINIMAL + "[mix]\nstrategy = 'weights'\nweights.en = 0", "9: mix.weights.en = 0: expected a number above 0."),
+        # special tokens
+        (
+            SPECIAL + '"<a>" = { id = 255 }',
+            '8: special."<a>".id = 255: expected a whole number from 256 to 2147483647.',
+        ),
+        (SPECIAL + f'"<a>" = {{ id = {2**31} }}', f'8: special."<a>".id = {2**31}: expected a whole number from 256'),
+        (
+            SPECIAL + '"<a>" = { id = 40000 }\n"<b>" = { id = 40000 }',
+            '9: special."<b>".id = 40000: already the id of "<a>"; pin another.',
+        ),
+        (
+            SPECIAL + '"<a>" = { id = 32765 }\n"<b>" = "plain"',
+            '8: special."<a>".id = 32765: ids below 32766 belong to bytes and merges (learn.vocab_size = 32768, 2 of '
+            "them special tokens). Pin 32766 or above, or lower vocab_size.",
+        ),
+        (
+            SPECIAL + '"a" = "plain"',
+            "8: special.a is the name of a byte's token in vocabulary files: choose a text like",
+        ),
+        (SPECIAL + '"Ġ" = "plain"', '8: special."Ġ" is the name of a byte\'s token'),
+        (
+            MINIMAL + '[encode]\nappend = ["<|endofext|>"]',
+            '8: encode.append names "<|endofext|>", which [special] does not declare. Add it there, or remove it here. '
+            "Did you mean <|endoftext|>?",
+        ),
+        # an imported tokenizer
+        *(
+            (
+                IMPORT + f"[{table}]",
+                f"9: {table} cannot stand beside [tokenizer], which brings its own: remove one of the",
+            )
+            for table in ("normalize", "pretokenize", "count", "mix", "learn", "special")
+        ),
+        (IMPORT + "pattern = 'cl100'", "9: tokenizer.pattern cannot be used: there is no pattern named 'cl100'"),
+        (IMPORT + "pattern = '(x'", "9: tokenizer.pattern cannot be used: the split pattern"),
+    ],
+)
+def test_what_is_refused(text, message):
+    assert refused(text).startswith(message)
+
+
+def test_a_long_value_is_cut_in_messages():
+    message = refused(MINIMAL + f"[learn]\nmodel = '{'x' * 500}'")
+    assert 'xxx...: expected "bpe".' in message
+    assert len(message) < 120
+
+
+def test_pins_inside_the_merges_wait_where_a_smaller_vocabulary_is_allowed():
+    text = '[special]\n"<a>" = { id = 300 }\n[learn]\nallow_smaller = true'
+    assert parse(MINIMAL + text).special[0].id == 300
+
+
+def test_every_smallest_vocabulary():
+    special = "[special]\n" + "".join(f'"<{i}>" = "plain"\n' for i in range(3))
+    assert parse(MINIMAL + special + "[learn]\nvocab_size = 259").learn.vocab_size == 259
+    assert "at least 259 (256 byte tokens + 3 special tokens)" in refused(
+        MINIMAL + special + "[learn]\nvocab_size = 258"
+    )
+
+
+def test_weights_of_languages_that_only_the_records_know():
+    source = '[[source]]\nlang_field = "l"\nfiles = "a.jsonl"\n'
+    mix = parse(START + source + "[mix]\nstrategy = 'weights'\nweights = { sw = 2.5 }").mix
+    assert mix.weights == {"sw": Decimal("2.5")}
+
+
+def test_an_imported_tokenizer_appends_what_it_is_told():
+    assert parse(IMPORT).encode.append == ("<|endoftext|>",)
+    assert parse(IMPORT + '[encode]\nappend = ["</s>", "<x>"]').encode.append == ("</s>", "<x>")
+    assert parse(IMPORT + "pattern = 'o200k'").tokenizer == TokenizerTable(from_="t.json", pattern="o200k")
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused(text):
+    for start in ("", MINIMAL):
+        with contextlib.suppress(ConfigError):
+            parse_config(start + text, "b.toml")
+
+
+# ---------------------------------------------------------------------------------------------------------- identities
+
+
+def identities(text: str) -> tuple[Any, Any, Any]:
+    config = parse(text)
+    return config.count_identity(), config.learn_identity(), config.encode_identity()
+
+
+BASE = identities(MINIMAL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MINIMAL.replace('"out"', '"s3://elsewhere"\nname = "x"\nmax_rejected = 1'),
+        START + "seed = 5\n" + SOURCE,  # nothing is sampled
+        START + SOURCE.replace("en", "sw") + SOURCE,
+        MINIMAL.replace('"en.jsonl"', '["b.jsonl", "a.jsonl"]'),
+        MINIMAL + "[count]\nmemory_bytes = 1048576",
+        MINIMAL + "[mix]\nalpha = 0.300",
+        MINIMAL + '[shards]\nformats = ["megatron", "arrow"]\nvalidation = 0',
+        MINIMAL + '[special]\n"<|endoftext|>" = "document_end"\n[encode]\nappend = ["<|endoftext|>"]',
+    ],
+)
+def test_what_changes_no_byte_is_in_no_identity(text):
+    assert identities(text) == BASE
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("[count]\nmax_pretoken_bytes = 64", (1, 0, 0)),
+        ("[count]\nsample = 0.5", (1, 0, 0)),
+        ("[normalize]\nsteps = ['nfc']", (1, 1, 0)),
+        ("[pretokenize]\npattern = 'gpt2'", (1, 1, 0)),
+        ("[pretokenize]\nregex = 'x'", (1, 1, 0)),
+        ("[mix]\nalpha = 0.5", (0, 1, 0)),
+        ("[mix]\nunit = 'documents'", (0, 1, 0)),
+        ("[mix]\nstrategy = 'natural'", (0, 1, 0)),
+        ("[learn]\nvocab_size = 300", (0, 1, 0)),
+        ("[learn]\nallow_smaller = true", (0, 1, 0)),
+        ("[learn]\nmin_count = 3", (0, 1, 0)),
+        ("[special]\n'<|endoftext|>' = 'plain'\n[encode]\nappend = ['<|endoftext|>']", (0, 1, 0)),
+        ("[special]\n'<|endoftext|>' = { id = 40000, role = 'document_end' }", (0, 1, 0)),
+        ("[encode]\nappend = []", (0, 0, 1)),
+        ("[encode]\nspecial_text = 'special'", (0, 0, 1)),
+        ("[shards]\nformats = ['arrow']", (0, 0, 1)),
+        ("[shards]\ntarget_tokens = 5", (0, 0, 1)),
+        ("[shards]\nby = 'lang'", (0, 0, 1)),
+        ("[shards]\nvalidation = 0.5", (0, 0, 1)),
+        ("[shards]\ncompression = 'none'", (0, 0, 1)),
+    ],
+)
+def test_what_changes_bytes_is_in_the_identity_of_its_stage(text, changed):
+    assert tuple(int(a != b) for a, b in zip(identities(MINIMAL + text), BASE, strict=True)) == changed
+
+
+def test_the_seed_counts_where_it_chooses():
+    def seeded(seed: int, rest: str) -> tuple[Any, Any, Any]:
+        return identities(START + f"seed = {seed}\n" + SOURCE + rest)
+
+    for rest, changed in (("[count]\nsample = 0.5", (1, 0, 0)), ("[shards]\nvalidation = 0.5", (0, 0, 1))):
+        assert tuple(int(a != b) for a, b in zip(seeded(1, rest), seeded(2, rest), strict=True)) == changed
+
+
+def test_only_what_a_strategy_heeds_is_in_its_identity():
+    assert parse(MINIMAL + "[mix]\nstrategy = 'natural'").learn_identity()["mix"] == {"strategy": "natural"}
+    unimax = parse(UNIMAX + "max_epochs = 4.0\nunit = 'pretokens'").learn_identity()["mix"]
+    assert unimax == {"strategy": "unimax", "unit": "pretokens", "max_epochs": "4", "budget": None}
+    source = SOURCE.replace("en", "sw") + "[mix]\nstrategy = 'weights'\n[mix.weights]\n"
+    one, other = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.50\nsw = 2", "sw = 2.0\nen = 1.5"))
+    assert one == other
+    assert one["mix"] == {"strategy": "weights", "weights": {"en": "1.5", "sw": "2"}}
+
+
+def test_the_order_of_special_tokens_counts_where_it_gives_ids():
+    a, b = '"<a>" = "plain"\n', '"<b>" = "plain"\n'
+    x, y = '"<x>" = { id = 40000 }\n', '"<y>" = { id = 40001 }\n'
+
+    def learned(*lines: str) -> Any:
+        return parse(SPECIAL + "".join(lines)).learn_identity()
+
+    assert learned(a, b, x, y) == learned(y, a, x, b)
+    assert learned(a, b) != learned(b, a)
+
+
+def test_an_imported_tokenizer_is_not_where_it_lies():
+    moved = IMPORT.replace("t.json", "s3://key:secret@bucket/t.json")
+    assert identities(moved) == identities(IMPORT)
+    assert "bucket" not in repr(identities(moved))
+
+
+@given(st.permutations(["count", "mix", "learn", "shards", "source", "plan"]))
+def test_the_order_of_tables_is_free(order):
+    tables = {
+        "count": "[count]\nsample = 0.5\n",
+        "mix": "[mix]\nalpha = 0.7\n",
+        "learn": "[learn]\nvocab_size = 300\n",
+        "shards": "[shards]\nby = 'lang'\n",
+        "source": SOURCE,
+        "plan": "[plan]\nrange_bytes = 5\n",
+    }
+    assert parse(START + "".join(tables[name] for name in order)) == parse(START + "".join(tables.values()))
+
+
+# ------------------------------------------------------------------------------------------------- formats and schema
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("a.jsonl", ("jsonl", "none")),
+        ("a/b.v2.NDJSON.GZ", ("jsonl", "gz")),
+        ("c4.json.gz", ("jsonl", "gz")),
+        ("a.jsonl.zstd", ("jsonl", "zst")),
+        ("*.txt.zst", ("text", "zst")),
+        ("README.md", ("text", "none")),
+        ("part-0.parquet", ("parquet", "none")),
+        ("x.arrow", ("arrow", "none")),
+        ("x.feather", ("arrow", "none")),
+        ("dump.zst", ("", "zst")),
+        ("https://host/a.jsonl.zst?sig=x.parquet", ("jsonl", "zst")),
+        ("s3://bucket/part-?.jsonl", ("jsonl", "none")),
+        ("notes", None),
+        ("a.csv", None),
+        ("dir.jsonl/part-0", None),
+    ],
+)
+def test_format_of(uri, expected):
+    assert format_of(uri) == expected
+
+
+def test_the_shipped_schema_is_current():
+    assert (ROOT / "schemas" / "build.schema.json").read_text(encoding="utf-8") == schema_text(), "run `make schema`"
+
+
+def test_the_schema_names_every_key():
+    schema = json_schema()["properties"]
+    assert set(schema) == {"version", *TABLES}
+    for name, (_, table) in TABLES.items():
+        found = schema[name]
+        if name == "source":
+            found = found["items"]
+        elif name == "special":
+            found = found["additionalProperties"]["anyOf"][1]
+        assert set(found["properties"]) == set(settings_in(table))
+    assert schema["build"]["required"] == ["output"]
+    assert schema["source"]["items"]["required"] == ["files"]
+    assert schema["mix"]["properties"]["alpha"] == {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1,
+        "default": 0.3,
+        "description": "of temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
+    }
+    json.dumps(schema, allow_nan=False)
+
+
+# -------------------------------------------------------------------------------------------------------- documentation
+
+
+def _type_in_words(setting: Any) -> str:
+    if setting.options:
+        return "list" if "tuple" in str(setting.kind) else "one of"
+    for kind, words in ((str, "string"), (int, "integer"), (bool, "boolean"), (Decimal, "number")):
+        if setting.kind is kind:
+            return words
+    return "string or list" if setting.limits.or_one else "list" if "tuple" in str(setting.kind) else "table"
+
+
+def _default_in_words(setting: Any) -> str:
+    if setting.required:
+        return "required"
+    default = setting.default
+    if default is None or default == {}:
+        return ""
+    if isinstance(default, Decimal):
+        return plain(default)
+    return json.dumps(list(default) if isinstance(default, tuple) else default)
+
+
+def readme_rows() -> list[str]:
+    """The rows of the table of settings in schemas/README.md."""
+    rows = []
+    for name, (_, table) in TABLES.items():
+        for key, setting in settings_in(table).items():
+            default = _default_in_words(setting)
+            code = default if default in ("", "required") else "`" + default.replace("|", "\\|") + "`"
+            options = f" ({' '.join(f'`{one}`' for one in setting.options)})" if setting.options else ""
+            place = f'special."TEXT".{key}' if name == "special" else f"{name}.{key}"
+            rows.append(f"| `{place}` | {_type_in_words(setting)} | {code} | {setting.text}{options} |")
+    return rows
+
+
+def test_the_readme_is_in_step():
+    lines = (ROOT / "schemas" / "README.md").read_text(encoding="utf-8").splitlines()
+    first = lines.index("| Key | Type | Default | Meaning |") + 2
+    rows = readme_rows()
+    assert lines[first : lines.index("", first)] == rows, "the table should be\n" + "\n".join(rows)
