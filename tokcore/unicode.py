@@ -131,7 +131,6 @@ def lowercase() -> dict[int, str]:
     return lower
 
 
-@functools.cache
 def expand(pattern: str) -> str:
     r"""The same regular expression with \p{..}, \P{..}, \s, \S, \d and \D spelled as ranges of the pinned tables.
 
@@ -145,7 +144,22 @@ def expand(pattern: str) -> str:
     >>> expand(r"[^\p{Zs}a]")
     '[^\\x20\\xa0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000a]'
     """
+    return _expanded(pattern)[0]
+
+
+def properties(pattern: str) -> frozenset[str]:
+    r"""What expand spelled out: names that ranges() knows.
+
+    >>> sorted(properties(r"\s\p{Letter}"))
+    ['L', 'White_Space']
+    """
+    return _expanded(pattern)[1]
+
+
+@functools.cache
+def _expanded(pattern: str) -> tuple[str, frozenset[str]]:
     out = []
+    used = set()
     in_class = False
     class_start = 0
     for token in _TOKEN.finditer(pattern):
@@ -155,11 +169,15 @@ def expand(pattern: str) -> str:
             negated = text[1] == "P"
             if name.startswith("^"):
                 negated, name = not negated, name[1:]
-            out.append(_set(_property(name, pattern, token.start(), text), negated, in_class))
+            known = _property(name, pattern, token.start(), text)
+            used.add(known)
+            out.append(_set(ranges(known), negated, in_class))
         elif token["escape"]:
             escape = token["escape"]
             if escape in "sSdD":
-                out.append(_set(ranges("White_Space" if escape in "sS" else "Nd"), escape in "SD", in_class))
+                known = "White_Space" if escape in "sS" else "Nd"
+                used.add(known)
+                out.append(_set(ranges(known), escape in "SD", in_class))
             elif escape in "pP" or (escape in _REFUSED and not (in_class and escape == "b")):
                 raise _refused(
                     pattern, token.start(), text, _REFUSED.get(escape, r"\p{L}, with the category in braces")
@@ -188,7 +206,7 @@ def expand(pattern: str) -> str:
                 in_class = True
                 class_start = token.end() + (pattern[token.end() : token.end() + 1] == "^")
             out.append(text)
-    return "".join(out)
+    return "".join(out), frozenset(used)
 
 
 def _refused(pattern: str, position: int, text: str, instead: str) -> ConfigError:
@@ -198,14 +216,14 @@ def _refused(pattern: str, position: int, text: str, instead: str) -> ConfigErro
     )
 
 
-def _property(name: str, pattern: str, position: int, text: str) -> Ranges:
+def _property(name: str, pattern: str, position: int, text: str) -> str:
     key, _, value = name.rpartition("=")
     loose = re.sub(r"[\s_-]", "", value).lower()
     if re.sub(r"[\s_-]", "", key).lower() in ("", "gc", "generalcategory"):
         if loose == "any":
-            return ranges("Any")
+            return "Any"
         if loose in _NAMES:
-            return ranges(_NAMES[loose])
+            return _NAMES[loose]
     raise _refused(pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])")
 
 

@@ -18,6 +18,7 @@ from tokcore import _native, kernel, reference, unicode
 from tokcore.errors import ConfigError, StageError
 from tokcore.patterns import PATTERNS, named_pattern
 from tokcore.pretokenize import Pretokenizer, pretokenize
+from tokcore.regex_split import compile_pattern
 from tokcore.texts import Offsets, Texts, texts_from_strings
 
 NATIVE = [name for name in kernel.available() if name != "reference"]
@@ -285,6 +286,24 @@ def test_a_users_pattern_splits_as_tokenizers_does(text: bytes) -> None:
         splitter = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
         expected = [piece for piece, _ in splitter.pre_tokenize_str(text.decode())]
         assert pretokenize(text.decode(), pattern) == expected
+
+
+def test_a_users_pattern_sees_the_pinned_tables_only() -> None:
+    new_letter = "\U000323b0"  # since Unicode 17
+    assert pretokenize(f"a{new_letter}b", r"\p{L}+") == ["a", new_letter, "b"]
+    assert pretokenize(f"a{new_letter}b", r"\P{L}") == ["a", new_letter, "b"]
+    assert pretokenize("abAB1", r"(?i)\p{Lu}+") == ["abAB", "1"]
+
+
+@settings(deadline=None)
+@given(texts, st.sampled_from([*PATTERNS.values(), r"(?i)\p{M}+|\p{Lu}|x", r"(?i:\p{L})+|[\P{N}\d]"]))
+@example("\u0345\u03b9\U000323b0".encode(), r"(?i)\p{M}+|\p{Lu}|x")
+def test_a_users_pattern_is_the_expanded_one(text: bytes, pattern: str) -> None:
+    decoded = text.decode("utf-8", "surrogateescape")
+    cuts = {cut for match in compile_pattern(pattern).finditer(decoded) for cut in match.span()} - {0, len(decoded)}
+    found = pretokenize(text, pattern + "|(?!)")  # not recognised as a named pattern
+    assert len(found) == len(cuts) + bool(text)
+    assert {len(b"".join(found[:i]).decode("utf-8", "surrogateescape")) for i in range(1, len(found))} == cuts
 
 
 def test_time_limit() -> None:
