@@ -1,18 +1,21 @@
 """Canonical JSON and sha256: the one place where bytes are made for hashing.
 
-Canonical JSON has one byte form: UTF-8, keys sorted by code point, no spaces, integers only, one "\n" at the end.
+Canonical JSON has one byte form: UTF-8, keys sorted by code point, no spaces, integers only, one "\\n" at the end.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from tokcore.errors import FormatError
 
+# Lists and dicts within each other; more would be bounded by whatever is left of the caller's stack.
+MAX_DEPTH = 64
 
-def sha256_hex(data: bytes) -> str:
+
+def sha256_hex(data: bytes | memoryview) -> str:
     """sha256 of data, 64 lowercase hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
@@ -20,14 +23,14 @@ def sha256_hex(data: bytes) -> str:
 def canonical_json(value: Any) -> bytes:
     """The one byte form of a value of dicts with str keys, lists, str, int, bool and None.
 
-    Raises TypeError for a float (its digits would depend on the writer) and for any other type, UnicodeEncodeError
-    for a lone surrogate.
+    Raises TypeError for a float (its digits would depend on the writer) and for any other type, ValueError for a value
+    that is nested deeper than MAX_DEPTH or holds itself, UnicodeEncodeError for a lone surrogate.
 
     >>> canonical_json({"b": [1, None], "a": "é"})
     b'{"a":"\\xc3\\xa9","b":[1,null]}\\n'
     """
     _check(value)
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.encode() + b"\n"
 
 
@@ -44,10 +47,14 @@ def parse_canonical(data: bytes, name: str) -> Any:
     return value
 
 
-class Sha256Writer:
-    """A binary file to write to that knows the size and sha256 of what went through it."""
+class _Writable(Protocol):
+    def write(self, data: bytes | memoryview, /) -> int: ...
 
-    def __init__(self, file: BinaryIO) -> None:
+
+class Sha256Writer:
+    """A buffered binary file to write to that knows the size and sha256 of what went through it."""
+
+    def __init__(self, file: _Writable) -> None:
         self._file = file
         self._hash = hashlib.sha256()
         self.size_bytes = 0
@@ -64,15 +71,17 @@ class Sha256Writer:
 
 
 def _check(value: Any) -> None:
-    pending = [value]
+    pending = [(value, 0)]
     while pending:
-        item = pending.pop()
-        if isinstance(item, dict):
-            for key in item:
-                if not isinstance(key, str):
-                    raise TypeError(f"canonical JSON: the key {key!r} is not a str")
-            pending.extend(item.values())
-        elif isinstance(item, list | tuple):
-            pending.extend(item)
+        item, depth = pending.pop()
+        if isinstance(item, dict | list | tuple):
+            if depth == MAX_DEPTH:
+                raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")
+            if isinstance(item, dict):
+                for key in item:
+                    if not isinstance(key, str):
+                        raise TypeError(f"canonical JSON: the key {key!r} is not a str")
+                item = item.values()
+            pending.extend((inner, depth + 1) for inner in item)
         elif not (item is None or isinstance(item, str | int)):
             raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")

@@ -5,23 +5,32 @@ Leaves to others: the formats (tokcore.formats) and whether the files are the co
 
 from __future__ import annotations
 
+import bisect
 import functools
 import json
 import operator
+import os
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, overload
 
-from tokcore.errors import FormatError, IdentityError
-from tokcore.formats.arrow_shards import ArrowShard
+from tokcore.canonical import parse_canonical
+from tokcore.errors import FormatError, IdentityError, VersionError
+from tokcore.formats.arrow_shards import DTYPE, ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard
 from tokcore.token_batch import Ids
 
 SPLITS = ("train", "validation", "all")
+ARROW = ".arrow"
 
-# Shards that are kept open at a time, each a memory map and an index.
+# Shards that are kept open at a time, each a few memory maps and at most one decoded record batch.
 MAX_OPEN = 64
+
+# The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
+_MANIFEST = "manifest.json"
+_LEVELS_UP = 2
+_MANIFEST_VERSION = 1
 
 
 class ShardDocument(NamedTuple):
@@ -33,10 +42,20 @@ class ShardDocument(NamedTuple):
     ordinal: int
 
 
+class ShardFile(NamedTuple):
+    """An .arrow or .bin file and what it is known to hold."""
+
+    path: str
+    num_documents: int
+    num_tokens: int | None = None  # None: only reading it can tell
+
+
 class _Shard(Protocol):
     def __len__(self) -> int: ...
     @property
     def fingerprint(self) -> str: ...
+    @property
+    def num_tokens(self) -> int: ...
     def tokens(self, row: int) -> Ids: ...
     def columns(self, row: int) -> tuple[str | None, str, str, int]: ...
 
@@ -45,16 +64,36 @@ class Shards(Sequence[Ids]):
     """Documents of several shards, in the order of the files; shards[i] is an int32 array, read-only.
 
     From `.bin` files the arrays are views of the mapped file. Files are opened when a document of theirs is asked
-    for. Pickles by its paths; use one instance a thread.
+    for. Pickles by its paths; safe to read from several threads.
     """
 
-    def __init__(self, paths: Sequence[str], sizes: Sequence[int] | None = None) -> None:
-        """paths: .arrow or .bin files. sizes: documents of each, where a manifest tells; else every file is opened."""
-        self.paths = tuple(paths)
-        self._open = functools.lru_cache(MAX_OPEN)(_open_shard)
-        sizes = [len(self._open(path)) for path in self.paths] if sizes is None else sizes
-        self._starts = [0, *accumulate(sizes)]
-        self._fingerprint: str | None = None
+    def __init__(self, files: Sequence[ShardFile], fingerprint: str) -> None:
+        """fingerprint: of the tokenizer that all of them must be written with."""
+        self._files = tuple(files)
+        self._fingerprint = fingerprint
+        self._starts = [0, *accumulate(file.num_documents for file in self._files)]
+        self._opened = functools.lru_cache(MAX_OPEN)(_open_shard)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in order."""
+        return tuple(file.path for file in self._files)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the tokenizer that wrote them; "" if there is no shard, or .bin files of another writer."""
+        return self._fingerprint
+
+    @property
+    def num_tokens(self) -> int:
+        """Of all documents; reads the files unless a manifest tells."""
+        known = (file.num_tokens for file in self._files)
+        return sum(self._shard(i).num_tokens if num is None else num for i, num in enumerate(known))
+
+    def document(self, index: int) -> ShardDocument:
+        """id, lang, source and ordinal of a document."""
+        shard, row = self._find(index)
+        return ShardDocument(*shard.columns(row))
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -70,125 +109,169 @@ class Shards(Sequence[Ids]):
         return shard.tokens(row)
 
     def __iter__(self) -> Iterator[Ids]:
-        return (self[i] for i in range(len(self)))
+        for number, file in enumerate(self._files):
+            if file.num_documents:
+                shard = self._shard(number)
+                yield from (shard.tokens(row) for row in range(file.num_documents))
 
-    def document(self, index: int) -> ShardDocument:
-        """id, lang, source and ordinal of a document."""
-        shard, row = self._find(index)
-        return ShardDocument(*shard.columns(row))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shards, (self._files, self._fingerprint)
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the tokenizer that wrote all of them; "" if there is no shard. Raises IdentityError if they differ."""
-        if self._fingerprint is None:
-            found = {self._open(path).fingerprint: path for path in self.paths}
-            if len(found) > 1:
-                one, other = sorted(found.values())[:2]
-                raise IdentityError(f"{one} and {other} were written with different tokenizers")
-            self._fingerprint = next(iter(found), "")
-        return self._fingerprint
-
-    @property
-    def num_tokens(self) -> int:
-        """Of all documents; opens every file."""
-        return sum(len(tokens) for tokens in self)
+    def __repr__(self) -> str:
+        return f"<Shards: {len(self)} documents in {len(self._files)} files>"
 
     def _find(self, index: int) -> tuple[_Shard, int]:
         index = operator.index(index)
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
             raise IndexError(f"document {index} of {len(self)}")
-        # bisect_right: of several empty shards that start here, the last one holds the document
-        low, high = 0, len(self._starts)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._starts[middle] <= position else (low, middle)
-        shard = self._open(self.paths[low - 1])
-        if len(shard) != self._starts[low] - self._starts[low - 1]:
-            raise FormatError(f"{self.paths[low - 1]}: {len(shard)} documents, its manifest says another number")
-        return shard, position - self._starts[low - 1]
+        # Of several shards that start here, all but the last are empty.
+        number = bisect.bisect_right(self._starts, position) - 1
+        return self._shard(number), position - self._starts[number]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        sizes = [end - start for start, end in zip(self._starts, self._starts[1:], strict=False)]
-        return Shards, (self.paths, sizes)
+    def _shard(self, number: int) -> _Shard:
+        file = self._files[number]
+        shard = self._opened(file.path)
+        if shard.fingerprint != self._fingerprint:
+            raise IdentityError(
+                f"{file.path}: written with tokenizer {shard.fingerprint or 'unknown'}, "
+                f"the other shards with {self._fingerprint or 'unknown'}. Open them apart."
+            )
+        if len(shard) != file.num_documents:
+            raise FormatError(f"{file.path}: {len(shard)} documents, expected {file.num_documents}")
+        return shard
 
-    def __repr__(self) -> str:
-        return f"<Shards: {len(self)} documents in {len(self.paths)} files>"
 
-
-def open_shards(path: str, split: str = "train") -> Shards:
+def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
     """The shards at a local path: a build's output, a folder of shards, or one .arrow or .bin file.
 
     split: train, validation or all; a single file is opened whatever it holds. Where a manifest is there, only what
-    it names is read. Of a build that wrote both formats, the `.bin` files are taken.
-    Raises FormatError if there are no shards or one is damaged.
+    it names is read. Where a folder holds both formats, the `.bin` files are taken.
+    Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers.
     """
     if split not in SPLITS:
         raise ValueError(f"split = {split!r}: expected one of {', '.join(SPLITS)}")
-    place = Path(path)
-    if place.is_dir():
-        found = _named(place)
-        if found is None:
-            found = [(str(file), None, file.name) for file in sorted(place.rglob("*")) if _is_shard(file.name)]
-        if not found:
-            raise FormatError(f"{path}: no shards in it. Is the build finished?")
-        if any(name.endswith(BIN) for _, _, name in found):
-            found = [entry for entry in found if entry[2].endswith(BIN)]
-        chosen = [
-            entry for entry in found if split == "all" or entry[2].startswith(split + "-") or not _planned(entry[2])
-        ]
-        sizes = [size for _, size, _ in chosen if size is not None]
-        return Shards([file for file, _, _ in chosen], sizes if len(sizes) == len(chosen) else None)
-    for suffix in ("", BIN):
-        if Path(path + suffix).is_file():
-            return Shards([str(path).removesuffix(IDX) + BIN if path.endswith(IDX) else path + suffix])
-    raise FormatError(f"{path}: there is no such file or folder")
+    place = Path(path).resolve()
+    if not place.is_dir():
+        return _unnamed([_single_file(place)])
+    manifest = _manifest_of(place)
+    if manifest is None:
+        if (place / "plan").is_dir() or (place / "_attempts").is_dir():
+            raise FormatError(f"{place}: a build without shards. Is it finished?")
+        found = [str(file) for file in sorted(place.rglob("*")) if _is_shard(file)]
+        chosen = [file for file in _of_one_format(place, found) if _in_split(file, split)]
+        return _unnamed(chosen)
+    root, content = manifest
+    files, fingerprint = _named_files(root, content)
+    below = {file.path: file for file in files if Path(file.path).is_relative_to(place)}
+    if not files:
+        return Shards([], fingerprint)
+    return Shards([below[file] for file in _of_one_format(place, list(below)) if _in_split(file, split)], fingerprint)
 
 
-def describe(path: str) -> dict[str, Any]:
-    """What the header of one shard says: format, tokenizer, documents, tokens."""
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What one shard says about itself: format, tokenizer, documents, tokens."""
     shards = open_shards(path, split="all")
     if len(shards.paths) != 1:
         raise FormatError(f"{path}: a folder of {len(shards.paths)} shards; name one of them")
     return {
         "path": shards.paths[0],
         "format": "megatron" if shards.paths[0].endswith(BIN) else "arrow",
-        "dtype": "int32",
+        "dtype": DTYPE,
         "documents": len(shards),
         "tokens": shards.num_tokens,
         "tokenizer": shards.fingerprint,
     }
 
 
-def _named(place: Path) -> list[tuple[str, int | None, str]] | None:
-    """(path, documents, file name) of the shards below place that the nearest manifest names, in its order."""
-    if (place / "shards" / "manifest.json").is_file():
-        place = place / "shards"
-    for root in (place, *place.parents[:3]):
-        manifest = root / "manifest.json"
-        if not manifest.is_file():
-            continue
-        try:
-            content = json.loads(manifest.read_bytes())
-            if content["stage"] != "shards":
-                return None
-            files = [(root / entry["path"], entry["about"]["documents"]) for entry in content["files"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"{manifest}: not a manifest of shards: {error!r}") from error
-        return [
-            (str(file), documents, file.name)
-            for file, documents in files
-            if _is_shard(file.name) and file.is_relative_to(place)
-        ]
+def _single_file(place: Path) -> str:
+    """The .arrow or .bin file meant by its own path, by that of a file beside it, or by a prefix."""
+    path = str(place)
+    for suffix in (DOCUMENTS, IDX):
+        if path.endswith(suffix):
+            path = path.removesuffix(suffix) + BIN
+    for candidate in (path, path + BIN):
+        if Path(candidate).is_file():
+            return candidate
+    raise FormatError(f"{path}: there is no such file or folder")
+
+
+def _unnamed(paths: Sequence[str]) -> Shards:
+    """Shards that no manifest describes: each is opened once to learn what it holds."""
+    files = []
+    fingerprints: dict[str, str] = {}
+    for path in paths:
+        shard = _open_shard(path)
+        files.append(ShardFile(path, len(shard)))
+        fingerprints.setdefault(shard.fingerprint, path)
+    if len(fingerprints) > 1:
+        one, other = list(fingerprints.values())[:2]
+        raise IdentityError(f"{one} and {other} were written with different tokenizers. Open them apart.")
+    return Shards(files, next(iter(fingerprints), ""))
+
+
+def _manifest_of(place: Path) -> tuple[Path, Any] | None:
+    """(folder, content) of the manifest of shards that place is under, if there is one; others' are passed over."""
+    for root in (place / "shards", place, *place.parents[:_LEVELS_UP]):
+        path = root / _MANIFEST
+        if path.is_file():
+            data = path.read_bytes()
+            try:
+                content = json.loads(data)
+            except ValueError as error:
+                raise FormatError(f"{path}: not a manifest: {error}") from error
+            if isinstance(content, dict) and content.get("stage") == "shards":
+                return root, parse_canonical(data, str(path))
     return None
 
 
-def _is_shard(name: str) -> bool:
-    return name.endswith(BIN) or (name.endswith(".arrow") and not name.endswith(DOCUMENTS))
+def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
+    """The shards that a manifest names, in its order, and their tokenizer's fingerprint."""
+    path = root / _MANIFEST
+    if manifest.get("format_version") != _MANIFEST_VERSION:
+        raise VersionError(
+            f"{path}: format_version {manifest.get('format_version')!r}, this release reads {_MANIFEST_VERSION}. "
+            f"Upgrade tokcore."
+        )
+    files = []
+    try:
+        for entry in manifest["files"]:
+            name = PurePosixPath(entry["path"])
+            documents, tokens = entry["about"]["documents"], entry["about"]["tokens"]
+            if name.is_absolute() or ".." in name.parts:
+                raise FormatError(f"{path}: names {str(name)!r}, which is not below its folder")
+            if not (isinstance(documents, int) and isinstance(tokens, int) and documents >= 0 and tokens >= 0):
+                raise FormatError(f"{path}: {name}: {documents!r} documents, {tokens!r} tokens: expected two counts")
+            if _is_shard(name):
+                files.append(ShardFile(str(root / name), documents, tokens))
+        fingerprint = manifest["totals"]["fingerprint"]
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{path}: not a manifest of shards: {error!r}") from error
+    if not isinstance(fingerprint, str):
+        raise FormatError(f"{path}: totals.fingerprint = {fingerprint!r}: expected a string")
+    return files, fingerprint
 
 
-def _planned(name: str) -> bool:
-    return name.startswith(("train-", "validation-"))
+def _of_one_format(place: Path, paths: list[str]) -> list[str]:
+    megatron = [path for path in paths if path.endswith(BIN)]
+    arrow = [path for path in paths if path.endswith(ARROW)]
+    if not paths:
+        raise FormatError(f"{place}: no shards in it. Is the build finished?")
+    if megatron and arrow and len(megatron) != len(arrow):
+        raise FormatError(
+            f"{place}: {len(megatron)} {BIN} and {len(arrow)} {ARROW} files, which are not the same shards in two "
+            f"formats. Open the folder of one format."
+        )
+    return megatron or arrow
+
+
+def _in_split(path: str, split: str) -> bool:
+    name = Path(path).name
+    return split == "all" or name.startswith(f"{split}-") or not name.startswith(("train-", "validation-"))
+
+
+def _is_shard(path: PurePosixPath | Path) -> bool:
+    return path.name.endswith((BIN, ARROW)) and not path.name.endswith(DOCUMENTS)
 
 
 def _open_shard(path: str) -> _Shard:

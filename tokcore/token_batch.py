@@ -54,6 +54,10 @@ class TokenBatch(NamedTuple):
             self.ordinals[start:end],
         )
 
+    def without_tokens(self) -> TokenBatch:
+        """The same documents, as if all were empty."""
+        return self._replace(tokens=np.zeros(0, np.int32), offsets=np.zeros(self.num_documents + 1, np.int64))
+
     def take(self, where: Sequence[int]) -> TokenBatch:
         """The documents at these positions, in that order."""
         lengths = np.diff(self.offsets)[where]
@@ -88,9 +92,7 @@ def joined(batches: Sequence[TokenBatch]) -> TokenBatch:
     )
 
 
-def with_appended(
-    ids: Ids, offsets: Offsets, append: Sequence[int]
-) -> tuple[Ids, Offsets]:
+def with_appended(ids: Ids, offsets: Offsets, append: Sequence[int]) -> tuple[Ids, Offsets]:
     """Every document's ids followed by the appended ones."""
     if not append:
         return ids, offsets
@@ -108,29 +110,33 @@ def with_appended(
 class Rechunker:
     """Cuts a stream of documents into batches whose bounds depend on the documents alone, not on how they arrive.
 
-    A batch ends with the document that reaches max_tokens or max_documents.
+    A batch ends with the first document with which it reaches max_tokens, max_documents or max_chars, the characters
+    of ids, langs and sources. What waits are views of the arrays that were added: do not write to them any more.
     """
 
-    def __init__(self, max_tokens: int, max_documents: int) -> None:
-        self._max_tokens = max_tokens
-        self._max_documents = max_documents
+    def __init__(self, max_tokens: int, max_documents: int, max_chars: int) -> None:
+        self._limits = (max_tokens, max_documents, max_chars)
         self._waiting: list[TokenBatch] = []
-        self._tokens = 0
-        self._documents = 0
+        self._filled = (0, 0, 0)
 
     def add(self, batch: TokenBatch) -> Iterator[TokenBatch]:
         """The batches that these documents complete."""
+        num = batch.num_documents
+        chars = np.zeros(num + 1, np.int64)
+        names = zip(batch.ids, batch.langs, batch.sources, strict=True)
+        np.cumsum([len(name or "") + len(lang) + len(source) for name, lang, source in names], out=chars[1:])
+        measures = (batch.offsets, np.arange(num + 1), chars)
         start = 0
-        while start < batch.num_documents:
-            wanted_tokens = batch.offsets[start] + (self._max_tokens - self._tokens)
-            by_tokens = int(np.searchsorted(batch.offsets, wanted_tokens, side="left"))
-            by_documents = start + self._max_documents - self._documents
-            end = min(max(by_tokens, start + 1), by_documents, batch.num_documents)
-            part = batch.slice(start, end)
-            self._waiting.append(part)
-            self._tokens += part.num_tokens
-            self._documents += part.num_documents
-            if self._tokens >= self._max_tokens or self._documents >= self._max_documents:
+        while start < num:
+            ends = [
+                int(np.searchsorted(measure, measure[start] + limit - filled, side="left"))
+                for measure, limit, filled in zip(measures, self._limits, self._filled, strict=True)
+            ]
+            end = min(*ends, num)
+            self._waiting.append(batch.slice(start, end))
+            tokens, documents, letters = (int(measure[end] - measure[start]) for measure in measures)
+            self._filled = (self._filled[0] + tokens, self._filled[1] + documents, self._filled[2] + letters)
+            if any(filled >= limit for filled, limit in zip(self._filled, self._limits, strict=True)):
                 yield from self.rest()
             start = end
 
@@ -138,7 +144,7 @@ class Rechunker:
         """The documents that wait for more, as a last batch, if there are any."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            self._tokens = self._documents = 0
+            self._filled = (0, 0, 0)
             yield joined(waiting)
 
 
@@ -159,7 +165,7 @@ class ShardContent:
     def update(self, batch: TokenBatch) -> None:
         """Add documents; how they are dealt into batches does not matter."""
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
-        parts = (
+        parts: tuple[bytes | memoryview, ...] = (
             np.ascontiguousarray(tokens, "<i4").data,
             np.diff(batch.offsets).astype("<i8").tobytes(),
             _strings(batch.ids),

@@ -2,12 +2,17 @@
 
     tokens: list<int32>   id: string (or null)   lang: string   source: string   ordinal: int64
 
-The schema's metadata names the tokenizer. A file's bytes follow from its documents, the codec and pyarrow's version.
+The schema's metadata names the tokenizer. A file's bytes follow from its documents, the codec and pyarrow's version,
+its content from the documents alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bisect
+import functools
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,16 +20,24 @@ import pyarrow as pa
 
 from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError, VersionError
-from tokcore.token_batch import Rechunker, TokenBatch
+from tokcore.token_batch import Ids, Offsets, Rechunker, ShardContent, TokenBatch
 
 FORMAT_VERSION = "1"
+DTYPE = "int32"
+COMPRESSIONS = ("zstd", "lz4", "none")
 
-# Rows of one record batch; one list<int32> chunk cannot hold more than 2^31 - 1 values.
+# A record batch ends with the first document that reaches one of these: they bound what a reader must decode to get
+# at one document, and what waits in memory while a shard is written.
 BATCH_TOKENS = 1 << 20
 BATCH_DOCUMENTS = 4096
+BATCH_CHARS = 1 << 24  # of ids, langs and sources
+
+# One list<int32> column of a record batch holds at most 2^31 - 1 values, and all but the last of a batch's documents
+# together fewer than BATCH_TOKENS.
 MAX_DOCUMENT_TOKENS = 2**31 - 1 - BATCH_TOKENS
 
 _ITEMS = pa.field("item", pa.int32(), nullable=False)
+_TOKENS = pa.field("tokens", pa.list_(_ITEMS), nullable=False)
 _COLUMNS = [
     pa.field("id", pa.string()),
     pa.field("lang", pa.string(), nullable=False),
@@ -35,9 +48,18 @@ _COLUMNS = [
 
 def schema(fingerprint: str, with_tokens: bool = True) -> pa.Schema:
     """The schema of a shard, or of the columns that go beside a shard of another format."""
-    metadata = {"tokcore.format_version": FORMAT_VERSION, "tokcore.fingerprint": fingerprint}
-    tokens = [pa.field("tokens", pa.list_(_ITEMS), nullable=False)] if with_tokens else []
-    return pa.schema([*tokens, *_COLUMNS], metadata=metadata)
+    metadata = {"tokcore.format_version": FORMAT_VERSION, "tokcore.fingerprint": fingerprint, "tokcore.dtype": DTYPE}
+    return pa.schema([_TOKENS, *_COLUMNS] if with_tokens else _COLUMNS, metadata=metadata)
+
+
+def check_lengths(batch: TokenBatch, limit: int, format_name: str) -> None:
+    """Raise FormatError if a document has more tokens than the format can hold."""
+    longest = int(np.diff(batch.offsets).max(initial=0))
+    if longest > limit:
+        raise FormatError(
+            f"a document of {longest} tokens: {format_name} holds at most {limit} in one document. "
+            f"Lower max_document_bytes of its source."
+        )
 
 
 class ArrowShardWriter:
@@ -45,22 +67,21 @@ class ArrowShardWriter:
 
     def __init__(self, file: BinaryIO, fingerprint: str, compression: str, with_tokens: bool = True) -> None:
         """compression: zstd (level 1), lz4 or none. with_tokens: False writes the other columns only."""
+        if compression not in COMPRESSIONS:
+            raise ValueError(f"compression = {compression!r}: expected one of {', '.join(COMPRESSIONS)}")
+        codec = {"zstd": pa.Codec("zstd", 1), "lz4": pa.Codec("lz4"), "none": None}[compression]
         self._schema = schema(fingerprint, with_tokens)
         self._with_tokens = with_tokens
-        codec = {"zstd": pa.Codec("zstd", 1), "lz4": pa.Codec("lz4"), "none": None}[compression]
-        # One thread: with several, pyarrow's buffers are the same, but so is our wish to state it.
+        # The workers around it use the processors; its own threads would only add to theirs.
         options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
         self._writer = pa.ipc.new_file(Sink(file), self._schema, options=options)
-        self._rechunker = Rechunker(BATCH_TOKENS, BATCH_DOCUMENTS)
+        self._rechunker = Rechunker(BATCH_TOKENS, BATCH_DOCUMENTS, BATCH_CHARS)
 
     def write(self, batch: TokenBatch) -> None:
-        """Append documents. Raises FormatError for one that is too long for a list<int32>."""
-        longest = int(np.diff(batch.offsets).max(initial=0))
-        if longest > MAX_DOCUMENT_TOKENS:
-            raise FormatError(
-                f"a document of {longest} tokens: an Arrow shard holds at most {MAX_DOCUMENT_TOKENS} each"
-            )
-        for chunk in self._rechunker.add(batch):
+        """Append documents. Raises FormatError, before any of them is written, for one that is too long."""
+        if self._with_tokens:
+            check_lengths(batch, MAX_DOCUMENT_TOKENS, "an Arrow shard")
+        for chunk in self._rechunker.add(batch if self._with_tokens else batch.without_tokens()):
             self._write(chunk)
 
     def close(self) -> None:
@@ -81,103 +102,155 @@ class ArrowShardWriter:
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
-def _lists(chunk: TokenBatch) -> pa.ListArray:
-    start, end = int(chunk.offsets[0]), int(chunk.offsets[-1])
-    offsets = pa.array((chunk.offsets - start).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.array(chunk.tokens[start:end]), type=pa.list_(_ITEMS))
-
-
 class ArrowShard:
-    """One Arrow shard, memory-mapped; record batches are decoded as they are asked for and the last one is kept."""
+    """One Arrow shard, memory-mapped. Safe to read from several threads.
+
+    A record batch is decoded when a document of it is asked for, its tokens apart from its other columns, and kept
+    until another one is.
+    """
 
     def __init__(self, path: str, with_tokens: bool = True) -> None:
-        """Raises FormatError if it is not a shard, VersionError if a newer release wrote it."""
+        """Raises FormatError if it is not a shard, VersionError if another release wrote it."""
         self.path = path
-        self._reader = _opened(path)
-        found = self._reader.schema
-        metadata = found.metadata or {}
-        version = metadata.get(b"tokcore.format_version", b"").decode("ascii", "replace")
-        if not version:
-            raise FormatError(f"{path}: not a tokcore shard: its schema names no format version")
-        if version != FORMAT_VERSION:
-            raise VersionError(
-                f"{path}: format version {version}, this release reads {FORMAT_VERSION}: upgrade tokcore"
-            )
-        self.fingerprint = metadata.get(b"tokcore.fingerprint", b"").decode("ascii", "replace")
-        if found.names != schema("", with_tokens).names or not found.remove_metadata().equals(
-            schema("", with_tokens).remove_metadata()
-        ):
-            raise FormatError(f"{path}: not a tokcore shard: its columns are {found.names}")
-        self._with_tokens = with_tokens
-        self._starts = self._batch_starts()
-        self._kept: tuple[int, pa.RecordBatch] | None = None
+        self._file = _mapped(path)
+        self.fingerprint = _checked_fingerprint(path, self._file, with_tokens)
+        first = 1 if with_tokens else 0
+        self._token_batches = _Batches(path, self._file, [0]) if with_tokens else None
+        self._name_batches = _Batches(path, self._file, range(first, first + len(_COLUMNS)))
+        self._ordinal_batches = _Batches(path, self._file, [first + len(_COLUMNS) - 1])
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     @property
-    def num_batches(self) -> int:
-        return len(self._starts) - 1
+    def num_tokens(self) -> int:
+        """Of all documents; decodes every record batch."""
+        return sum(batch.num_tokens for batch in self.batches())
 
-    def tokens(self, row: int) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """int32 ids of a document; read-only, a view of the decoded batch."""
-        batch, i = self._row(row)
-        return _values(batch.column(0), i)
+    def tokens(self, row: int) -> Ids:
+        """int32 ids of a document; read-only, a view of the decoded batch, or of the mapped file if uncompressed."""
+        number, i = self._find(row)
+        values, offsets = self._lists(number)
+        return values[offsets[i] : offsets[i + 1]]
 
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document."""
-        batch, i = self._row(row)
-        first = 1 if self._with_tokens else 0
-        name, lang, source, ordinal = (batch.column(first + c)[i].as_py() for c in range(4))
+        number, i = self._find(row)
+        batch = self._name_batches[number]
+        name, lang, source, ordinal = (batch.column(c)[i].as_py() for c in range(len(_COLUMNS)))
         return name, lang, source, ordinal
 
     def batches(self) -> Iterator[TokenBatch]:
-        """All documents, a record batch at a time."""
-        for number in range(self.num_batches):
-            batch = self._batch(number)
-            lists = batch.column(0)
-            offsets = lists.offsets.to_numpy().astype(np.int64)
-            ids, langs, sources, ordinals = (batch.column(c) for c in range(1, 5))
+        """All documents, a record batch at a time; as if all were empty where there are no tokens."""
+        for number in range(len(self._name_batches)):
+            ids, langs, sources, ordinals = self._name_batches[number].columns
+            values, offsets = self._lists(number)
             yield TokenBatch(
-                lists.values.to_numpy(zero_copy_only=True),
-                offsets,
+                values,
+                offsets.astype(np.int64),
                 ids.to_pylist(),
                 langs.to_pylist(),
                 sources.to_pylist(),
                 ordinals.to_numpy(zero_copy_only=True),
             )
 
-    def _batch_starts(self) -> list[int]:
-        starts = [0]
-        for number in range(self._reader.num_record_batches):
-            # Every batch but the last is full by one of two rules, so their sizes cannot be told without reading them.
-            starts.append(starts[-1] + self._batch(number).num_rows)
-        return starts
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        # The sizes of batches stand before each of them. Of the columns, ordinals are the cheapest to decode.
+        sizes = (self._ordinal_batches[number].num_rows for number in range(len(self._ordinal_batches)))
+        return [0, *accumulate(sizes)]
 
-    def _batch(self, number: int) -> pa.RecordBatch:
+    def _find(self, row: int) -> tuple[int, int]:
+        number = bisect.bisect_right(self._starts, row) - 1
+        return number, row - self._starts[number]
+
+    def _lists(self, number: int) -> tuple[Ids, Offsets]:
+        if self._token_batches is None:
+            return np.zeros(0, np.int32), np.zeros(self._name_batches[number].num_rows + 1, np.int64)
+        lists = self._token_batches[number].column(0)
+        return lists.values.to_numpy(zero_copy_only=True), lists.offsets.to_numpy(zero_copy_only=True)
+
+
+class _Batches:
+    """The record batches of a file, some of their columns, each checked; the last one asked for is kept."""
+
+    def __init__(self, path: str, file: Any, columns: Sequence[int]) -> None:
+        self._path = path
+        self._reader = _opened(path, file, columns)
+        self._kept: tuple[int, pa.RecordBatch] | None = None
+        # Readers keep state of their own between batches.
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self._reader.num_record_batches)
+
+    def __getitem__(self, number: int) -> pa.RecordBatch:
+        kept = self._kept
+        if kept is None or kept[0] != number:
+            with self._lock:
+                kept = self._kept = (number, self._decoded(number))
+        return kept[1]
+
+    def _decoded(self, number: int) -> pa.RecordBatch:
         try:
             batch = self._reader.get_batch(number)
             batch.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
-            raise FormatError(f"{self.path}: record batch {number} is damaged: {error}") from error
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"{self._path}: record batch {number} is damaged: {error}") from error
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            items = column.values.null_count if pa.types.is_list(column.type) else 0
+            if items or (column.null_count and not field.nullable):
+                raise FormatError(f"{self._path}: record batch {number} is damaged: nulls in column {field.name}")
         return batch
 
-    def _row(self, row: int) -> tuple[pa.RecordBatch, int]:
-        number = int(np.searchsorted(self._starts, row, side="right")) - 1
-        kept = self._kept
-        if kept is None or kept[0] != number:
-            kept = self._kept = (number, self._batch(number))
-        return kept[1], row - self._starts[number]
+
+def content_of_arrow(path: str) -> ShardContent:
+    """Digest, documents, tokens and largest id of what is in a written shard.
+
+    Raises FormatError if it cannot be read.
+    """
+    content = ShardContent()
+    for batch in ArrowShard(path).batches():
+        content.update(batch)
+    return content
 
 
-def _values(lists: pa.ListArray, i: int) -> np.ndarray[Any, np.dtype[np.int32]]:
-    offsets = lists.offsets
-    values: np.ndarray[Any, np.dtype[np.int32]] = lists.values.to_numpy(zero_copy_only=True)
-    return values[offsets[i].as_py() : offsets[i + 1].as_py()]
+def _lists(chunk: TokenBatch) -> pa.ListArray:
+    start, end = int(chunk.offsets[0]), int(chunk.offsets[-1])
+    offsets = pa.array((chunk.offsets - start).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array(chunk.tokens[start:end]), type=_TOKENS.type)
 
 
-def _opened(path: str) -> Any:
+def _mapped(path: str) -> Any:
     try:
-        return pa.ipc.open_file(pa.memory_map(path, "r"))
+        return pa.memory_map(path, "r")
     except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"{path}: cannot be opened: {error}") from error
+
+
+def _opened(path: str, file: Any, columns: Sequence[int] | None = None) -> Any:
+    try:
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
+        return pa.ipc.open_file(file, options=options)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
+
+
+def _checked_fingerprint(path: str, file: Any, with_tokens: bool) -> str:
+    found = _opened(path, file).schema
+    try:
+        metadata: dict[str, str] = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+        names = found.names
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: its schema is damaged: {error}") from error
+    version = metadata.get("tokcore.format_version")
+    if version is None:
+        raise FormatError(f"{path}: not a tokcore shard: its schema names no format version")
+    if version != FORMAT_VERSION:
+        raise VersionError(f"{path}: format version {version}, this release reads {FORMAT_VERSION}: upgrade tokcore")
+    expected = schema("", with_tokens)
+    if not found.equals(expected):
+        raise FormatError(f"{path}: its columns are {names}, expected {expected.names} of the types of a shard")
+    if "tokcore.fingerprint" not in metadata:
+        raise FormatError(f"{path}: its schema does not name the tokenizer's fingerprint")
+    return metadata["tokcore.fingerprint"]

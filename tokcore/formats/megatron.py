@@ -10,24 +10,29 @@ Layout: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py.
 
 from __future__ import annotations
 
+import functools
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.errors import FormatError, VersionError
-from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter, check_lengths
+from tokcore.token_batch import Ids, Offsets, ShardContent, TokenBatch
 
 MAGIC = b"MMIDIDX\x00\x00"
 OLD_MAGIC = b"TNTIDX\x00\x00"
 VERSION = 1
 INT32 = 4  # dtype code
 MAX_DOCUMENT_TOKENS = 2**31 - 1  # lengths are int32
+MAX_TOKENS = 2**59  # more than any disk holds; byte offsets stay far from wrapping while they are checked
 BIN, IDX, DOCUMENTS = ".bin", ".idx", ".documents.arrow"
 
 _HEADER = struct.Struct("<9sQBQQ")
+_BLOCK = 1 << 20  # sequences that are checked at a time
 
 
 class MegatronShardWriter:
@@ -40,25 +45,23 @@ class MegatronShardWriter:
         self._bin = bin_file
         self._idx = idx_file
         self._documents = ArrowShardWriter(documents_file, fingerprint, compression, with_tokens=False)
-        self._lengths: list[np.ndarray[Any, np.dtype[np.int32]]] = []
+        self._lengths: list[Ids] = []
 
     def write(self, batch: TokenBatch) -> None:
-        """Append documents. Raises FormatError for one whose length does not fit the layout's int32."""
-        lengths = np.diff(batch.offsets)
-        longest = int(lengths.max(initial=0))
-        if longest > MAX_DOCUMENT_TOKENS:
-            raise FormatError(f"a document of {longest} tokens: an .idx file holds lengths up to {MAX_DOCUMENT_TOKENS}")
-        self._bin.write(np.ascontiguousarray(batch.tokens[batch.offsets[0] : batch.offsets[-1]], "<i4").data.cast("B"))
-        self._lengths.append(lengths.astype("<i4"))
+        """Append documents. Raises FormatError, before any of them is written, for one that is too long."""
+        check_lengths(batch, MAX_DOCUMENT_TOKENS, "an .idx file")
+        tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
+        self._bin.write(np.ascontiguousarray(tokens, "<i4").view(np.uint8).data)
+        self._lengths.append(np.diff(batch.offsets).astype("<i4"))
         self._documents.write(batch)
 
     def close(self) -> None:
         """Write the index and what waits of the documents file."""
-        self._idx.write(index_bytes(np.concatenate(self._lengths) if self._lengths else np.zeros(0, "<i4")))
+        self._idx.write(index_bytes(np.concatenate([np.zeros(0, "<i4"), *self._lengths])))
         self._documents.close()
 
 
-def index_bytes(lengths: np.ndarray[Any, np.dtype[np.int32]]) -> bytes:
+def index_bytes(lengths: Ids) -> bytes:
     """The .idx file of documents with these numbers of int32 ids.
 
     >>> len(index_bytes(np.array([3, 2], np.int32)))
@@ -72,81 +75,152 @@ def index_bytes(lengths: np.ndarray[Any, np.dtype[np.int32]]) -> bytes:
     return header + lengths.astype("<i4").tobytes() + (offsets[:-1] * 4).tobytes() + first_sequences.tobytes()
 
 
+class Index(NamedTuple):
+    """Of each document of a .bin file: where it begins, in bytes (int64), and its number of ids (int32).
+
+    Both are views of the mapped .idx file. num_tokens: of all documents.
+    """
+
+    offsets: Offsets
+    lengths: Ids
+    num_tokens: int
+
+
 class MegatronShard:
-    """One shard, memory-mapped and checked before anything is used; ids are views of the .bin file."""
+    """One shard, memory-mapped and checked before anything is used; ids are views of the .bin file.
+
+    Safe to read from several threads. Without a documents file beside it, as other writers leave it, there are tokens
+    only and no fingerprint.
+    """
 
     def __init__(self, prefix: str) -> None:
         """prefix: path without .bin. Raises FormatError naming file and place, VersionError for another version."""
         self.prefix = prefix
-        self._offsets = read_index(prefix)
-        tokens_path = Path(prefix + BIN)
-        size = int(self._offsets[-1]) * 4
-        try:
-            found = tokens_path.stat().st_size
-        except OSError as error:
-            raise FormatError(f"{tokens_path}: {error.strerror}") from error
-        if found != size:
-            raise FormatError(f"{tokens_path}: {found} bytes, its index accounts for {size}")
-        self._tokens: Ids = np.memmap(tokens_path, "<i4", "r") if size else np.zeros(0, np.int32)
-        self._documents: ArrowShard | None = None
+        self._index = read_index(prefix + IDX)
+        path = prefix + BIN
+        expected = 4 * self._index.num_tokens
+        size = _size_of(path)
+        if size != expected:
+            raise FormatError(f"{path}: {size} bytes, its index accounts for {expected}")
+        self._tokens: Ids = _mapped(path, "<i4", 0, self._index.num_tokens)
+        has_documents = Path(prefix + DOCUMENTS).exists()
+        self._documents = ArrowShard(prefix + DOCUMENTS, with_tokens=False) if has_documents else None
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self._index.lengths)
 
     @property
     def fingerprint(self) -> str:
-        return self._columns().fingerprint
+        """Of the tokenizer; "" if there is no documents file."""
+        return self._documents.fingerprint if self._documents is not None else ""
+
+    @property
+    def num_tokens(self) -> int:
+        return self._index.num_tokens
 
     def tokens(self, row: int) -> Ids:
         """int32 ids of a document: a read-only view of the mapped file."""
-        return np.asarray(self._tokens)[self._offsets[row] : self._offsets[row + 1]]
+        start = int(self._index.offsets[row]) // 4
+        return self._tokens[start : start + int(self._index.lengths[row])]
 
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document."""
-        return self._columns().columns(row)
+        return self._checked_documents.columns(row)
 
-    def _columns(self) -> ArrowShard:
+    def batches(self) -> Iterator[TokenBatch]:
+        """All documents, as many at a time as a record batch of the documents file has; the tokens are views."""
+        start = 0
+        for names in self._checked_documents.batches():
+            end = start + names.num_documents
+            offsets = np.zeros(names.num_documents + 1, np.int64)
+            np.cumsum(self._index.lengths[start:end], out=offsets[1:])
+            first = int(self._index.offsets[start]) // 4
+            yield names._replace(tokens=self._tokens[first : first + int(offsets[-1])], offsets=offsets)
+            start = end
+
+    @functools.cached_property
+    def _checked_documents(self) -> ArrowShard:
+        path = self.prefix + DOCUMENTS
         if self._documents is None:
-            self._documents = ArrowShard(self.prefix + DOCUMENTS, with_tokens=False)
-            if len(self._documents) != len(self):
-                raise FormatError(
-                    f"{self.prefix}{DOCUMENTS}: {len(self._documents)} documents, its .idx file has {len(self)}"
-                )
+            raise FormatError(f"{path}: there is no such file: ids, languages and sources of the documents are in it")
+        if len(self._documents) != len(self):
+            raise FormatError(f"{path}: {len(self._documents)} documents, its .idx file has {len(self)}")
         return self._documents
 
 
-def read_index(prefix: str) -> Offsets:
-    """int64 [documents + 1], where each document begins in the .bin file, counted in ids.
+def content_of_megatron(prefix: str) -> ShardContent:
+    """Digest, documents, tokens and largest id of what is in a written shard, its documents file included.
 
-    Raises FormatError unless every count, length, offset and index of the file is what the layout says.
+    Raises FormatError if it cannot be read.
     """
-    path = prefix + IDX
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path}: {error.strerror}") from error
-    if data.startswith(OLD_MAGIC):
-        raise FormatError(f"{path}: an index of the older fairseq layout (TNTIDX), which is not read: convert it first")
-    if len(data) < _HEADER.size or not data.startswith(MAGIC):
-        raise FormatError(f"{path}: byte 0: not an index file of Megatron")
-    _, version, code, sequences, documents = _HEADER.unpack_from(data)
+    content = ShardContent()
+    for batch in MegatronShard(prefix).batches():
+        content.update(batch)
+    return content
+
+
+def read_index(path: str) -> Index:
+    """The index in a .idx file, in memory that does not grow with it.
+
+    Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
+    int32 and one sequence a document, VersionError for another version.
+    """
+    size = _size_of(path)
+    with Path(path).open("rb") as file:
+        header = file.read(_HEADER.size)
+    if header.startswith(OLD_MAGIC):
+        raise FormatError(f"{path}: byte 0: an index of the older fairseq layout (TNTIDX): convert it first")
+    if not header.startswith(MAGIC):
+        raise FormatError(f"{path}: byte 0: not an index file of Megatron: it begins with {header[:9]!r}")
+    if len(header) < _HEADER.size:
+        raise FormatError(f"{path}: byte {len(header)}: the file ends within its header of {_HEADER.size} bytes")
+    _, version, code, num, num_bounds = _HEADER.unpack(header)
     if version != VERSION:
         raise VersionError(f"{path}: byte 9: index version {version}, only {VERSION} is known")
     if code != INT32:
         raise FormatError(f"{path}: byte 17: dtype code {code}, expected {INT32} (int32)")
-    if documents != sequences + 1:
-        raise FormatError(f"{path}: byte 26: {documents} document bounds for {sequences} sequences, expected one more")
-    if len(data) != _HEADER.size + 12 * sequences + 8 * documents:
-        raise FormatError(f"{path}: {len(data)} bytes, but its header accounts for another number")
-    lengths = np.frombuffer(data, "<i4", sequences, _HEADER.size)
-    places = np.frombuffer(data, "<i8", sequences, _HEADER.size + 4 * sequences)
-    firsts = np.frombuffer(data, "<i8", documents, _HEADER.size + 12 * sequences)
-    if sequences and int(lengths.min()) < 0:
-        raise FormatError(f"{path}: sequence {int(lengths.argmin())} has a negative length")
-    offsets = np.zeros(sequences + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:], dtype=np.int64)
-    for what, found, expected in (("offset", places, offsets[:-1] * 4), ("document", firsts, np.arange(documents))):
-        if not np.array_equal(found, expected):
-            wrong = int(np.flatnonzero(found != expected)[0])
-            raise FormatError(f"{path}: {what} {wrong} is {int(found[wrong])}, expected {int(expected[wrong])}")
-    return offsets
+    if num_bounds != num + 1:
+        raise FormatError(f"{path}: byte 26: {num_bounds} document bounds for {num} sequences, expected one more")
+    expected = _HEADER.size + 12 * num + 8 * num_bounds
+    if size != expected:
+        raise FormatError(f"{path}: byte 18: {num} sequences make {expected} bytes, the file has {size}")
+    places = (_HEADER.size, _HEADER.size + 4 * num, _HEADER.size + 12 * num)
+    lengths = _mapped(path, "<i4", places[0], num)
+    offsets = _mapped(path, "<i8", places[1], num)
+    bounds = _mapped(path, "<i8", places[2], num_bounds)
+    num_tokens = 0
+    for start in range(0, num, _BLOCK):
+        block = lengths[start : start + _BLOCK]
+        if int(block.min()) < 0:
+            i = start + int(np.flatnonzero(block < 0)[0])
+            raise FormatError(f"{path}: byte {places[0] + 4 * i}: sequence {i} has length {int(lengths[i])}")
+        ends = num_tokens + np.cumsum(block, dtype=np.int64)
+        begins = 4 * (ends - block)
+        _check_equal(path, "offset of sequence", places[1], start, offsets[start : start + _BLOCK], begins)
+        num_tokens = int(ends[-1])
+        if num_tokens > MAX_TOKENS:
+            raise FormatError(f"{path}: the lengths up to sequence {start + len(block) - 1} sum up to {num_tokens} ids")
+    for start in range(0, num_bounds, _BLOCK):
+        block = bounds[start : start + _BLOCK]
+        _check_equal(path, "bound of document", places[2], start, block, np.arange(start, start + len(block)))
+    return Index(offsets, lengths, num_tokens)
+
+
+def _check_equal(path: str, what: str, place: int, start: int, found: Offsets, expected: Offsets) -> None:
+    wrong = np.flatnonzero(found != expected)
+    if len(wrong):
+        i = int(wrong[0])
+        at = f"{path}: byte {place + 8 * (start + i)}: {what} {start + i}"
+        raise FormatError(f"{at} is {int(found[i])}, expected {int(expected[i])}")
+
+
+def _size_of(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be opened: {error.strerror}") from error
+
+
+def _mapped(path: str, dtype: str, offset: int, count: int) -> npt.NDArray[Any]:
+    """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
+    return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
