@@ -89,9 +89,10 @@ def learn_rows(
     if len(left) < vocab_size - 256 and not allow_smaller:
         limit = f" and at most {max_token_bytes} bytes" if max_token_bytes else ""
         raise LearnError(
-            f"vocab_size = {vocab_size}: the table gives only {256 + len(left)} tokens, 256 bytes and {len(left)} merges "
-            f"of pairs with a count of at least {max(1, min_count)}{limit}. Lower vocab_size (special tokens not counted) "
-            f"to {256 + len(left)}, allow a smaller one (allow_smaller), lower min_count, or count more text."
+            f"vocab_size = {vocab_size}: the table gives only {256 + len(left)} tokens, 256 bytes and {len(left)} "
+            f"merges of pairs with a count of at least {max(1, min_count)}{limit}. Lower vocab_size to "
+            f"{256 + len(left)} (special tokens not counted), allow a smaller one (allow_smaller), lower min_count, "
+            f"or count more text."
         )
     return _merges(left, right, count)
 

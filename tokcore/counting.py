@@ -109,13 +109,12 @@ def merge_rows(runs: Sequence[Iterable[CountRows]], multipliers: Sequence[int] |
             rows = next(iterators[run], None)
             if rows is None:
                 merger.finish(run)
-                continue
-            try:
+            else:
                 merger.feed(run, rows)
-            except ValueError as error:
-                raise FormatError(f"cannot merge count rows: {error}") from error
         try:
             merged = merger.merge(BLOCK_ROWS)
+        except ValueError as error:
+            raise FormatError(f"cannot merge count rows: {error}") from error
         except OverflowError as error:
             if multipliers is None:
                 raise

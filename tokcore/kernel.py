@@ -24,7 +24,7 @@ from tokcore import reference
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError
-from tokcore.texts import Bytes, Offsets, Texts
+from tokcore.texts import Offsets, Texts
 
 Ids = npt.NDArray[np.int32]
 
@@ -205,7 +205,7 @@ class Counter:
 
 
 class RowMerger:
-    """Merges sorted runs of count rows into one, adding up equal keys; holds only what has been fed and not yet taken.
+    """Merges sorted runs of count rows into one, adding up equal keys; holds one block of each run at a time.
 
     multipliers: one per run, that its counts are multiplied with (documents are not); None for all 1.
     Raises OverflowError where a sum would pass 2**64 - 1, ValueError for rows that are not sorted.
@@ -225,7 +225,7 @@ class RowMerger:
         return list(self._inner.hungry)
 
     def feed(self, run: int, rows: CountRows) -> None:
-        """The next rows of a run, sorted and after all that it was fed before."""
+        """The next rows of a hungry run, sorted and after all that it was fed before; they are not copied."""
         if self._native:
             self._inner.feed(run, rows.keys.data, rows.keys.offsets, rows.counts, rows.documents)
         else:
@@ -274,9 +274,8 @@ def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     return partitions
 
 
-def pack_rows(rows: CountRows) -> Bytes | bytes:
+def pack_rows(rows: CountRows) -> memoryview:
     """The canonical bytes of rows: of each, u32 key length, key, u64 count, u64 documents, all little-endian."""
     if implementation() == "reference":
-        return reference.pack_rows(rows)
-    packed: Bytes = _native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents)
-    return packed
+        return memoryview(reference.pack_rows(rows))
+    return memoryview(_native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents))

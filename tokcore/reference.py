@@ -165,7 +165,7 @@ class RowMerger:
         self._multipliers = [1] * num_runs if multipliers is None else list(multipliers)
         if len(self._multipliers) != num_runs:
             raise ValueError(f"{len(self._multipliers)} multipliers for {num_runs} runs")
-        self._last: list[bytes | None] = [None] * num_runs
+        self._last: bytes | None = None
         self._finished = [False] * num_runs
 
     @property
@@ -173,14 +173,9 @@ class RowMerger:
         return [i for i, run in enumerate(self._runs) if not run and not self._finished[i]]
 
     def feed(self, run: int, rows: CountRows) -> None:
-        if self._finished[run]:
-            raise ValueError(f"run {run} was finished")
-        for key, count, documents in row_tuples(rows):
-            last = self._last[run]
-            if last is not None and key <= last:
-                raise ValueError(f"run {run} is not sorted: {key[:40]!r} follows {last[:40]!r}")
-            self._last[run] = key
-            self._runs[run].append((key, count, documents))
+        if run not in self.hungry:
+            raise ValueError(f"run {run} is not hungry")
+        self._runs[run] = row_tuples(rows)
 
     def finish(self, run: int) -> None:
         self._finished[run] = True
@@ -195,6 +190,9 @@ class RowMerger:
                     count += run[0][1] * multiplier
                     documents += run[0][2]
                     del run[0]
+            if self._last is not None and key <= self._last:
+                raise ValueError(f"a run is not sorted: {key[:40]!r} comes behind {self._last[:40]!r}")
+            self._last = key
             if max(count, documents) >= 2**64:
                 raise OverflowError(f"the count of {key[:40]!r} passes 2**64 - 1")
             merged.append((key, count, documents))

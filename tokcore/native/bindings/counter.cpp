@@ -129,7 +129,8 @@ class SharedCounter : Shared {
 class SharedRowMerger : Shared {
  public:
   SharedRowMerger(size_t num_runs, std::optional<std::vector<uint64_t>> multipliers)
-      : merger_(multipliers ? *multipliers : std::vector<uint64_t>(num_runs, 1)) {
+      : merger_(multipliers ? *multipliers : std::vector<uint64_t>(num_runs, 1)),
+        blocks_(merger_.num_runs()) {
     if (merger_.num_runs() != num_runs) {
       throw std::invalid_argument(std::to_string(merger_.num_runs()) + " multipliers for " +
                                   std::to_string(num_runs) + " runs");
@@ -139,18 +140,15 @@ class SharedRowMerger : Shared {
   void feed(size_t run, InputArray<uint8_t> data, InputArray<int64_t> offsets, InputArray<uint64_t> counts,
             InputArray<uint64_t> documents) {
     const RowView rows = row_view(data, offsets, counts, documents);
-    const MergeResult result = locked([&] {
+    locked([&] {
       check_run(run);
-      if (merger_.finished(run)) throw std::invalid_argument("run " + std::to_string(run) + " was finished");
-      return merger_.feed(run, rows);
+      const std::vector<size_t> hungry = merger_.hungry();
+      if (std::find(hungry.begin(), hungry.end(), run) == hungry.end()) {
+        throw std::invalid_argument("run " + std::to_string(run) + " is not hungry");
+      }
+      merger_.feed(run, rows);
     });
-    if (result.status == MergeStatus::kNotSorted) {
-      const int64_t* bounds = rows.offsets + result.row;
-      throw std::invalid_argument("run " + std::to_string(run) + " is not sorted: row " +
-                                  std::to_string(result.row) + " of a block, " +
-                                  shown(rows.data + bounds[0], static_cast<size_t>(bounds[1] - bounds[0])) +
-                                  ", is not after the row before it");
-    }
+    blocks_[run] = {std::move(data), std::move(offsets), std::move(counts), std::move(documents)};
   }
 
   void finish(size_t run) {
@@ -172,6 +170,14 @@ class SharedRowMerger : Shared {
       done = merger_.done();
       return merged;
     });
+    if (result.status == MergeStatus::kNotSorted) {
+      const Block& block = blocks_[result.run];
+      const int64_t* bounds = block.offsets.data() + result.row;
+      throw std::invalid_argument(
+          "run " + std::to_string(result.run) + " is not sorted: " +
+          shown(block.data.data() + bounds[0], static_cast<size_t>(bounds[1] - bounds[0])) + ", row " +
+          std::to_string(result.row) + " of a block, is not after the row before it");
+    }
     if (result.status == MergeStatus::kOverflow) {
       const auto begin = static_cast<size_t>(rows.offsets[result.row]);
       throw std::overflow_error("the count of " + shown(rows.data.data() + begin, rows.data.size() - begin) +
@@ -186,7 +192,16 @@ class SharedRowMerger : Shared {
     if (run >= merger_.num_runs()) throw std::out_of_range("run " + std::to_string(run) + " does not exist");
   }
 
+  // What the merger looks at, kept alive.
+  struct Block {
+    InputArray<uint8_t> data;
+    InputArray<int64_t> offsets;
+    InputArray<uint64_t> counts;
+    InputArray<uint64_t> documents;
+  };
+
   RowMerger merger_;
+  std::vector<Block> blocks_;
 };
 
 OutputArray<int64_t> partition_of(InputArray<uint8_t> data, InputArray<int64_t> offsets,

@@ -8,6 +8,7 @@
 
 #include "character.h"
 #include "hash.h"
+#include "sort_key.h"
 
 namespace tokcore {
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr size_t kScanBatch = 1024;
 constexpr size_t kProbeBatch = 64;
-constexpr size_t kInlineBytes = 15;
+constexpr size_t kInlineBytes = SortKey::kBytes;
 constexpr size_t kFirstSlots = 1 << 12;
 constexpr uint64_t kLongMark = uint64_t{0xFF} << 56;
 constexpr uint64_t kTagMask = (uint64_t{1} << 56) - 1;
@@ -254,30 +255,22 @@ void Counter::clear() {
 
 size_t Counter::memory_bytes() const { return slots_.size() * sizeof(Slot) + arena_->memory_bytes(); }
 
-namespace {
-
-// What rows are sorted by: the first 15 bytes of the key, zeros behind its end, and its length (255: more
-// than 15 bytes), as two big-endian integers. Equal only for long keys that start alike.
-struct SortKey {
-  uint64_t high;
-  uint64_t low;
-  uint32_t slot;
-};
-
-}  // namespace
-
 Rows Counter::take() {
   // One pass by the first two bytes, then a comparison sort of each bucket.
   constexpr size_t kBuckets = 1 << 16;
   std::vector<size_t> starts(kBuckets + 1, 0);
-  std::vector<SortKey> sorted(num_rows_);
+  struct Place {
+    SortKey key;
+    uint32_t slot;
+  };
+  std::vector<Place> sorted(num_rows_);
   size_t key_bytes = 0;
   const auto sort_key = [](const Slot& slot) -> SortKey {
-    if (slot.kind() <= kInlineBytes)
-      return {byte_swapped(slot.key_low), byte_swapped(slot.key_high & kTagMask) | slot.kind(), 0};
+    if (slot.kind() <= kInlineBytes) {
+      return {byte_swapped(slot.key_low), byte_swapped(slot.key_high & kTagMask) | slot.kind()};
+    }
     const auto [key, size] = Arena::key_at(slot.key_low);
-    const Block16 block = load_block(key, kInlineBytes, key + size);
-    return {byte_swapped(block.low), byte_swapped(block.high) | 0xFF, 0};
+    return SortKey::of(key, size, key + size);
   };
   for (const Slot& slot : slots_) {
     if (slot.kind() == 0) continue;
@@ -288,18 +281,14 @@ Rows Counter::take() {
   std::vector<size_t> next(starts.begin(), starts.end() - 1);
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].kind() == 0) continue;
-    SortKey key = sort_key(slots_[i]);
-    key.slot = static_cast<uint32_t>(i);
-    sorted[next[key.high >> 48]++] = key;
+    const SortKey key = sort_key(slots_[i]);
+    sorted[next[key.high >> 48]++] = {key, static_cast<uint32_t>(i)};
   }
-  const auto before = [this](const SortKey& a, const SortKey& b) {
-    if (a.high != b.high) return a.high < b.high;
-    if (a.low != b.low) return a.low < b.low;
-    if (static_cast<uint8_t>(a.low) != 0xFF) return false;
+  const auto before = [this](const Place& a, const Place& b) {
+    if (!(a.key == b.key) || a.key.is_whole()) return a.key < b.key;
     const auto [a_key, a_size] = Arena::key_at(slots_[a.slot].key_low);
     const auto [b_key, b_size] = Arena::key_at(slots_[b.slot].key_low);
-    const int order = std::memcmp(a_key, b_key, std::min(a_size, b_size));
-    return order != 0 ? order < 0 : a_size < b_size;
+    return key_before(a_key, a_size, b_key, b_size);
   };
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
     std::sort(sorted.begin() + static_cast<ptrdiff_t>(starts[bucket]),

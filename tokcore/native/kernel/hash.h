@@ -44,7 +44,7 @@ inline Block16 load_block(const uint8_t* bytes, size_t size, const uint8_t* limi
   Block16 block{0, 0};
   if (limit - bytes >= 16) {
     std::memcpy(&block, bytes, 16);
-  } else {
+  } else if (size != 0) {
     std::memcpy(&block, bytes, size);
   }
   block = {little_endian(block.low), little_endian(block.high)};

@@ -2,167 +2,187 @@
 
 #include <algorithm>
 #include <cstring>
-
-#include "hash.h"
+#include <utility>
 
 namespace tokcore {
 
 namespace {
 
-bool add_checked(uint64_t& sum, uint64_t value) {
-  sum += value;
-  return sum >= value;
-}
-
-bool multiply_checked(uint64_t a, uint64_t b, uint64_t& product) {
-  product = a * b;
-  return a == 0 || product / a == b;
-}
-
-int compare(const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size) {
-  const size_t common = std::min(a_size, b_size);
-  const int order = common == 0 ? 0 : std::memcmp(a, b, common);
-  if (order != 0) return order;
-  return a_size < b_size ? -1 : a_size > b_size ? 1 : 0;
-}
+// Behind every key; no key has it, as its last byte is neither a length nor 255.
+constexpr SortKey kNoRow{~uint64_t{0}, ~uint64_t{0} - 1};
 
 }  // namespace
 
 RowMerger::RowMerger(std::vector<uint64_t> multipliers)
-    : multipliers_(std::move(multipliers)),
-      runs_(multipliers_.size()),
-      heads_(multipliers_.size()),
-      losers_(multipliers_.size()) {}
+    : multipliers_(std::move(multipliers)), runs_(multipliers_.size()), losers_(multipliers_.size()) {}
 
-MergeResult RowMerger::feed(size_t index, const RowView& rows) {
-  if (rows.size == 0) return {MergeStatus::kOk, 0};
+void RowMerger::feed(size_t index, const RowView& rows) {
   Run& run = runs_[index];
+  run.rows = rows;
+  run.num_decoded = 0;
+  run.window_next = run.window_size = 0;
+}
+
+// Decodes the next rows of a run whose window is empty. False if one of them is not after the row before it,
+// which then is the first that is not decoded.
+bool RowMerger::decode(Run& run) {
+  const RowView& rows = run.rows;
+  const size_t begin = run.num_decoded;
+  const size_t size = std::min(kWindow, rows.size - begin);
+  run.window_next = run.window_size = 0;
+  if (size == 0) return true;
   const uint8_t* last = run.last_key.data();
   size_t last_size = run.last_key.size();
-  bool any = run.any;
-  for (size_t i = 0; i < rows.size; ++i) {
-    const uint8_t* key = rows.data + rows.offsets[i];
-    const auto size = static_cast<size_t>(rows.offsets[i + 1] - rows.offsets[i]);
-    if (any && compare(last, last_size, key, size) >= 0) return {MergeStatus::kNotSorted, i};
-    last = key;
-    last_size = size;
-    any = true;
+  if (begin > 0) {
+    last = run.key(begin - 1);
+    last_size = run.key_size(begin - 1);
   }
-  Rows& held = run.rows;
-  if (run.next == held.size()) {
-    held.data.clear();
-    held.offsets.assign(1, 0);
-    held.counts.clear();
-    held.documents.clear();
-    run.next = 0;
+  const uint8_t* const limit = rows.data + rows.offsets[rows.size];
+  SortKey last_sort_key = SortKey::of(last, last_size, last + last_size);
+  for (size_t i = begin; i < begin + size; ++i) {
+    const SortKey sort_key = SortKey::of(run.key(i), run.key_size(i), limit);
+    const bool ascends = last_sort_key == sort_key && !sort_key.is_whole()
+                             ? key_before(last, last_size, run.key(i), run.key_size(i))
+                             : last_sort_key < sort_key;
+    if (!ascends && (i > 0 || run.any)) return false;
+    run.window[i - begin] = {sort_key, rows.counts[i], rows.documents[i]};
+    last = run.key(i);
+    last_size = run.key_size(i);
+    last_sort_key = sort_key;
+    ++run.num_decoded;
+    ++run.window_size;
   }
-  const auto base = static_cast<int64_t>(held.data.size()) - rows.offsets[0];
-  held.data.insert(held.data.end(), rows.data + rows.offsets[0], rows.data + rows.offsets[rows.size]);
-  held.offsets.reserve(held.offsets.size() + rows.size);
-  for (size_t i = 1; i <= rows.size; ++i) held.offsets.push_back(rows.offsets[i] + base);
-  held.counts.insert(held.counts.end(), rows.counts, rows.counts + rows.size);
-  held.documents.insert(held.documents.end(), rows.documents, rows.documents + rows.size);
-  run.last_key.assign(last, last + last_size);
-  run.any = true;
-  return {MergeStatus::kOk, 0};
+  if (run.num_decoded == rows.size) {
+    run.last_key.assign(last, last + last_size);
+    run.any = true;
+  }
+  return true;
 }
 
 std::vector<size_t> RowMerger::hungry() const {
   std::vector<size_t> result;
   for (size_t i = 0; i < runs_.size(); ++i) {
-    if (!runs_[i].finished && runs_[i].next == runs_[i].rows.size()) result.push_back(i);
+    const Run& run = runs_[i];
+    if (!run.finished && run.empty() && run.num_decoded == run.rows.size) result.push_back(i);
   }
   return result;
 }
 
 bool RowMerger::done() const {
-  return std::all_of(runs_.begin(), runs_.end(),
-                     [](const Run& run) { return run.finished && run.next == run.rows.size(); });
+  return std::all_of(runs_.begin(), runs_.end(), [](const Run& run) {
+    return run.finished && run.empty() && run.num_decoded == run.rows.size;
+  });
 }
 
-inline void RowMerger::load_head(size_t index) {
-  const Run& run = runs_[index];
-  Head& head = heads_[index];
-  head.empty = run.next == run.rows.size();
-  if (head.empty) return;
-  const int64_t begin = run.rows.offsets[run.next];
-  head.key = run.rows.data.data() + begin;
-  head.size = static_cast<size_t>(run.rows.offsets[run.next + 1] - begin);
-  const uint8_t* const limit = run.rows.data.data() + run.rows.data.size();
-  head.prefix = byte_swapped(load_block(head.key, std::min<size_t>(head.size, 8), limit).low);
+inline RowMerger::Player RowMerger::player(uint64_t run) const {
+  return {runs_[run].empty() ? kNoRow : runs_[run].next().key, run};
 }
 
-inline bool RowMerger::before(uint32_t a, uint32_t b) const {
-  const Head &left = heads_[a], &right = heads_[b];
-  if (left.empty || right.empty) return left.empty == right.empty ? a < b : right.empty;
-  if (left.prefix != right.prefix) return left.prefix < right.prefix;
-  const int order = compare(left.key, left.size, right.key, right.size);
-  return order != 0 ? order < 0 : a < b;
+// Runs with equal keys come in any order.
+inline bool RowMerger::before(const Player& a, const Player& b) const {
+  if (a.key == b.key && static_cast<uint8_t>(a.key.low) == 255) [[unlikely]] {
+    const Run &left = runs_[a.run], &right = runs_[b.run];
+    const size_t i = left.row(), j = right.row();
+    return key_before(left.key(i), left.key_size(i), right.key(j), right.key_size(j));
+  }
+  return a.key < b.key;
+}
+
+inline bool RowMerger::same_key(const Player& player, const SortKey& sort_key, const uint8_t* key,
+                                size_t size) const {
+  if (!(player.key == sort_key)) return false;
+  if (sort_key.is_whole()) return true;
+  const Run& run = runs_[player.run];
+  return run.key_size(run.row()) == size && std::memcmp(run.key(run.row()), key, size) == 0;
 }
 
 // Leaves are runs; node n has the children 2n and 2n + 1, node i + size standing for run i. Each node holds
 // the loser of its match.
 void RowMerger::build() {
   const size_t size = runs_.size();
-  std::vector<uint32_t> winners(2 * size);
-  for (size_t i = 0; i < size; ++i) {
-    load_head(i);
-    winners[size + i] = static_cast<uint32_t>(i);
-  }
+  std::vector<Player> winners(2 * size);
+  for (size_t i = 0; i < size; ++i) winners[size + i] = player(i);
   for (size_t node = size - 1; node >= 1; --node) {
-    const uint32_t a = winners[2 * node], b = winners[2 * node + 1];
+    const Player &a = winners[2 * node], &b = winners[2 * node + 1];
     const bool a_wins = before(a, b);
     winners[node] = a_wins ? a : b;
     losers_[node] = a_wins ? b : a;
   }
-  losers_[0] = size == 1 ? 0 : winners[1];
+  losers_[0] = winners[1];
 }
 
-inline void RowMerger::replay(uint32_t run) {
-  uint32_t winner = run;
+inline void RowMerger::replay(uint64_t run) {
+  Player winner = player(run);
   for (size_t node = (runs_.size() + run) / 2; node >= 1; node /= 2) {
-    if (before(losers_[node], winner)) std::swap(losers_[node], winner);
+    // Swapped by arithmetic: who wins cannot be predicted.
+    Player& loser = losers_[node];
+    const uint64_t mask = -static_cast<uint64_t>(before(loser, winner));
+    const auto swap = [mask](uint64_t& a, uint64_t& b) {
+      const uint64_t change = (a ^ b) & mask;
+      a ^= change;
+      b ^= change;
+    };
+    swap(loser.key.high, winner.key.high);
+    swap(loser.key.low, winner.key.low);
+    swap(loser.run, winner.run);
   }
   losers_[0] = winner;
 }
 
-inline bool RowMerger::same_key(uint32_t run, const uint8_t* key, size_t size, uint64_t prefix) const {
-  const Head& head = heads_[run];
-  return !head.empty && head.prefix == prefix && head.size == size && std::memcmp(head.key, key, size) == 0;
-}
-
 MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
-  if (runs_.empty() || !hungry().empty()) return {MergeStatus::kOk, 0};
+  if (runs_.empty() || !hungry().empty()) return {};
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    if (runs_[i].empty() && !decode(runs_[i])) return {MergeStatus::kNotSorted, i, runs_[i].num_decoded};
+  }
   build();
-  bool starving = false;
-  while (!starving && out.size() < max_rows && out.data.size() < kMaxBytes) {
-    uint32_t run = losers_[0];
-    if (heads_[run].empty) break;
-    // The key stays where it is while equal ones are added: runs are only overwritten by feed().
-    const Head head = heads_[run];
+  constexpr size_t kSlack = 16;  // so that short keys can be written as a whole
+  size_t data_size = out.data.size();
+  MergeResult result;
+  for (bool stops = false; !stops && out.size() < max_rows && data_size < kMaxBytes;) {
+    uint64_t index = losers_[0].run;
+    const SortKey sort_key = losers_[0].key;
+    if (sort_key == kNoRow) break;
+    // The key stays where it is while equal ones are added: blocks are the caller's until it feeds others.
+    const size_t row = runs_[index].row();
+    const uint8_t* const key = runs_[index].key(row);
+    const size_t size = runs_[index].key_size(row);
     uint64_t count = 0, documents = 0;
+    bool overflows = false;
     do {
-      Run& source = runs_[run];
+      Run& run = runs_[index];
       uint64_t product;
-      if (!multiply_checked(source.rows.counts[source.next], multipliers_[run], product) ||
-          !add_checked(count, product) || !add_checked(documents, source.rows.documents[source.next])) {
-        out.data.insert(out.data.end(), head.key, head.key + head.size);
-        out.offsets.push_back(static_cast<int64_t>(out.data.size()));
-        return {MergeStatus::kOverflow, out.size()};
+      overflows |= __builtin_mul_overflow(run.next().count, multipliers_[index], &product);
+      overflows |= __builtin_add_overflow(count, product, &count);
+      overflows |= __builtin_add_overflow(documents, run.next().documents, &documents);
+      ++run.window_next;
+      if (run.empty()) [[unlikely]] {
+        if (!decode(run)) {
+          result = {MergeStatus::kNotSorted, static_cast<size_t>(index), run.num_decoded};
+          stops = true;
+        }
+        // What a run without rows would bring is after this key, so its equals can still be added.
+        if (run.empty() && !run.finished) stops = true;
       }
-      ++source.next;
-      load_head(run);
-      // What a run without rows would bring is after this key, so its equals can still be added.
-      starving |= heads_[run].empty && !source.finished;
-      replay(run);
-      run = losers_[0];
-    } while (same_key(run, head.key, head.size, head.prefix));
-    out.data.insert(out.data.end(), head.key, head.key + head.size);
-    out.offsets.push_back(static_cast<int64_t>(out.data.size()));
+      replay(index);
+      index = losers_[0].run;
+    } while (same_key(losers_[0], sort_key, key, size));
+    if (data_size + size + kSlack > out.data.size()) out.data.resize((data_size + size + kSlack) * 3 / 2);
+    if (sort_key.is_whole()) {
+      sort_key.write(out.data.data() + data_size);
+    } else {
+      std::memcpy(out.data.data() + data_size, key, size);
+    }
+    data_size += size;
+    out.offsets.push_back(static_cast<int64_t>(data_size));
+    if (overflows) {
+      result = {MergeStatus::kOverflow, 0, out.size()};
+      break;
+    }
     out.counts.push_back(count);
     out.documents.push_back(documents);
   }
-  return {MergeStatus::kOk, out.size()};
+  out.data.resize(data_size);
+  return result;
 }
 
 }  // namespace tokcore
