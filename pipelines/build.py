@@ -6,6 +6,8 @@ sources --plan--> input ranges --count--> count tables --learn--> tokenizer --en
 from __future__ import annotations
 
 import dataclasses
+import io
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -411,10 +413,14 @@ class Build:
         inputs = {"plan": planned.as_input()}
 
         def make(_: Attempts, identity: str) -> Manifest:
-            lines = [line for part in parts for line in storage.read_bytes(attempts.url(part.attempt)).splitlines(True)]
+            with attempts.new_file("rejected.jsonl") as rejected:
+                for part in parts:
+                    with io.BufferedReader(storage.open_read(attempts.url(part.attempt))) as lines:
+                        for line in lines:
+                            rejected.file.write(_reject_line(plan, first_record, line))
             stored = [
                 _write(attempts, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
-                _write(attempts, "rejected.jsonl", b"".join(_reject_line(plan, first_record, line) for line in lines)),
+                rejected.stored("rejected.jsonl"),
             ]
             publish(attempts, storage.join(self.output, "rejected"), stored)
             return Manifest(
@@ -434,7 +440,8 @@ class Build:
         if share <= limit:
             return
         url = storage.join(self.output, "rejected", "rejected.jsonl")
-        shown = storage.read_bytes(url).splitlines()[:_SHOWN_REJECTS]
+        with io.BufferedReader(storage.open_read(url)) as lines:
+            shown = list(itertools.islice(lines, _SHOWN_REJECTS))
         raise StageError(
             f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
             + "".join(f"  {_reject_brief(line)}\n" for line in shown)
@@ -536,7 +543,7 @@ def _reject_line(plan: Plan, first_record: Mapping[tuple[int, int], int], line: 
 
 
 def _reject_brief(line: bytes) -> str:
-    reject = parse_canonical(line + b"\n", "rejected.jsonl")
+    reject = parse_canonical(line, "rejected.jsonl")
     record = "the whole file" if reject["record"] is None else f"record {reject['record']}"
     return f"{reject['file']}: {record}: {reject['reason']}: {reject['detail']}"
 

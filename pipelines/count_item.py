@@ -48,27 +48,28 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     key = item_key(assignment.number)
     if (done := job.attempts.result(key, ItemCounted)) is not None:
         return done
-    reader = ItemReader(assignment, job.base)
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions)
     normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
     share = Decimal(job.sample)
-    for _, batch in reader:
-        for lang, where in by_language(batch.langs).items():
-            if share < 1:
-                where = where[[_sampled(job, share, batch, int(i)) for i in where]]
-            if len(where):
-                tables.add(lang, normalizer.apply(taken(batch.texts, where)), pretokenizer, reader.tallies[lang])
-        tables.spill_if_over(job.memory_bytes)
-    runs = tables.close()
+    with job.attempts.new_file(f"{name}.rejects") as rejects:
+        reader = ItemReader(assignment, job.base, rejects.file)
+        for _, batch in reader:
+            for lang, where in by_language(batch.langs).items():
+                if share < 1:
+                    where = where[[_sampled(job, share, batch, int(i)) for i in where]]
+                if len(where):
+                    chosen = normalizer.apply(taken(batch.texts, where))
+                    tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
+            tables.spill_if_over(job.memory_bytes)
     return job.attempts.record(
         key,
         ItemCounted(
             item=assignment.number,
             ledgers=tuple(reader.ledgers),
             languages=reader.languages(),
-            runs=runs,
-            rejects=reader.write_rejects(job.attempts),
+            runs=tables.close(),
+            rejects=rejects.stored(""),
         ),
     )
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from pipelines import storage
-from pipelines.attempts import Attempts
 from pipelines.read import Batch, FileRejected, ReadSettings, Reject, read_documents
 from pipelines.worker import report_progress
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import AssignedRange, Assignment
-from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
-from tokcore.canonical import canonical_json
+from schemas.refs import LanguageCounts, RangeLedger, RejectRef
+from tokcore.canonical import Sha256Writer, canonical_json
 from tokcore.texts import Texts
 
 
@@ -40,14 +39,14 @@ class LanguageTally:
 
 
 class ItemReader:
-    """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers and rejects."""
+    """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers."""
 
-    def __init__(self, assignment: Assignment, base: str) -> None:
-        """base: folder against which relative uris are resolved."""
+    def __init__(self, assignment: Assignment, base: str, rejects: Sha256Writer | None = None) -> None:
+        """base: folder against which relative uris are resolved. rejects: gets a canonical JSON line for each reject."""
         self._assignment = assignment
         self._base = base
+        self._rejects = rejects
         self.ledgers: list[RangeLedger] = []
-        self.rejects: list[RejectRef] = []
         self.tallies: dict[str, LanguageTally] = {}
 
     def __iter__(self) -> Iterator[tuple[AssignedRange, Batch]]:
@@ -92,15 +91,9 @@ class ItemReader:
         )
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
-        self.rejects.append(RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample))
-
-    def write_rejects(self, attempts: Attempts) -> StoredFile:
-        """All rejects of the item, a canonical JSON line each, under an attempt name."""
-        name = f"item-{self._assignment.number:05d}.rejects.jsonl"
-        with attempts.new_file(name) as new:
-            for reject in self.rejects:
-                new.file.write(canonical_json(to_jsonable(reject)))
-        return new.stored(name)
+        if self._rejects is not None:
+            ref = RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample)
+            self._rejects.write(canonical_json(to_jsonable(ref)))
 
     def languages(self) -> dict[str, LanguageCounts]:
         return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}

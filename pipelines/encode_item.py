@@ -80,10 +80,12 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         return done
     tokenizer = _tokenizer(job.tokenizer, job.fingerprint)
-    reader = ItemReader(assignment, job.base)
+    name = f"item-{assignment.number:05d}"
     digests: list[bytes] = []
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
+        rejects = stack.enter_context(job.attempts.new_file(f"{name}.rejects"))
+        reader = ItemReader(assignment, job.base, rejects.file)
         streams = _Streams(job, assignment.number, stack)
         for source, batch in reader:
             for part in _slices(batch.texts):
@@ -100,7 +102,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
             shards=shards,
             digests=_write_digests(job, assignment.number, digests),
             special_text=dict(sorted(spelled.items())),
-            rejects=reader.write_rejects(job.attempts),
+            rejects=rejects.stored(""),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
@@ -56,9 +57,9 @@ def print_build(output: str, build: Manifest) -> None:
     """Where everything is, a table of the languages, and one document decoded from the shards."""
     totals = build.totals
     table = Table(box=None, pad_edge=False)
-    table.add_column("language")
-    for name in ("documents", "text MB", "tokens", "bytes/token", "weight share before", "after"):
-        table.add_column(name, justify="right")
+    table.add_column("language", no_wrap=True)
+    for name in ("documents", "text MB", "tokens", "bytes/token", "share of bytes", "when learning"):
+        table.add_column(name, justify="right", no_wrap=True)
     for lang, row in sorted(build.languages.items(), key=lambda item: -item[1]["text_bytes"]):
         before, after = row.get("share_of_bytes", ("", ""))
         table.add_row(
@@ -67,10 +68,10 @@ def print_build(output: str, build: Manifest) -> None:
             f"{row['text_bytes'] / 1e6:.2f}",
             f"{row['tokens']:,}",
             row["bytes_per_token"],
-            before,
-            after,
+            _percent(before),
+            _percent(after),
         )
-    Console(soft_wrap=True).print(table)
+    Console(width=110).print(table)
     rejected = sum(totals["records"]["rejected"].values())
     files = sum(totals["files"]["rejected"].values())
     print(
@@ -133,6 +134,10 @@ def print_shown(report: dict[str, Any]) -> None:
     """A name and a value a line."""
     for name, value in report.items():
         print(f"{name}: {value}")
+
+
+def _percent(share: str) -> str:
+    return f"{Decimal(share) * 100:.2f} %" if share else ""
 
 
 def _size(num_bytes: int) -> str:
