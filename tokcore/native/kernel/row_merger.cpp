@@ -135,6 +135,10 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
     if (runs_[i].empty() && !decode(runs_[i])) return {MergeStatus::kNotSorted, i, runs_[i].num_decoded};
   }
   build();
+  const size_t expected = out.size() + std::min<size_t>(max_rows, 1 << 16);
+  out.offsets.reserve(expected + 1);
+  out.counts.reserve(expected);
+  out.documents.reserve(expected);
   constexpr size_t kSlack = 16;  // so that short keys can be written as a whole
   size_t data_size = out.data.size();
   MergeResult result;
