@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,6 +22,8 @@ from tokcore.errors import ConfigError, StageError, TokError
 # Beam deals elements to its threads before anything runs and never moves one; with several threads a process,
 # and processes that take work as they become free, one slow item does not leave a core idle.
 THREADS_PER_WORKER = 4
+
+_WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +62,9 @@ def open_pipeline(
         else:
             with beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
                 yield pipeline, None
-    except TokError:
+    except TokError as error:
+        # Beam adds the name of its transform, which says nothing to whoever wrote the build file.
+        error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])
         raise
     except Exception as error:
         # Runners wrap what a worker raised; our own errors already say all a user needs.

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from pipelines import storage
+from pipelines.learn import import_tokenizer
 from pipelines.read import settings_of
 from schemas.config import BuildConfig, Source, format_of
 from schemas.jsonable import from_jsonable, to_jsonable
@@ -26,12 +27,13 @@ def plan_build(config: BuildConfig) -> Plan:
     settings: dict[bytes, dict[str, object]] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
     duplicates: list[str] = []
+    forbidden = _forbidden(config)
     for number, source in enumerate(config.sources):
         for pattern in source.files:
             where = f"source[{number}].files"
             for pin in _listed(config, pattern, where):
                 uri = _as_written(config.base, pattern, pin.url)
-                read = to_jsonable(settings_of(source, *_format(source, pin.url, where), _forbidden(config)))
+                read = to_jsonable(settings_of(source, *_format(source, pin.url, where), forbidden))
                 key = canonical_json(read)
                 settings[key] = read
                 if (earlier := files.get(uri)) is not None:
@@ -83,7 +85,8 @@ def _format(source: Source, url: str, where: str) -> tuple[str, str]:
 def _forbidden(config: BuildConfig) -> tuple[str, ...]:
     if config.encode.special_text != "reject":
         return ()
-    return tuple(sorted(token.text for token in config.special))
+    special = config.special if config.tokenizer is None else import_tokenizer(config).special
+    return tuple(sorted(token.text for token in special))
 
 
 def files_table(plan: Plan) -> bytes:

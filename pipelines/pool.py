@@ -45,6 +45,7 @@ class Pool:
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._workers = [_Worker(number, self._lifeline_read) for number in range(workers)]
         self._closed = threading.Event()
+        self._obituary = "the worker pool was closed"
         for worker in self._workers:
             self._idle.put(worker)
         _pools[self.key] = self
@@ -57,14 +58,14 @@ class Pool:
         worker = self._idle.get()
         if worker is None:  # the pool was broken or closed while we waited: wake the next one, too
             self._idle.put(None)
-            raise WorkerDied("another worker died, this work was not started")
+            raise WorkerDied(self._obituary)
         try:
             ok, value = worker.call(function, arguments, self._on_progress)
         except (EOFError, BrokenPipeError) as error:
+            if not self._closed.is_set():
+                self._obituary = worker.obituary(getattr(function, "__name__", str(function)))
             self._idle.put(None)
-            if self._closed.is_set():
-                raise WorkerDied("the worker pool was closed") from error
-            raise WorkerDied(worker.obituary(getattr(function, "__name__", str(function)))) from error
+            raise WorkerDied(self._obituary) from error
         self._idle.put(worker)
         if not ok:
             raise value

@@ -92,6 +92,8 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
 def _check_imported(config: BuildConfig, file: BuildFile) -> None:
     assert config.tokenizer is not None
     for name in _OF_LEARNING:
+        if name == "special" and config.tokenizer.pattern is not None:
+            continue  # a rank file names no special tokens
         if file.has(name):
             raise file.error((name,), "cannot stand beside [tokenizer], which brings its own: remove one of the two.")
     if config.tokenizer.pattern is not None:

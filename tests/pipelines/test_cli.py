@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
-from builds import SETTINGS, build_file, small_corpus, tokcore
+from builds import ROOT, SETTINGS, build_file, small_corpus, tokcore, tree
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
@@ -125,3 +129,28 @@ def test_counts_serve_another_tokenizer(corpus, built, tmp_path):
     done = tokcore("build", path, "--output", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["learn", "encode"]
+
+
+def test_a_worker_that_dies_is_named_and_the_same_command_resumes(corpus, built, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.cli",
+        "build",
+        str(corpus / "build.toml"),
+        "--output",
+        str(tmp_path / "o"),
+    ]
+    driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (workers := psutil.Process(driver.pid).children()):
+        time.sleep(0.01)
+    workers[0].kill()
+    _, message = driver.communicate(timeout=60)
+    assert driver.returncode == 3
+    assert f"process {workers[0].pid}) was killed by SIGKILL" in message
+    assert "run the same command again" in message
+    assert "Traceback" not in message
+    psutil.wait_procs(workers, timeout=10)
+    assert not any(worker.is_running() for worker in workers)
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    assert tree(tmp_path / "o") == tree(built)

@@ -16,7 +16,10 @@ from schemas.refs import RunRef
 from tokcore.count_rows import CountRows, count_rows, row_tuples
 
 tables = st.dictionaries(
-    st.binary(min_size=1, max_size=3), st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 20)), min_size=1, max_size=8
+    st.binary(min_size=1, max_size=3),
+    st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 20)),
+    min_size=1,
+    max_size=8,
 )
 
 
@@ -45,7 +48,9 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
 
 
 @settings(max_examples=60, deadline=None)
-@given(parts=st.lists(tables, min_size=1, max_size=9), random=st.randoms(use_true_random=False), fan_in=st.integers(2, 4))
+@given(
+    parts=st.lists(tables, min_size=1, max_size=9), random=st.randoms(use_true_random=False), fan_in=st.integers(2, 4)
+)
 def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in):
     combine = MergeTables(attempts, fan_in=fan_in)
     coder = combine.get_accumulator_coder()
