@@ -10,6 +10,7 @@ import functools
 import json
 import operator
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
@@ -218,7 +219,7 @@ def _manifest_of(place: Path) -> tuple[Path, Any] | None:
             data = path.read_bytes()
             try:
                 content = json.loads(data)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise FormatError(f"{path}: not a manifest: {error}") from error
             if isinstance(content, dict) and content.get("stage") == "shards":
                 return root, parse_canonical(data, str(path))
@@ -238,7 +239,7 @@ def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
         for entry in manifest["files"]:
             name = PurePosixPath(entry["path"])
             documents, tokens = entry["about"]["documents"], entry["about"]["tokens"]
-            if name.is_absolute() or ".." in name.parts:
+            if name.is_absolute() or ".." in name.parts or "\0" in str(name):
                 raise FormatError(f"{path}: names {str(name)!r}, which is not below its folder")
             if not (isinstance(documents, int) and isinstance(tokens, int) and documents >= 0 and tokens >= 0):
                 raise FormatError(f"{path}: {name}: {documents!r} documents, {tokens!r} tokens: expected two counts")
@@ -249,6 +250,8 @@ def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
         raise FormatError(f"{path}: not a manifest of shards: {error!r}") from error
     if not isinstance(fingerprint, str):
         raise FormatError(f"{path}: totals.fingerprint = {fingerprint!r}: expected a string")
+    if (total := sum(file.num_documents for file in files)) > sys.maxsize:
+        raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")
     return files, fingerprint
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError, VersionError
-from tokcore.token_batch import Ids, Offsets, Rechunker, ShardContent, TokenBatch
+from tokcore.token_batch import Ids, Rechunker, ShardContent, TokenBatch
 
 FORMAT_VERSION = "1"
 DTYPE = "int32"
@@ -105,19 +105,17 @@ class ArrowShardWriter:
 class ArrowShard:
     """One Arrow shard, memory-mapped. Safe to read from several threads.
 
-    A record batch is decoded when a document of it is asked for, its tokens apart from its other columns, and kept
-    until another one is.
+    A record batch is decoded when a document of it is asked for, and kept until another one is. Without tokens, if
+    only the other columns are asked for.
     """
 
     def __init__(self, path: str, with_tokens: bool = True) -> None:
         """Raises FormatError if it is not a shard, VersionError if another release wrote it."""
         self.path = path
+        self._with_tokens = with_tokens
         self._file = _mapped(path)
-        self.fingerprint = _checked_fingerprint(path, self._file, with_tokens)
-        first = 1 if with_tokens else 0
-        self._token_batches = _Batches(path, self._file, [0]) if with_tokens else None
-        self._name_batches = _Batches(path, self._file, range(first, first + len(_COLUMNS)))
-        self._ordinal_batches = _Batches(path, self._file, [first + len(_COLUMNS) - 1])
+        self._batches = _Batches(path, self._file)
+        self.fingerprint = _checked_fingerprint(path, self._batches.schema, with_tokens)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -130,24 +128,30 @@ class ArrowShard:
     def tokens(self, row: int) -> Ids:
         """int32 ids of a document; read-only, a view of the decoded batch, or of the mapped file if uncompressed."""
         number, i = self._find(row)
-        values, offsets = self._lists(number)
-        return values[offsets[i] : offsets[i + 1]]
+        lists = self._batches[number].column(0)
+        values: Ids = lists.values.to_numpy(zero_copy_only=True)
+        return values[lists.offsets[i].as_py() : lists.offsets[i + 1].as_py()]
 
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document."""
         number, i = self._find(row)
         batch = self._name_batches[number]
-        name, lang, source, ordinal = (batch.column(c)[i].as_py() for c in range(len(_COLUMNS)))
+        name, lang, source, ordinal = (column[i].as_py() for column in batch.columns)
         return name, lang, source, ordinal
 
     def batches(self) -> Iterator[TokenBatch]:
         """All documents, a record batch at a time; as if all were empty where there are no tokens."""
-        for number in range(len(self._name_batches)):
-            ids, langs, sources, ordinals = self._name_batches[number].columns
-            values, offsets = self._lists(number)
+        for number in range(len(self._batches)):
+            batch = self._batches[number]
+            ids, langs, sources, ordinals = batch.columns[-len(_COLUMNS) :]
+            if self._with_tokens:
+                lists = batch.column(0)
+                tokens, offsets = lists.values.to_numpy(zero_copy_only=True), lists.offsets.to_numpy().astype(np.int64)
+            else:
+                tokens, offsets = np.zeros(0, np.int32), np.zeros(batch.num_rows + 1, np.int64)
             yield TokenBatch(
-                values,
-                offsets.astype(np.int64),
+                tokens,
+                offsets,
                 ids.to_pylist(),
                 langs.to_pylist(),
                 sources.to_pylist(),
@@ -156,30 +160,38 @@ class ArrowShard:
 
     @functools.cached_property
     def _starts(self) -> list[int]:
-        # The sizes of batches stand before each of them. Of the columns, ordinals are the cheapest to decode.
-        sizes = (self._ordinal_batches[number].num_rows for number in range(len(self._ordinal_batches)))
-        return [0, *accumulate(sizes)]
+        # How many rows a batch has, only the batch says. Of its columns, the ordinals are the cheapest to decode.
+        ordinals = _Batches(self.path, self._file, [len(self._batches.schema) - 1])
+        return [0, *accumulate(ordinals.decoded(number).num_rows for number in range(len(ordinals)))]
+
+    @functools.cached_property
+    def _name_batches(self) -> _Batches:
+        num = len(self._batches.schema)
+        return _Batches(self.path, self._file, range(num - len(_COLUMNS), num)) if self._with_tokens else self._batches
 
     def _find(self, row: int) -> tuple[int, int]:
         number = bisect.bisect_right(self._starts, row) - 1
         return number, row - self._starts[number]
 
-    def _lists(self, number: int) -> tuple[Ids, Offsets]:
-        if self._token_batches is None:
-            return np.zeros(0, np.int32), np.zeros(self._name_batches[number].num_rows + 1, np.int64)
-        lists = self._token_batches[number].column(0)
-        return lists.values.to_numpy(zero_copy_only=True), lists.offsets.to_numpy(zero_copy_only=True)
-
 
 class _Batches:
-    """The record batches of a file, some of their columns, each checked; the last one asked for is kept."""
+    """The record batches of a file, each checked; the last one asked for is kept."""
 
-    def __init__(self, path: str, file: Any, columns: Sequence[int]) -> None:
+    def __init__(self, path: str, file: Any, columns: Sequence[int] | None = None) -> None:
+        """columns: those to decode. None is all: only then are uncompressed ones views of the file."""
         self._path = path
-        self._reader = _opened(path, file, columns)
         self._kept: tuple[int, pa.RecordBatch] | None = None
         # Readers keep state of their own between batches.
         self._lock = threading.Lock()
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
+        try:
+            self._reader = pa.ipc.open_file(file, options=options)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
 
     def __len__(self) -> int:
         return int(self._reader.num_record_batches)
@@ -188,10 +200,11 @@ class _Batches:
         kept = self._kept
         if kept is None or kept[0] != number:
             with self._lock:
-                kept = self._kept = (number, self._decoded(number))
+                kept = self._kept = (number, self.decoded(number))
         return kept[1]
 
-    def _decoded(self, number: int) -> pa.RecordBatch:
+    def decoded(self, number: int) -> pa.RecordBatch:
+        """The batch, without keeping it. Raises FormatError if it is damaged."""
         try:
             batch = self._reader.get_batch(number)
             batch.validate(full=True)
@@ -228,16 +241,7 @@ def _mapped(path: str) -> Any:
         raise FormatError(f"{path}: cannot be opened: {error}") from error
 
 
-def _opened(path: str, file: Any, columns: Sequence[int] | None = None) -> Any:
-    try:
-        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
-        return pa.ipc.open_file(file, options=options)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
-
-
-def _checked_fingerprint(path: str, file: Any, with_tokens: bool) -> str:
-    found = _opened(path, file).schema
+def _checked_fingerprint(path: str, found: pa.Schema, with_tokens: bool) -> str:
     try:
         metadata: dict[str, str] = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
         names = found.names

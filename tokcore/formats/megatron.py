@@ -217,8 +217,9 @@ def _check_equal(path: str, what: str, place: int, start: int, found: Offsets, e
 def _size_of(path: str) -> int:
     try:
         return Path(path).stat().st_size
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be opened: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FormatError(f"{path}: cannot be opened: {reason}") from error
 
 
 def _mapped(path: str, dtype: str, offset: int, count: int) -> npt.NDArray[Any]:
