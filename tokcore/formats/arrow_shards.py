@@ -122,8 +122,12 @@ class ArrowShard:
 
     @property
     def num_tokens(self) -> int:
-        """Of all documents; decodes every record batch."""
-        return sum(batch.num_tokens for batch in self.batches())
+        """Of all documents; decodes the tokens of every record batch, and nothing else."""
+        if not self._with_tokens:
+            return 0
+        batches = _Batches(self.path, self._file, [0])
+        offsets = (batches.decoded(number).column(0).offsets for number in range(len(batches)))
+        return sum(of_batch[-1].as_py() - of_batch[0].as_py() for of_batch in offsets)
 
     def tokens(self, row: int) -> Ids:
         """int32 ids of a document; read-only, a view of the decoded batch, or of the mapped file if uncompressed."""
