@@ -22,10 +22,13 @@ from schemas.manifest import Manifest
 ROOT = Path(__file__).parent.parent
 
 WORDS = {
-    "en": "the of and to in a is that for it was on with as be at by this had not are but from or have an they".split(),
-    "ru": "и в не на я быть он с что а по это она этот к но они мы весь который из у то за свой".split(),
-    "zh": "的 一 是 不 了 人 我 在 有 他 这 为 之 大 来 以 个 中 上 们 到 说 国 和 地 也".split(),
-    "hi": "के में की है और से का को पर इस होता कि जो कर मे गया करने किया लिये अपने ने बनी नहीं तो".split(),
+    lang: words.split()
+    for lang, words in {
+        "en": "the of and to in a is that for it was on with as be at by this had not are but from or have an they",
+        "ru": "и в не на я быть он с что а по это она этот к но они мы весь который из у то за свой",
+        "zh": "的 一 是 不 了 人 我 在 有 他 这 为 之 大 来 以 个 中 上 们 到 说 国 和 地 也",
+        "hi": "के में की है और से का को पर इस होता कि जो कर मे गया करने किया लिये अपने ने बनी नहीं तो",
+    }.items()
 }
 
 

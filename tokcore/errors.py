@@ -1,13 +1,13 @@
 """Every exception tokcore raises on purpose; catch the root or a branch.
 
-    TokError
-      ConfigError        the build file or the command line; names the key; raised before any work starts
-      FormatError        a file that we read; names file and place
-        VersionError       written by a format version that this release does not read
-        ChecksumError      the bytes are not the ones that were committed
-      IdentityError      tokenizer, tables or shards do not belong together
-      LearnError         the count table cannot give the requested vocabulary
-      StageError         a stage of a build could not finish; names the stage and the way out
+TokError
+  ConfigError        the build file or the command line; names the key; raised before any work starts
+  FormatError        a file that we read; names file and place
+    VersionError       written by a format version that this release does not read
+    ChecksumError      the bytes are not the ones that were committed
+  IdentityError      tokenizer, tables or shards do not belong together
+  LearnError         the count table cannot give the requested vocabulary
+  StageError         a stage of a build could not finish; names the stage and the way out
 """
 
 from __future__ import annotations

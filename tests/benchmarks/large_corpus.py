@@ -46,8 +46,7 @@ def main() -> None:
     for copy in range(arguments.copies):
         table = permutation(copy)
         for path in files:
-            opened = gzip.open(path) if path.suffix == ".gz" else zstandard.open(path)
-            with opened as file:
+            with (gzip.open if path.suffix == ".gz" else zstandard.open)(path) as file:
                 documents = [json.loads(line) for line in file.read().splitlines()]
             lines = [
                 json.dumps(
