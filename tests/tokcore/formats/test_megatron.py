@@ -1,0 +1,330 @@
+"""Megatron shards: the published layout, byte by byte and through a reader of our own, and forged indexes refused."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from token_batches import (
+    EXAMPLE,
+    FINGERPRINT,
+    Document,
+    arrow_bytes,
+    batch_of,
+    dealt,
+    documents,
+    megatron_bytes,
+    rows_of,
+    with_flipped_bit,
+    write_megatron,
+)
+
+from tokcore.errors import FormatError, VersionError
+from tokcore.formats import megatron
+from tokcore.formats.arrow_shards import COMPRESSIONS, ArrowShard, content_of_arrow
+from tokcore.formats.megatron import (
+    BIN,
+    DOCUMENTS,
+    IDX,
+    MAX_DOCUMENT_TOKENS,
+    MegatronShard,
+    MegatronShardWriter,
+    content_of_megatron,
+    index_bytes,
+    read_index,
+)
+
+# Documents [1, 2, 3] and [4, 5].
+GOLDEN_BIN = "0100000002000000030000000400000005000000"
+GOLDEN_IDX = (
+    "4d4d494449445800000100000000000000040200000000000000030000000000000003000000020000000000000000000000"
+    "0c00000000000000000000000000000001000000000000000200000000000000"
+)
+
+
+def read_as_megatron(prefix: str) -> list[list[list[int]]]:
+    """Documents as lists of sequences, read as Megatron's own reader does: header, lengths, pointers, bounds."""
+    dtypes = {
+        1: np.uint8,
+        2: np.int8,
+        3: np.int16,
+        4: np.int32,
+        5: np.int64,
+        6: np.float64,
+        7: np.float32,
+        8: np.uint16,
+    }
+    with Path(prefix + IDX).open("rb") as stream:
+        assert stream.read(9) == b"MMIDIDX\x00\x00"
+        (version,) = struct.unpack("<Q", stream.read(8))
+        assert version == 1
+        (code,) = struct.unpack("<B", stream.read(1))
+        dtype = np.dtype(dtypes[code])
+        (num_sequences,) = struct.unpack("<Q", stream.read(8))
+        (num_bounds,) = struct.unpack("<Q", stream.read(8))
+        rest = stream.read()
+    lengths = np.frombuffer(rest, np.int32, num_sequences)
+    pointers = np.frombuffer(rest, np.int64, num_sequences, lengths.nbytes)
+    bounds = np.frombuffer(rest, np.int64, num_bounds, lengths.nbytes + pointers.nbytes)
+    assert len(rest) == lengths.nbytes + pointers.nbytes + bounds.nbytes
+    assert len(lengths) == bounds[-1]
+    tokens = Path(prefix + BIN).read_bytes()
+    sequences = [
+        np.frombuffer(tokens, dtype, length, pointer).tolist()
+        for length, pointer in zip(lengths.tolist(), pointers.tolist(), strict=True)
+    ]
+    return [sequences[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def test_golden_bytes():
+    rows: list[Document] = [([1, 2, 3], None, "en", "a", 0), ([4, 5], None, "en", "a", 1)]
+    files = megatron_bytes([batch_of(rows)])
+    assert files[BIN].hex() == GOLDEN_BIN
+    assert files[IDX].hex() == GOLDEN_IDX
+    assert len(files[IDX]) == 42 + 20 * 2
+    assert index_bytes(np.array([3, 2], np.int32)) == files[IDX]
+
+
+def test_zero_documents(tmp_path):
+    prefix = write_megatron(tmp_path / "x", [])
+    assert Path(prefix + BIN).read_bytes() == b""
+    assert len(Path(prefix + IDX).read_bytes()) == 42
+    assert read_as_megatron(prefix) == []
+    shard = MegatronShard(prefix)
+    assert (len(shard), shard.num_tokens, shard.fingerprint) == (0, 0, FINGERPRINT)
+    assert content_of_megatron(prefix).num_documents == 0
+
+
+def test_only_empty_documents(tmp_path):
+    rows: list[Document] = [([], "a", "en", "s", 0), ([], None, "sw", "s", 1)]
+    prefix = write_megatron(tmp_path / "x", rows)
+    assert read_as_megatron(prefix) == [[[]], [[]]]
+    assert rows_of(MegatronShard(prefix).batches()) == rows
+    assert MegatronShard(prefix).tokens(1).dtype == np.int32
+
+
+@settings(deadline=None)
+@given(documents, st.lists(st.integers(0, 20), max_size=4), st.sampled_from(COMPRESSIONS))
+def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
+    files = megatron_bytes([batch_of(rows)], compression)
+    assert megatron_bytes(dealt(batch_of(rows), cuts), compression) == files
+    folder = tmp_path_factory.mktemp("shards")
+    for suffix, data in files.items():
+        (folder / f"x{suffix}").write_bytes(data)
+    prefix = str(folder / "x")
+    assert read_as_megatron(prefix) == [[row[0]] for row in rows]
+    shard = MegatronShard(prefix)
+    assert [(shard.tokens(i).tolist(), *shard.columns(i)) for i in range(len(shard))] == rows
+    assert rows_of(shard.batches()) == rows
+    assert shard.num_tokens == sum(len(row[0]) for row in rows)
+    # The same documents are the same content in every format and with every codec.
+    arrow = folder / "x.arrow"
+    arrow.write_bytes(arrow_bytes([batch_of(rows)], compression))
+    one, other = content_of_megatron(prefix), content_of_arrow(str(arrow))
+    assert one.hexdigest() == other.hexdigest()
+    assert (one.num_documents, one.num_tokens, one.max_token_id) == (
+        other.num_documents,
+        other.num_tokens,
+        other.max_token_id,
+    )
+
+
+def test_many_documents_are_read_in_batches_and_checked_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(megatron, "_BLOCK", 1000)
+    rows: list[Document] = [([i] * (i % 5), str(i), "en", "s", i) for i in range(9000)]
+    prefix = write_megatron(tmp_path / "x", rows)
+    shard = MegatronShard(prefix)
+    batches = list(shard.batches())
+    assert [batch.num_documents for batch in batches] == [4096, 4096, 808]
+    assert rows_of(batches) == rows
+    data = Path(prefix + IDX).read_bytes()
+    for position in (34 + 4 * 5000 + 1, 34 + 4 * 9000 + 8 * 8999, len(data) - 8, 34 + 12 * 9000 + 8 * 1000):
+        Path(prefix + IDX).unlink()
+        Path(prefix + IDX).write_bytes(with_flipped_bit(data, position, 0))
+        with pytest.raises(FormatError, match=r"x\.idx: byte \d+: (offset of sequence|bound of document) \d+ is"):
+            MegatronShard(prefix)
+
+
+def test_tokens_are_views_of_the_file(tmp_path):
+    shard = MegatronShard(write_megatron(tmp_path / "x", EXAMPLE))
+    one, again, other = shard.tokens(0), shard.tokens(0), shard.tokens(2)
+    assert np.shares_memory(one, again)
+    assert other.ctypes.data - one.ctypes.data == 12  # back to back, as in the file
+    for tokens in (one, other):
+        assert type(tokens) is np.ndarray
+        assert tokens.dtype == np.int32
+        assert not tokens.flags.owndata
+        assert not tokens.flags.writeable
+
+
+def test_documents_file_holds_the_other_columns(tmp_path):
+    prefix = write_megatron(tmp_path / "x", EXAMPLE)
+    beside = ArrowShard(prefix + DOCUMENTS, with_tokens=False)
+    assert beside.fingerprint == FINGERPRINT
+    assert [beside.columns(i) for i in range(len(beside))] == [row[1:] for row in EXAMPLE]
+
+
+def test_a_document_beyond_the_layout_is_refused_before_anything_is_written():
+    files = [io.BytesIO() for _ in range(3)]
+    writer = MegatronShardWriter(*files, FINGERPRINT, "none")
+    before = [file.getvalue() for file in files]
+    batch = batch_of([([1], None, "en", "a", 0)])
+    batch = batch._replace(offsets=np.array([0, MAX_DOCUMENT_TOKENS + 1], np.int64))
+    with pytest.raises(FormatError, match=rf"{2**31} tokens: an \.idx file holds at most {2**31 - 1}"):
+        writer.write(batch)
+    assert [file.getvalue() for file in files] == before
+
+
+def test_offsets_are_computed_in_64_bits():
+    longest = np.full(3, MAX_DOCUMENT_TOKENS, np.int32)
+    offsets = np.frombuffer(index_bytes(longest), "<i8", 3, 34 + 12)
+    assert offsets.tolist() == [0, 4 * MAX_DOCUMENT_TOKENS, 8 * MAX_DOCUMENT_TOKENS]
+
+
+def test_every_flipped_bit_of_an_index_is_refused(tmp_path):
+    prefix = write_megatron(tmp_path / "x", EXAMPLE)
+    data = Path(prefix + IDX).read_bytes()
+    for position in range(len(data)):
+        for bit in range(8):
+            Path(prefix + IDX).unlink()
+            Path(prefix + IDX).write_bytes(with_flipped_bit(data, position, bit))
+            with pytest.raises(FormatError, match=r"x\.(idx|bin): "):
+                MegatronShard(prefix)
+
+
+@pytest.mark.parametrize("suffix", [BIN, DOCUMENTS])
+def test_a_flipped_bit_never_passes_for_the_content(tmp_path, suffix):
+    prefix = write_megatron(tmp_path / "x", EXAMPLE)
+    content = content_of_megatron(prefix).hexdigest()
+    path = Path(prefix + suffix)
+    data = path.read_bytes()
+    noticed = 0
+    for position in range(0, len(data), 1 if suffix == BIN else 7):
+        path.unlink()
+        path.write_bytes(with_flipped_bit(data, position, position % 8))
+        try:
+            found = content_of_megatron(prefix).hexdigest()
+        except FormatError:
+            noticed += 1
+            continue
+        noticed += found != content
+        assert found != content or rows_of(MegatronShard(prefix).batches()) == EXAMPLE
+    assert noticed == len(data) if suffix == BIN else noticed > 50
+
+
+@pytest.mark.parametrize("suffix", [BIN, IDX, DOCUMENTS])
+def test_a_cut_or_grown_file_is_refused(tmp_path, suffix):
+    prefix = write_megatron(tmp_path / "x", EXAMPLE)
+    path = Path(prefix + suffix)
+    data = path.read_bytes()
+    for changed in [data[:size] for size in range(0, len(data), 13)] + [data[:-1], data + b"\0"]:
+        path.unlink()
+        path.write_bytes(changed)
+        with pytest.raises(FormatError, match=r"x\.(bin|idx|documents\.arrow)"):
+            content_of_megatron(prefix)
+
+
+def header(magic: bytes = b"MMIDIDX\0\0", version: int = 1, code: int = 4, num: int = 2, bounds: int = 3) -> bytes:
+    return struct.pack("<9sQBQQ", magic, version, code, num, bounds)
+
+
+GOLDEN_REST = bytes.fromhex(GOLDEN_IDX)[34:]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "byte 0: not an index file"),
+        (b"MMIDIDX\0", "byte 0: not an index file"),
+        (b"TNTIDX\0\0" + bytes(100), r"byte 0: .*older fairseq layout \(TNTIDX\)"),
+        (header(magic=b"MMIDIDY\0\0") + GOLDEN_REST, "byte 0: not an index file"),
+        (header()[:20], "byte 20: the file ends within its header"),
+        (header(version=2) + GOLDEN_REST, "byte 9: index version 2"),
+        (header(code=8) + GOLDEN_REST, "byte 17: dtype code 8, expected 4"),
+        (header(code=0) + GOLDEN_REST, "byte 17: dtype code 0"),
+        (header(num=3) + GOLDEN_REST, "byte 26: 3 document bounds for 3 sequences"),
+        (header(bounds=2) + GOLDEN_REST, "byte 26: 2 document bounds for 2 sequences"),
+        (header(num=2**64 - 2, bounds=2**64 - 1) + GOLDEN_REST, "byte 18: 18446744073709551614 sequences make"),
+        (header(num=2**31, bounds=2**31 + 1) + GOLDEN_REST, "byte 18: 2147483648 sequences make"),
+        (header() + GOLDEN_REST + bytes(2), "byte 18: .*the file has 84"),  # the multimodal layout's modes
+        (header() + struct.pack("<2i5q", -1, 2, 0, 12, 0, 1, 2), "byte 34: sequence 0 has length -1"),
+        (header() + struct.pack("<2i5q", 3, 2, 0, -12, 0, 1, 2), "byte 50: offset of sequence 1 is -12, expected 12"),
+        (header() + struct.pack("<2i5q", 3, 2, 0, 8, 0, 1, 2), "byte 50: offset of sequence 1 is 8, expected 12"),
+        (header() + struct.pack("<2i5q", 3, 2, 4, 16, 0, 1, 2), "byte 42: offset of sequence 0 is 4"),
+        (header() + struct.pack("<2i5q", 3, 2, 0, 12, 0, 2, 2), "byte 66: bound of document 1 is 2, expected 1"),
+        (header() + struct.pack("<2i5q", 3, 2, 0, 12, 0, 1, 3), "byte 74: bound of document 2 is 3"),
+        (header() + struct.pack("<2i5q", 3, 3, 0, 12, 0, 1, 2), r"x\.bin: 20 bytes, its index accounts for 24"),
+    ],
+)
+def test_forged_indexes_are_refused(tmp_path, data, message):
+    Path(tmp_path / "x.bin").write_bytes(bytes.fromhex(GOLDEN_BIN))
+    Path(tmp_path / "x.idx").write_bytes(data)
+    with pytest.raises(FormatError, match=message) as caught:
+        MegatronShard(str(tmp_path / "x"))
+    assert str(tmp_path / "x.") in str(caught.value)
+    assert isinstance(caught.value, VersionError) == ("version 2" in message)
+
+
+def test_an_index_of_2_to_the_31_documents_costs_neither_time_nor_memory(tmp_path):
+    """A file with holes: its size agrees with its header, its zeros do not with any documents."""
+    path = tmp_path / "x.idx"
+    num = 2**31
+    with path.open("wb") as file:
+        file.write(header(num=num, bounds=num + 1) + struct.pack("<i", 1))
+        file.truncate(34 + 12 * num + 8 * (num + 1))
+    with pytest.raises(FormatError, match="offset of sequence 1 is 0, expected 4"):
+        read_index(str(path))
+
+
+def test_lengths_beyond_any_file_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(megatron, "MAX_TOKENS", 10)
+    (tmp_path / "x.idx").write_bytes(index_bytes(np.array([5, 6, 1], np.int32)))
+    with pytest.raises(FormatError, match="sum up to 12 ids"):
+        read_index(str(tmp_path / "x.idx"))
+
+
+def test_files_of_other_writers_give_tokens_only(tmp_path):
+    Path(tmp_path / "x.bin").write_bytes(bytes.fromhex(GOLDEN_BIN))
+    Path(tmp_path / "x.idx").write_bytes(bytes.fromhex(GOLDEN_IDX))
+    shard = MegatronShard(str(tmp_path / "x"))
+    assert [shard.tokens(i).tolist() for i in range(len(shard))] == [[1, 2, 3], [4, 5]]
+    assert shard.fingerprint == ""
+    with pytest.raises(FormatError, match=r"x\.documents\.arrow: there is no such file"):
+        shard.columns(0)
+
+
+def test_files_of_different_shards_are_refused(tmp_path):
+    prefix = write_megatron(tmp_path / "x", EXAMPLE)
+    fewer = megatron_bytes([batch_of(EXAMPLE[:2])])
+    Path(prefix + DOCUMENTS).unlink()
+    Path(prefix + DOCUMENTS).write_bytes(fewer[DOCUMENTS])
+    with pytest.raises(FormatError, match=r"x\.documents\.arrow: 2 documents, its \.idx file has 4"):
+        MegatronShard(prefix).columns(0)
+    Path(prefix + BIN).unlink()
+    with pytest.raises(FormatError, match=r"x\.bin: cannot be opened"):
+        MegatronShard(prefix)
+
+
+def test_content_digest_by_the_book():
+    """The written definition, spelled out with hashlib alone."""
+    rows: list[Document] = [([1, 2], "é", "en", "s", 3), ([], None, "sw", "", -1)]
+    streams = [
+        struct.pack("<2i", 1, 2),
+        struct.pack("<2q", 2, 0),
+        b"\x01\x02\0\0\0\xc3\xa9" + b"\x00\0\0\0\0",
+        b"\x01\x02\0\0\0en" + b"\x01\x02\0\0\0sw",
+        b"\x01\x01\0\0\0s" + b"\x01\0\0\0\0",
+        struct.pack("<2q", 3, -1),
+    ]
+    digests = b"".join(hashlib.sha256(stream).digest() for stream in streams)
+    expected = hashlib.sha256(b"tokcore-shard-v1" + digests).hexdigest()
+    content = megatron.ShardContent()
+    content.update(batch_of(rows))
+    assert content.hexdigest() == expected
