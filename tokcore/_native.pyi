@@ -1,4 +1,4 @@
-"""The native kernel. Used through tokcore.kernel only, where the functions are described; `implementation` comes last."""
+"""The native kernel. Used through tokcore.kernel only, which describes the functions; `implementation` comes last."""
 
 import numpy as np
 import numpy.typing as npt

@@ -54,7 +54,7 @@ def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
 
 
 def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
-    """Texts of an Arrow string, large_string, binary or large_binary array, without copying the bytes of a single chunk.
+    """Texts of an Arrow string, large_string, binary or large_binary array; the bytes of a single chunk are not copied.
 
     Raises TypeError for another type and ValueError for a null.
     """

@@ -1,0 +1,25 @@
+"""The examples in tokcore/README.md run, and the golden bytes of shards in schemas/README.md are what is written."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+from token_batches import batch_of, megatron_bytes
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_examples_run():
+    failed, attempted = doctest.testfile(str(ROOT / "tokcore" / "README.md"), module_relative=False, encoding="utf-8")
+    assert failed == 0
+    assert attempted > 15
+
+
+def test_golden_bytes():
+    text = (ROOT / "schemas" / "README.md").read_text(encoding="utf-8")
+    block = text.split("Golden bytes, documents `[1, 2, 3]` and `[4, 5]`:")[1].split("```")[1]
+    told_bin, told_idx = (part.split() for part in block.replace(".bin", "").split(".idx"))
+    files = megatron_bytes([batch_of([([1, 2, 3], None, "en", "a", 0), ([4, 5], None, "en", "a", 1)])])
+    assert files[".bin"].hex() == "".join(told_bin)
+    assert files[".idx"].hex() == "".join(told_idx)
