@@ -46,7 +46,11 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
     rows = merge_rows(
         [_table(storage.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
     )
-    texts, weighted = _together(rows)
+    texts, weighted = _together(
+        rows,
+        sum(entry.about["rows"] for entry in counts.files),
+        sum(entry.about["pretoken_bytes"] for entry in counts.files),
+    )
     num_special = len(config.special)
     merges = bpe.learn_rows(
         texts,
@@ -94,20 +98,26 @@ def _table(url: str) -> Iterator[CountRows]:
         yield from read_table(file)
 
 
-def _together(rows: Iterator[CountRows]) -> tuple[Texts, np.ndarray[Any, np.dtype[np.uint64]]]:
-    """All rows as one table in memory: what the learner works on."""
-    data, lengths, counts = [], [], []
+def _together(
+    rows: Iterator[CountRows], max_rows: int, max_bytes: int
+) -> tuple[Texts, np.ndarray[Any, np.dtype[np.uint64]]]:
+    """All rows as one table in memory: what the learner works on.
+
+    max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
+    is filled takes memory: joining blocks afterwards would need all of it twice.
+    """
+    data = np.empty(max_bytes, np.uint8)
+    offsets = np.zeros(max_rows + 1, np.int64)
+    counts = np.empty(max_rows, np.uint64)
+    row = end = 0
     for block in rows:
-        data.append(block.keys.data[block.keys.offsets[0] : block.keys.offsets[-1]])
-        lengths.append(np.diff(block.keys.offsets))
-        counts.append(block.counts)
-    offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
-    if lengths:
-        np.cumsum(np.concatenate(lengths), out=offsets[1:])
-    return (
-        Texts(np.concatenate(data) if data else np.zeros(0, np.uint8), offsets),
-        np.concatenate(counts) if counts else np.zeros(0, np.uint64),
-    )
+        keys = block.keys
+        data[end : end + keys.size_bytes] = keys.data[keys.offsets[0] : keys.offsets[-1]]
+        offsets[row : row + block.num_rows + 1] = keys.offsets - keys.offsets[0] + end
+        counts[row : row + block.num_rows] = block.counts
+        row += block.num_rows
+        end += keys.size_bytes
+    return Texts(data[:end], offsets[: row + 1]), counts[:row]
 
 
 def _described(

@@ -49,7 +49,7 @@ def built(corpus: Path) -> Path:
     return corpus / "out"
 
 
-# ------------------------------------------------------------------------------------------------------- (a) every byte
+# ------------------------------------------------------------------------------------------------------ (a) every byte
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -113,7 +113,7 @@ def test_a_finished_build_is_not_run_again(corpus, built):
     assert manifest == committed(str(built), "")
 
 
-# ------------------------------------------------------------------------------------- (c) the same documents elsewhere
+# ------------------------------------------------------------------------------------ (c) the same documents elsewhere
 
 
 def test_counts_and_tokens_follow_from_the_documents_alone(corpus, built, tmp_path):
@@ -151,7 +151,7 @@ def test_counts_and_tokens_follow_from_the_documents_alone(corpus, built, tmp_pa
         assert again.totals[name] == first.totals[name]
 
 
-# ------------------------------------------------------------------------------------------------------ what is in there
+# ------------------------------------------------------------------------------------------------------- what is in it
 
 
 def test_count_tables_are_the_counts(corpus, built):
@@ -218,7 +218,7 @@ def test_learned_as_the_api_learns(corpus, built):
     assert learned["counts"] == [m.count for m in merges]
 
 
-# --------------------------------------------------------------------------------------------------------- other choices
+# ------------------------------------------------------------------------------------------------------- other choices
 
 
 def test_spilling_changes_nothing(corpus, built, tmp_path):
@@ -295,7 +295,7 @@ def test_an_imported_tokenizer(corpus, built, name, tmp_path):
     assert not verify(str(tmp_path / "out"), decode=None).problems
 
 
-# --------------------------------------------------------------------------------------------------------- nothing lost
+# -------------------------------------------------------------------------------------------------------- nothing lost
 
 
 def test_every_reject_has_its_place_and_reason(tmp_path):
@@ -347,7 +347,7 @@ def test_a_file_matched_twice_is_read_once_and_reported(corpus, tmp_path):
     assert committed(str(tmp_path / "out"), "plan").totals["duplicates"] == [f"{corpus}/en.jsonl.zst"]
 
 
-# ------------------------------------------------------------------------------------------------------- what is refused
+# ----------------------------------------------------------------------------------------------------- what is refused
 
 
 def refused(folder: Path, sources: str = SOURCES, settings: str = SETTINGS, name: str = "refused.toml") -> str:

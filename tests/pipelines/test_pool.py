@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,10 +52,12 @@ def test_a_killed_worker_is_named_and_nothing_hangs():
 
 
 def test_closing_ends_workers_in_the_middle_of_their_work():
-    with open_pool(1) as pool:
-        threading.Thread(target=lambda: pytest.raises(WorkerDied, pool.run, time.sleep, 60)).start()
-        time.sleep(0.2)
-        pids = pool.process_ids
+    with ThreadPoolExecutor(1) as threads:
+        with open_pool(1) as pool:
+            call = threads.submit(pool.run, time.sleep, 60)
+            time.sleep(0.2)
+            pids = pool.process_ids
+        assert isinstance(call.exception(timeout=10), WorkerDied)
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
