@@ -7,7 +7,7 @@ OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test check lint native-test conformance schema clean help
+.PHONY: demo test check lint conformance schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,11 +34,6 @@ lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'tokcore/native/*.cpp' 'tokcore/native/*.h' ':!*unicode_tables*')
 
 check: lint test ## linters and tests
-
-native-test: ## build the kernel without Python, under address and undefined-behaviour sanitizers, and run its own tests
-	cmake -S tokcore/native -B build/sanitized -DCMAKE_BUILD_TYPE=Debug -DTOKCORE_SANITIZE=ON -DTOKCORE_WERROR=ON
-	cmake --build build/sanitized
-	ctest --test-dir build/sanitized --output-on-failure
 
 conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers: make conformance CORPUS=PATH
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }
