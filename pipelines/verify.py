@@ -179,15 +179,13 @@ def _decode(
 ) -> tuple[int, list[str]]:
     """(documents compared, what was wrong). Spreads a limited number over the work items."""
     plan = planned(output, manifests["plan"])
-    shards: dict[int, list[str]] = {}
+    shards: dict[int, dict[str, str]] = {}
     for entry in manifests["shards"].files:
         if entry.path.endswith((".arrow", ".bin")) and not entry.path.endswith(".documents.arrow"):
-            shards.setdefault(int(entry.about["shard"].split("-")[1]), []).append(entry.path)
+            shards.setdefault(int(entry.about["shard"].split("-")[1]), {})[entry.path] = entry.content_sha256
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
-        DecodeJob(
-            output, base, plan.assignment(item), tuple(shards.get(item.number, [])), limit, manifests["shards"].config
-        )
+        DecodeJob(output, base, plan.assignment(item), shards.get(item.number, {}), limit, manifests["shards"].config)
         for item in plan.items
     ]
     num_decoded, wrong = 0, []
