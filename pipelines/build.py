@@ -6,8 +6,6 @@ sources --plan--> input ranges --count--> count tables --learn--> tokenizer --en
 from __future__ import annotations
 
 import dataclasses
-import io
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -28,21 +26,20 @@ from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
 from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
+from pipelines.rejects import REJECTED, first_rejects, write_rejects
 from schemas.config import BuildConfig, pretokenizer_of
-from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.jsonable import to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan
-from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, RejectRef, StoredFile, TableRef
+from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, StoredFile, TableRef
 from tokcore import kernel, unicode
-from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
+from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError, StageError
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # What, besides configuration and inputs, decides bytes: a change here makes earlier work stale.
 SEMANTICS: Mapping[str, Any] = {"kernel": kernel.SEMANTICS_VERSION, "unicode": unicode.TABLES_SHA256}
-
-_SHOWN_REJECTS = 5
 
 
 @dataclasses.dataclass(slots=True)
@@ -53,13 +50,10 @@ class Build:
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     output: str = ""  # URL; empty: as the build file says
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+    _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.output = storage.resolve(self.config.base, self.output or self.config.build.output)
-        self._plan: Plan | None = None
-
-    # slots=True: declared here because __post_init__ sets it
-    _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
 
     def run(self) -> Manifest:
         """Run every stage whose manifest is missing; return the build's manifest.
@@ -253,7 +247,7 @@ class Build:
                 raise StageError(f"encoding read {totals}, counting had read {counted}: the ledgers differ")
             shards = [shard for item in items for shard in item.shards]
             digest, num_digests = documents_digest(attempts, job.num_partitions)
-            _check_documents(totals["records"]["documents"], shards, languages, num_digests)
+            ledger.check_documents(totals["records"]["documents"], shards, languages, num_digests)
             spelled: Counter[str] = Counter()
             for item in items:
                 spelled.update(item.special_text)
@@ -284,7 +278,7 @@ class Build:
                     "fingerprint": tokenizer.fingerprint,
                     "special_text": dict(sorted(spelled.items())),
                 },
-                languages={lang: _encoded_totals(counts) for lang, counts in languages.items()},
+                languages={lang: ledger.encoded_totals(counts) for lang, counts in languages.items()},
             )
 
         return self._stage("shards", config, inputs, make)
@@ -408,19 +402,13 @@ class Build:
         parts: list[StoredFile],
     ) -> None:
         """Commit the ledger of every file and every reject with its place, whether or not the build goes on."""
-        first_record = ledger.first_records(ranges)
         config = {"special_text": self.config.encode.special_text}
         inputs = {"plan": planned.as_input()}
 
         def make(_: Attempts, identity: str) -> Manifest:
-            with attempts.new_file("rejected.jsonl") as rejected:
-                for part in parts:
-                    with io.BufferedReader(storage.open_read(attempts.url(part.attempt))) as lines:
-                        for line in lines:
-                            rejected.file.write(_reject_line(plan, first_record, line))
             stored = [
                 _write(attempts, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
-                rejected.stored("rejected.jsonl"),
+                write_rejects(attempts, plan, ranges, parts),
             ]
             publish(attempts, storage.join(self.output, "rejected"), stored)
             return Manifest(
@@ -439,12 +427,10 @@ class Build:
         limit = self.config.build.max_rejected
         if share <= limit:
             return
-        url = storage.join(self.output, "rejected", "rejected.jsonl")
-        with io.BufferedReader(storage.open_read(url)) as lines:
-            shown = list(itertools.islice(lines, _SHOWN_REJECTS))
+        url = storage.join(self.output, "rejected", REJECTED)
         raise StageError(
             f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
-            + "".join(f"  {_reject_brief(line)}\n" for line in shown)
+            + "".join(f"  {line}\n" for line in first_rejects(url))
             + f"All of them are in {storage.redact(url)}. Mend the input, or raise build.max_rejected (1 = never fail)."
         )
 
@@ -494,58 +480,6 @@ def _special_id(tokenizer: Tokenizer, text: str) -> int:
             f"it has {', '.join(map(repr, tokenizer.specials)) or 'none'}"
         )
     return found
-
-
-def _check_documents(
-    documents: int, shards: list[Any], languages: Mapping[str, LanguageCounts], num_digests: int
-) -> None:
-    written = sum(shard.num_documents for shard in shards)
-    if not documents == written == num_digests:
-        raise StageError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
-    tokens = sum(shard.num_tokens for shard in shards)
-    if tokens != sum(counts.num_tokens for counts in languages.values()):
-        raise StageError(f"shards hold {tokens} tokens, the languages' sum differs")
-
-
-def _encoded_totals(counts: LanguageCounts) -> dict[str, Any]:
-    return {
-        "documents": counts.num_documents,
-        "text_bytes": counts.text_bytes,
-        "pretokens": counts.num_pretokens,
-        "tokens": counts.num_tokens,
-        "bytes_per_token": fixed(counts.text_bytes, counts.num_tokens),
-    }
-
-
-def fixed(part: int, whole: int, digits: int = 4) -> str:
-    """part / whole as a decimal string, rounded half up, without a float on the way.
-
-    >>> fixed(2, 3)
-    '0.6667'
-    """
-    if whole == 0:
-        return "0"
-    scaled = (2 * part * 10**digits + whole) // (2 * whole)
-    return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"
-
-
-def _reject_line(plan: Plan, first_record: Mapping[tuple[int, int], int], line: bytes) -> bytes:
-    reject = from_jsonable(RejectRef, parse_canonical(line, "rejects"), "rejects")
-    return canonical_json(
-        {
-            "file": plan.files[reject.file].uri,
-            "record": None if reject.record is None else first_record[reject.file, reject.start] + reject.record,
-            "reason": reject.reason,
-            "detail": reject.detail,
-            "sample": reject.sample,
-        }
-    )
-
-
-def _reject_brief(line: bytes) -> str:
-    reject = parse_canonical(line, "rejected.jsonl")
-    record = "the whole file" if reject["record"] is None else f"record {reject['record']}"
-    return f"{reject['file']}: {record}: {reject['reason']}: {reject['detail']}"
 
 
 def _brief(value: Any) -> str:

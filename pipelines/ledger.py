@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from schemas.plan import Plan
-from schemas.refs import LanguageCounts, RangeLedger
+from schemas.refs import LanguageCounts, RangeLedger, ShardRef
 from tokcore.errors import StageError
 
 
@@ -86,18 +86,6 @@ def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedge
     )
 
 
-def first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
-    """(file, start of a range) -> number, within the file, of the first record that the range owns."""
-    first: dict[tuple[int, int], int] = {}
-    file, record = -1, 0
-    for r in sorted(ranges, key=lambda r: (r.file, r.start)):
-        if r.file != file:
-            file, record = r.file, 0
-        first[r.file, r.start] = record
-        record += r.num_records
-    return first
-
-
 def totals_of(files: list[FileLedger]) -> dict[str, Any]:
     """Both ledgers summed up, as manifests carry them."""
     records: Counter[str] = Counter()
@@ -135,3 +123,38 @@ def rejected_share(totals: Mapping[str, Any]) -> Decimal:
 
 def _share(part: int, whole: int) -> Decimal:
     return Decimal(part) / Decimal(whole) if whole else Decimal(0)
+
+
+def check_documents(
+    documents: int, shards: Sequence[ShardRef], languages: Mapping[str, LanguageCounts], num_digests: int
+) -> None:
+    """Raises StageError unless every document read is in a shard and digested, and tokens add up."""
+    written = sum(shard.num_documents for shard in shards)
+    if not documents == written == num_digests:
+        raise StageError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
+    tokens = sum(shard.num_tokens for shard in shards)
+    if tokens != sum(counts.num_tokens for counts in languages.values()):
+        raise StageError(f"shards hold {tokens} tokens, the languages' sum differs")
+
+
+def encoded_totals(counts: LanguageCounts) -> dict[str, Any]:
+    """What the shards manifest says of one language."""
+    return {
+        "documents": counts.num_documents,
+        "text_bytes": counts.text_bytes,
+        "pretokens": counts.num_pretokens,
+        "tokens": counts.num_tokens,
+        "bytes_per_token": fixed(counts.text_bytes, counts.num_tokens),
+    }
+
+
+def fixed(part: int, whole: int, digits: int = 4) -> str:
+    """part / whole as a decimal string, rounded half up, without a float on the way.
+
+    >>> fixed(2, 3)
+    '0.6667'
+    """
+    if whole == 0:
+        return "0"
+    scaled = (2 * part * 10**digits + whole) // (2 * whole)
+    return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"

@@ -22,7 +22,19 @@ FORBIDDEN = {
 }
 
 # Modules that worker processes load: importing Beam there would cost each of them a second and 100 MB.
-WITHOUT_BEAM = ("worker", "pool", "storage", "read", "plan", "learn", "count_item", "encode_item", "documents")
+WITHOUT_BEAM = (
+    "worker",
+    "pool",
+    "storage",
+    "read",
+    "plan",
+    "learn",
+    "rejects",
+    "count_item",
+    "encode_item",
+    "decode_item",
+    "documents",
+)
 
 
 def imports_of(path: Path) -> set[str]:
