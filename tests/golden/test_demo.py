@@ -1,0 +1,25 @@
+"""The demo's root, as every machine must give it: it is made of content alone, not of codecs, times or places.
+
+A change here is a change of output bytes: mark it [bytes] in the changelog.
+"""
+
+from __future__ import annotations
+
+from builds import ROOT, run
+from pipelines.commit import committed
+from pipelines.verify import verify
+
+DEMO_ROOT = "57a8601641dc2c731c90ca6f7136f6cac7160655c810036825f2841a4df3d433"
+DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
+
+
+def test_the_demo_has_the_root_that_the_readme_names(tmp_path):
+    build = run(ROOT / "deploy" / "demo" / "build.toml", tmp_path / "out")
+    assert build.totals["records"] == {"read": 477, "documents": 477, "rejected": {}}
+    assert build.totals["documents_digest"] == DOCUMENTS_DIGEST
+    assert build.root == DEMO_ROOT
+    assert DEMO_ROOT in (ROOT / "README.md").read_text()
+    report = verify(str(tmp_path / "out"), decode=None, root=DEMO_ROOT)
+    assert report.problems == ()
+    assert report.num_decoded == 477
+    assert committed(str(tmp_path / "out"), "plan").totals["items"] > 1
