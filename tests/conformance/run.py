@@ -2,8 +2,9 @@
 
     python tests/conformance/run.py CORPUS... [--tokenizer PATH] [--limit-mb N]
 
-CORPUS: files or folders of .txt, .jsonl (field "text"), either also as .zst or .gz. Without --tokenizer, the published
-vocabularies of tests/data/vocab are used; with it, a tokcore.json or a build's output, through its exported files.
+CORPUS: files or folders of .txt, .jsonl (field "text"), either also as .zst or .gz, and .parquet (column "text").
+Without --tokenizer, the published vocabularies of tests/data/vocab are used; with it, a tokcore.json or a build's
+output, through its exported files.
 Exit code 1 if anything differs.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
+import pyarrow.parquet as pq
 import tiktoken
 import tokenizers
 import zstandard
@@ -62,6 +64,11 @@ def _documents_of(file: Path) -> Iterator[tuple[str, str]]:
         for number, line in enumerate(io.BufferedReader(stream), 1):
             if line.strip():
                 yield f"{file}:{number}", orjson.loads(line)["text"]
+    elif suffixes[-1:] == [".parquet"]:
+        for number, text in enumerate(pq.read_table(file, columns=["text"])["text"].to_pylist(), 1):
+            yield f"{file}:{number}", text
+    else:
+        print(f"{file}: skipped, neither text, JSON lines nor parquet", file=sys.stderr)
 
 
 def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Encode]:

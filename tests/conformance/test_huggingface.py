@@ -39,7 +39,7 @@ def ordinary_ids(theirs: tokenizers.Tokenizer, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_same_ids(name, data):
     text = data.draw(texts(name))
@@ -53,7 +53,7 @@ def test_pathological_text(name, case):
     assert published_tokenizer(name).encode(text).tolist() == ordinary_ids(published(name), text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     model=st.one_of(learned_models(), merges_models()),
     pattern=st.sampled_from(["gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat"]),
@@ -73,7 +73,7 @@ def test_exported_tokenizers_give_the_same_ids(model, pattern, text):
     assert theirs.token_to_id("<|é|>") == highest + 50
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     model=learned_models(),
     steps=st.lists(st.sampled_from(["nfc", "nfd", "nfkc", "nfkd", "lowercase"]), min_size=1, max_size=2),

@@ -46,7 +46,7 @@ def _strings(name, cache={}):  # noqa: B006 - the cache
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_same_ids(name, data):
     text = data.draw(texts(name))
@@ -70,10 +70,10 @@ def test_same_ids_with_special_tokens(name):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_token_alone_and_in_pairs(name):
-    """Every token that is text, after a random other one: every merge there is takes place."""
+    """Every token that is text (of the larger vocabularies 50,000), after a random other one: all merges take place."""
     strings = _strings(name)
     generator = random.Random(5)
-    joined = [generator.choice(strings) + text for text in strings]
+    joined = [generator.choice(strings) + text for text in generator.sample(strings, min(50_000, len(strings)))]
     ours = published_tokenizer(name).encode_batch(joined)
     expected = np.concatenate(
         [np.array(ids, np.int32) for ids in published_encoding(name).encode_ordinary_batch(joined)]

@@ -35,7 +35,7 @@ def reference_pieces(model, pieces, whole=None):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_native_equals_reference(data):
     model = data.draw(models())
     pieces = data.draw(pieces_for(model))

@@ -1,0 +1,146 @@
+// Encodes random texts with random vocabularies, and compares with the definition: merge the pair of lowest
+// priority, leftmost first. Texts stand in memory of exactly their size, caches are tiny, so that a sanitizer
+// sees every step beyond. Prints what differs and exits 1.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "encoder.h"
+
+namespace {
+
+using tokcore::EncodedBatch;
+using tokcore::Encoder;
+
+struct Random {
+  uint64_t state;
+  size_t below(size_t limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return static_cast<size_t>(state % limit);
+  }
+};
+
+struct RandomVocabulary {
+  std::vector<std::string> tokens;
+  std::vector<int32_t> left, right, result;
+  std::vector<uint32_t> priority;
+  bool whole;
+
+  // sorted: priorities rise with the merges, as in a learned vocabulary; else they are in any order.
+  RandomVocabulary(Random& random, size_t num_merges, bool sorted) : whole(random.below(2) == 0) {
+    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+    std::vector<int32_t> symbols = {'a', 'b', 'c'};
+    std::map<std::pair<int32_t, int32_t>, bool> known;
+    std::map<std::string, int32_t> ids;
+    while (left.size() < num_merges) {
+      const int32_t a = symbols[random.below(symbols.size())], b = symbols[random.below(symbols.size())];
+      const std::string joined = tokens[static_cast<size_t>(a)] + tokens[static_cast<size_t>(b)];
+      if (joined.size() > 200 || std::exchange(known[{a, b}], true)) continue;
+      if (!ids.contains(joined)) {
+        ids[joined] = static_cast<int32_t>(tokens.size());
+        symbols.push_back(ids[joined]);
+        tokens.push_back(joined);
+      }
+      left.push_back(a);
+      right.push_back(b);
+      result.push_back(ids[joined]);
+      priority.push_back(static_cast<uint32_t>(priority.size()));
+    }
+    for (size_t i = 1; !sorted && i < priority.size(); ++i)
+      std::swap(priority[i], priority[random.below(i + 1)]);
+  }
+
+  std::vector<int32_t> encoded(const std::string& piece) const {
+    if (const auto found = std::find(tokens.begin(), tokens.end(), piece); whole && found != tokens.end()) {
+      return {static_cast<int32_t>(found - tokens.begin())};
+    }
+    std::vector<int32_t> symbols;
+    for (const char byte : piece) symbols.push_back(static_cast<uint8_t>(byte));
+    for (;;) {
+      size_t best = left.size(), at = 0;
+      for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+        for (size_t k = 0; k < left.size(); ++k) {
+          if (left[k] == symbols[i] && right[k] == symbols[i + 1] &&
+              (best == left.size() || priority[k] < priority[best])) {
+            best = k;
+            at = i;
+          }
+        }
+      }
+      if (best == left.size()) return symbols;
+      symbols[at] = result[best];
+      symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    }
+  }
+};
+
+bool check(Random& random) {
+  const RandomVocabulary made(random, random.below(30), random.below(3) != 0);
+  std::string data;
+  std::vector<int64_t> offsets = {0};
+  std::vector<int32_t> ids;
+  for (const std::string& token : made.tokens) {
+    data += token;
+    offsets.push_back(static_cast<int64_t>(data.size()));
+    ids.push_back(static_cast<int32_t>(ids.size()));
+  }
+  const size_t cache_sizes[] = {0, 4096, 20000, 1 << 20};
+  Encoder encoder(std::nullopt, cache_sizes[random.below(4)]);
+  const auto built =
+      encoder.build({reinterpret_cast<const uint8_t*>(data.data()), data.size(), offsets.data(), ids.size(),
+                     ids.data(), made.left.size(), made.left.data(), made.right.data(), made.result.data(),
+                     made.priority.data(), made.whole});
+  if (built.status != tokcore::VocabularyStatus::kOk) return false;
+
+  for (int round = 0; round < 3; ++round) {
+    std::string text;
+    std::vector<int64_t> text_offsets = {0}, ends, firsts = {0};
+    std::vector<int32_t> expected;
+    std::vector<int64_t> expected_offsets = {0};
+    for (size_t i = random.below(40); i > 0; --i) {
+      for (size_t k = random.below(5); k > 0; --k) {
+        std::string piece;
+        const size_t num_parts = 1 + random.below(random.below(12) == 0 ? 60 : 6);
+        for (size_t part = 0; part < num_parts; ++part)
+          piece += made.tokens[97 + random.below(made.tokens.size() - 97)];
+        if (piece.size() > 600) piece.resize(600);
+        text += piece;
+        ends.push_back(static_cast<int64_t>(text.size()));
+        for (const int32_t id : made.encoded(piece)) expected.push_back(id);
+      }
+      text_offsets.push_back(static_cast<int64_t>(text.size()));
+      firsts.push_back(static_cast<int64_t>(ends.size()));
+      expected_offsets.push_back(static_cast<int64_t>(expected.size()));
+    }
+    const auto exact = std::make_unique<uint8_t[]>(text.size());
+    std::memcpy(exact.get(), text.data(), text.size());
+    EncodedBatch encoded;
+    const auto result =
+        encoder.encode_pieces({exact.get(), text.size(), text_offsets.data(), firsts.size() - 1},
+                              {ends.data(), ends.size(), firsts.data()}, 1 + random.below(3), &encoded);
+    if (result.status != tokcore::EncodeStatus::kOk || encoded.offsets != expected_offsets ||
+        !std::equal(expected.begin(), expected.end(), encoded.ids.data(), encoded.ids.end())) {
+      std::printf("differs: %zu merges, %zu bytes\n", made.left.size(), text.size());
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  Random random{0x9E3779B97F4A7C15u};
+  for (long i = count > 1 ? std::atol(arguments[1]) : 100; i > 0; --i) {
+    if (!check(random)) return 1;
+  }
+  return 0;
+}
