@@ -1,6 +1,7 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
-Exit codes: 0 done, 1 verification found a problem, 2 usage or configuration, 3 a stage failed.
+Exit codes: 0 done, 1 verification found a problem, 2 usage or configuration, 3 a stage failed; as for any program of
+a shell, 130 interrupted from the keyboard, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ import click
 from tokcore.errors import ConfigError, TokError
 
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
+EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
+
+# They run no stage: what stops them is what the user named.
+_TOOLS = frozenset({"export", "show", "encode-text", "decode-ids"})
 
 
 class _Commands(click.Group):
@@ -30,10 +35,21 @@ class _Commands(click.Group):
         except ConfigError as error:
             _fail(error, EXIT_USAGE)
         except TokError as error:
-            _fail(error, EXIT_STAGE)
+            _fail(error, EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+            sys.exit(EXIT_BROKEN_PIPE)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
+            _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", code)
+        except KeyboardInterrupt:
+            kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again and it goes on from here"
+            _fail(f"interrupted{kept}", EXIT_INTERRUPTED)
 
 
-def _fail(error: Exception, code: int) -> NoReturn:
+def _fail(error: Exception | str, code: int) -> NoReturn:
     from pipelines.storage import redact
 
     click.echo(f"error: {redact(str(error))}", err=True)
@@ -56,9 +72,7 @@ def commands() -> None:
 _BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
 _OUTPUT = click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
-_TOKENIZER = click.option(
-    "--tokenizer", "path", required=True, type=click.Path(exists=True), help="tokcore.json, its folder, or an output."
-)
+_TOKENIZER = click.option("--tokenizer", "path", required=True, help="tokcore.json, its folder, or an output.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
@@ -108,11 +122,11 @@ _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into
 @commands.command()
 @click.argument("output")
 @click.option("--decode", default="0", metavar="N|all", help="Compare this many documents with their source.")
-@click.option("--root", default="", metavar="HEX", help="The root that the output must have.")
+@click.option("--root", metavar="HEX", help="The root that the output must have.")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it moved since.")
 @_WORKERS
 @_JSON
-def verify(output: str, decode: str, root: str, base: str, workers: int | None, as_json: bool) -> None:
+def verify(output: str, decode: str, root: str | None, base: str, workers: int | None, as_json: bool) -> None:
     """Check an output against its manifests; decode documents against their source."""
     from pipelines import storage
     from pipelines.options import RunOptions
@@ -121,10 +135,12 @@ def verify(output: str, decode: str, root: str, base: str, workers: int | None, 
 
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
+    if root == "":  # a script's empty variable must not pass for a root that was compared
+        raise click.BadParameter("expected the root as hexadecimal digits, found nothing", param_hint="--root")
     report = run(
         storage.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
         decode=None if decode == "all" else int(decode),
-        root=root,
+        root=(root or "").lower(),
         base=base,
         options=RunOptions(workers),
     )
@@ -134,15 +150,14 @@ def verify(output: str, decode: str, root: str, base: str, workers: int | None, 
 
 
 @commands.command()
-@click.argument("output", type=click.Path(exists=True))
+@click.argument("output")
 @click.option("--to", "target", type=click.Choice(["huggingface", "tiktoken", "gpt2"]), required=True)
 @click.option("-o", "path", required=True, type=click.Path(), help="A file; a folder for gpt2.")
 def export(output: str, target: str, path: str) -> None:
     """Write the tokenizer in a format of the field: tokenizer.json, a rank file, or vocab.json + merges.txt."""
-    from tokcore import Tokenizer
     from tokcore.formats import gpt2, huggingface, tiktoken
 
-    spec = Tokenizer.load(output).spec
+    spec = _tokenizer(output).spec
     if target == "huggingface":
         Path(path).write_bytes(huggingface.tokenizer_json(spec))
     elif target == "tiktoken":
@@ -171,9 +186,7 @@ def show(shard: str, as_json: bool) -> None:
 @_TOKENIZER
 def encode_text(path: str) -> None:
     """Text on stdin, token ids on stdout, separated by spaces."""
-    from tokcore import Tokenizer
-
-    ids = Tokenizer.load(path).encode(sys.stdin.buffer.read())
+    ids = _tokenizer(path).encode(sys.stdin.buffer.read())
     sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
 
 
@@ -181,12 +194,19 @@ def encode_text(path: str) -> None:
 @_TOKENIZER
 def decode_ids(path: str) -> None:
     """Token ids on stdin, separated by white space, their bytes on stdout."""
+    words = sys.stdin.buffer.read().split()
+    if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
+        raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
+    sys.stdout.buffer.write(_tokenizer(path).decode([int(word) for word in words]))
+
+
+def _tokenizer(path: str) -> Any:
+    """The tokenizer of a local path as Tokenizer.load finds it, or of an output at a URL."""
+    from pipelines import storage
+    from pipelines.decode_item import load_tokenizer
     from tokcore import Tokenizer
 
-    words = sys.stdin.buffer.read().split()
-    if wrong := [word for word in words if not word.isdigit()]:
-        raise ConfigError(f"stdin: {wrong[0][:20]!r} is not a token id")
-    sys.stdout.buffer.write(Tokenizer.load(path).decode([int(word) for word in words]))
+    return Tokenizer.load(storage.local_path(path)) if storage.is_local(path) else load_tokenizer(path)
 
 
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
@@ -195,6 +215,8 @@ def _build(build_file: str, output: str, workers: int | None, runner_options: tu
     from pipelines.options import RunOptions
     from schemas.config import load_config
 
+    if runner_options and not runner_options[0].startswith("-"):
+        raise click.UsageError(f"got one argument too many: {runner_options[0]!r} (runner options begin with --)")
     where = storage.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
     return Build(load_config(build_file), RunOptions(workers, runner_options), where)
 

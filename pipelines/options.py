@@ -33,12 +33,14 @@ class RunOptions:
     workers: int | None = None  # processes of the local runner; None: one per core this process may use
     runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner
 
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"--workers {self.workers}: must be at least 1")
+
     @property
     def num_workers(self) -> int:
         if self.workers is None:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if self.workers < 1:
-            raise ConfigError(f"--workers {self.workers}: must be at least 1")
         return self.workers
 
     @property

@@ -91,13 +91,18 @@ class _Worker:
         self.number = number
         # A worker must import what this process can import; nothing else of sys.path matters to it.
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.worker", str(lifeline)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(lifeline,),
-            env=environment,
-        )
+        # Ctrl-C is the parent's to handle; a worker inherits that, so that it holds while it still imports.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pipelines.worker", str(lifeline)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(lifeline,),
+                env=environment,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._requests: BinaryIO = self.process.stdin  # type: ignore[assignment]

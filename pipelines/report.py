@@ -10,10 +10,12 @@ from rich.table import Table
 
 from pipelines import storage
 from pipelines.build import Build
-from pipelines.plan import plan_build
+from pipelines.commit import STAGES
+from pipelines.plan import content_of, plan_build
 from pipelines.verify import Report, describe_problems
 from schemas.manifest import Manifest
 from tokcore import kernel, unicode
+from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError
 from tokcore.shards import describe, open_shards
 from tokcore.tokenizer import Tokenizer
@@ -24,14 +26,30 @@ _SHOWN_BYTES = 400
 def check_report(build: Build) -> dict[str, Any]:
     """What a build would do: files, sizes, ranges and the settings' fingerprints, without doing it."""
     plan = plan_build(build.config)
+    settings = build.config_identity()
     return {
         "output": build.output,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
+        "inputs": [
+            {
+                "lang": read["lang"] or f"by field {read['lang_field']}",
+                "format": f"{read['format']}.{read['compression']}".removesuffix(".none"),
+                "files": len(files),
+                "stored_bytes": sum(file.size_bytes for file in files),
+            }
+            for number, read in enumerate(plan.settings)
+            if (files := [file for file in plan.files if file.settings == number])
+        ],
         "work_items": len(plan.items),
         "partitions": plan.num_partitions,
         "duplicates": list(plan.duplicates),
-        "settings": build.config_identity(),
+        "settings": settings,
+        # Of what is read and of each stage's settings: equal fingerprints, equal bytes.
+        "fingerprints": {
+            "plan": sha256_hex(content_of(plan) + canonical_json(plan.settings)),
+            **{stage: sha256_hex(canonical_json(of_stage)) for stage, of_stage in settings.items()},
+        },
         "unicode": unicode.VERSION,
         "kernel": kernel.implementation(),
     }
@@ -41,8 +59,14 @@ def print_check(report: dict[str, Any]) -> None:
     """The report of `tokcore check`."""
     print(f"output      {report['output']}")
     print(f"input       {report['files']} files, {_size(report['stored_bytes'])} as stored")
+    for read in report["inputs"]:
+        print(f"  {read['lang']:<10}{read['files']:>8,} {read['format']:<12}{_size(read['stored_bytes']):>12}")
     print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
     print(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
+    print("fingerprints of the input and of each stage's settings")
+    for name in STAGES:
+        if name in report["fingerprints"]:
+            print(f"  {name:<10}{report['fingerprints'][name]}")
     for uri in report["duplicates"]:
         print(f"matched twice, read once: {uri}")
 
@@ -115,6 +139,7 @@ def print_verified(report: Report) -> None:
 
 def shown(path: str, row: int | None) -> dict[str, Any]:
     """A shard's header, or one of its documents."""
+    path = str(storage.local_path(path))
     if row is None:
         return describe(path)
     shards = open_shards(path, split="all")

@@ -608,7 +608,7 @@ def list_tree(url: str) -> list[str]:
 
 def _walk(root: Path) -> Iterator[str]:
     def fail(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise error
 
     for folder, folders, files in os.walk(root, onerror=fail):

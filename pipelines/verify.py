@@ -49,9 +49,9 @@ def verify(
     relative input uris are resolved; only needed to decode. Raises ConfigError if output does not exist.
     """
     started = time.monotonic()
-    present = storage.list_tree(output)
-    if not present:
+    if not storage.exists(output):
         raise ConfigError(f"{storage.redact(output)}: there is no output")
+    present = storage.list_tree(output)
     problems: list[str] = []
     manifests = _manifests(output, problems)
     named = {MANIFEST: None, **{f"{stage}/{MANIFEST}": None for stage in manifests if stage != "build"}}
@@ -107,8 +107,8 @@ def _manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
         return found
     found["build"] = build
     for stage, made_from in build.inputs.items():
-        url = storage.join(output, stage, MANIFEST)
         try:
+            url = storage.join(output, stage, MANIFEST)
             data = storage.read_bytes(url)
             if hashlib.sha256(data).hexdigest() != made_from.sha256:
                 problems.append(f"{stage}/{MANIFEST}: not the manifest that the build committed")

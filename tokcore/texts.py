@@ -42,12 +42,15 @@ class Texts(NamedTuple):
 def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.
 
-    Raises UnicodeEncodeError for a str with a lone surrogate.
+    Raises UnicodeEncodeError for a str with a lone surrogate, TypeError for what is no list of strings.
 
     >>> texts_from_strings(["a", b"bc"]).offsets.tolist()
     [0, 1, 3]
     """
-    encoded = [s.encode() if isinstance(s, str) else bytes(s) for s in strings]
+    if isinstance(strings, str | bytes | bytearray):
+        raise TypeError("expected a list of texts, found a single one: put it in a list")
+    # bytes(5) would be five zeros; a memoryview of a number is a TypeError.
+    encoded = [s.encode() if isinstance(s, str) else bytes(memoryview(s)) for s in strings]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter((len(s) for s in encoded), np.int64, len(encoded)), out=offsets[1:])
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)

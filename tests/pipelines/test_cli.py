@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +37,70 @@ def built(corpus: Path) -> Path:
     return corpus / "out"
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("check NONE", 2),
+        ("check HERE", 2),
+        ("build BUILD surplus", 2),
+        ("build BUILD --workers 0", 2),
+        ("build BUILD --output HERE", 2),
+        ("verify NONE", 2),
+        ("verify BUILD", 1),
+        ("verify EMPTY", 1),
+        ("verify OUT --root 00", 1),
+        ("verify OUT --root=", 2),
+        ("verify OUT --decode some", 2),
+        ("export OUT --to huggingface -o NONE/deep/t.json", 2),
+        ("export OUT --to tiktoken -o HERE", 2),
+        ("export OUT --to gpt2 -o BUILD", 2),
+        ("export OUT --to gpt3 -o NONE", 2),
+        ("export NONE --to gpt2 -o NONE", 2),
+        ("export BUILD --to gpt2 -o NONE", 2),
+        ("show NONE", 2),
+        ("show HERE", 2),
+        ("show BUILD", 2),
+        ("encode-text --tokenizer NONE", 2),
+        ("encode-text --tokenizer HERE", 2),
+        ("decode-ids --tokenizer BUILD", 2),
+    ],
+)
+def test_mistakes_get_one_message_and_their_exit_code(corpus, built, tmp_path, command, code):
+    (tmp_path / "empty").mkdir()
+    places = {
+        "NONE": tmp_path / "none",
+        "HERE": corpus,
+        "BUILD": corpus / "build.toml",
+        "EMPTY": tmp_path / "empty",
+        "OUT": built,
+    }
+    words = [
+        "/".join(str(places.get(part, part)) for part in word.split("/")) if "/" in word else places.get(word, word)
+        for word in command.split()
+    ]
+    done = tokcore(*words, input="")
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.stdout == "") == (code == 2)
+    assert not (tmp_path / "none").exists()
+
+
+def test_ctrl_c_ends_workers_quietly_and_the_same_command_resumes(corpus, tmp_path):
+    command = [sys.executable, "-m", "pipelines.cli", "build", str(corpus / "build.toml"), "--output", str(tmp_path)]
+    driver = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not (workers := psutil.Process(driver.pid).children()):
+        time.sleep(0.01)
+    os.killpg(driver.pid, signal.SIGINT)  # what a terminal does; the workers are still importing
+    output, message = driver.communicate(timeout=60)
+    assert (driver.returncode, output) == (130, "")
+    assert message == "error: interrupted; run the same command again and it goes on from here\n"
+    psutil.wait_procs(workers, timeout=10)
+    assert not any(worker.is_running() for worker in workers)
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
 def test_check_does_no_work(corpus, tmp_path):
     done = tokcore("check", corpus / "build.toml", "--output", tmp_path / "none")
     assert done.returncode == 0, done.stderr
@@ -42,6 +108,9 @@ def test_check_does_no_work(corpus, tmp_path):
     assert not (tmp_path / "none").exists()
     report = json.loads(tokcore("check", corpus / "build.toml", "--json").stdout)
     assert report["files"] == 4
+    assert {(read["lang"], read["format"]) for read in report["inputs"]} >= {("en", "jsonl.zst"), ("hi", "text")}
+    assert sum(read["stored_bytes"] for read in report["inputs"]) == report["stored_bytes"]
+    assert all(fingerprint in done.stdout for fingerprint in report["fingerprints"].values())
     assert report["settings"]["tokenizer"]["vocab_size"] == 400
 
 
@@ -81,7 +150,8 @@ def test_pipes(built, text):
 
 def test_ids_that_are_none(built):
     assert "'x7' is not a token id" in tokcore("decode-ids", "--tokenizer", built, input="1 x7").stderr
-    assert tokcore("decode-ids", "--tokenizer", built, input="99999").returncode != 0
+    for ids in ("99999", "-1", "9" * 30, "²"):
+        assert tokcore("decode-ids", "--tokenizer", built, input=ids).returncode == 2
 
 
 def test_export(built, tmp_path):

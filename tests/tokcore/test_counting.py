@@ -159,6 +159,11 @@ def test_count_pretokens_refuses_bad_arguments() -> None:
         count_pretokens(["a"], max_pretoken_bytes=3)
     with pytest.raises(ConfigError, match="no pattern named"):
         count_pretokens(["a"], pattern="cl101k")
+    for text in ("a text", b"a text"):
+        with pytest.raises(TypeError, match="put it in a list"):
+            count_pretokens(text)
+    with pytest.raises(TypeError):
+        count_pretokens([5])  # type: ignore[list-item]
 
 
 @given(st.lists(tables, min_size=1, max_size=6), st.integers(1, 7), st.data())
