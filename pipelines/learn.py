@@ -18,7 +18,7 @@ from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.formats import gpt2, huggingface, tiktoken
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, assigned, learned_spec
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assigned, learned_spec
 
 UNITS = ("bytes", "pretokens", "documents")
 
@@ -137,13 +137,24 @@ def _described(
 def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
     """The tokenizer that [tokenizer] names: tokcore.json, tokenizer.json or a tiktoken rank file, wherever it lies.
 
-    Raises FormatError if it is none of them, ConfigError if a rank file comes without its pattern.
+    A build's output, or its folder tokenizer, stands for its tokcore.json. Raises ConfigError if there is none, if it
+    is none of them or if a rank file comes without its pattern.
     """
     assert config.tokenizer is not None
-    url = storage.resolve(config.base, config.tokenizer.from_)
-    data = storage.read_bytes(url)
+    named = storage.resolve(config.base, config.tokenizer.from_)
+    places = [storage.join(named, *below, FILE_NAME) for below in ((), ("tokenizer",))]
+    url = next(filter(storage.exists, places), named)
     name = storage.redact(url)
-    pattern = config.tokenizer.pattern
+    if not storage.exists(url):
+        raise ConfigError(f"{config.path}: tokenizer.from: there is no {name}: expected a file or a build's output.")
+    data = storage.read_bytes(url)
+    try:
+        return _parsed(config, config.tokenizer.pattern, data, name)
+    except FormatError as error:
+        raise ConfigError(f"{config.path}: tokenizer.from: {error}") from error
+
+
+def _parsed(config: BuildConfig, pattern: str | None, data: bytes, name: str) -> TokenizerSpec:
     if not data.lstrip().startswith(b"{"):
         if pattern is None:
             raise ConfigError(

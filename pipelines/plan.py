@@ -26,7 +26,7 @@ def plan_build(config: BuildConfig) -> Plan:
     """
     settings: dict[bytes, dict[str, object]] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
-    duplicates: list[str] = []
+    duplicates: dict[str, str] = {}
     forbidden = _forbidden(config)
     for number, source in enumerate(config.sources):
         for pattern in source.files:
@@ -36,21 +36,22 @@ def plan_build(config: BuildConfig) -> Plan:
                 read = to_jsonable(settings_of(source, *_format(source, pin.url, where), forbidden))
                 key = canonical_json(read)
                 settings[key] = read
-                if (earlier := files.get(uri)) is not None:
+                if (earlier := files.get(pin.url)) is not None:
                     if earlier[1] != key:
                         raise ConfigError(
                             f"{config.path}: {where}: {storage.redact(uri)} is also matched by {earlier[2]}, "
                             f"with other settings. A file is read once: let only one source match it."
                         )
-                    duplicates.append(uri)
-                    continue
-                files[uri] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
+                    # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
+                    uri = min(uri, earlier[0].uri, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
+                    duplicates[pin.url] = uri
+                files[pin.url] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
     order = {key: index for index, key in enumerate(sorted(settings))}
     return make_plan(
         [dataclasses.replace(file, settings=order[key]) for file, key, _ in files.values()],
         [settings[key] for key in sorted(settings)],
         config.plan.range_bytes,
-        duplicates,
+        duplicates.values(),
     )
 
 

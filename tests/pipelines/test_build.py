@@ -295,6 +295,17 @@ def test_an_imported_tokenizer(corpus, built, name, tmp_path):
     assert not verify(str(tmp_path / "out"), decode=None).problems
 
 
+def test_a_tokenizer_is_imported_from_an_output_and_named_if_it_is_none(corpus, built, tmp_path):
+    def imported(place: str) -> str:
+        path = build_file(corpus, settings=f'[tokenizer]\nfrom = "{place}"\n', name="import.toml")
+        return str(run(path, tmp_path / Path(place).name).totals["fingerprint"])
+
+    assert imported(str(built)) == api.Tokenizer.load(built).fingerprint
+    for place, message in (("nowhere", "there is no .*nowhere"), ("ru.jsonl", "ru.jsonl: not JSON")):
+        with pytest.raises(ConfigError, match=f"import.toml: tokenizer.from: .*{message}"):
+            imported(place)
+
+
 # -------------------------------------------------------------------------------------------------------- nothing lost
 
 
@@ -345,6 +356,17 @@ def test_a_file_matched_twice_is_read_once_and_reported(corpus, tmp_path):
     manifest = run(build_file(tmp_path, sources, "[learn]\nvocab_size = 300\n"), tmp_path / "out")
     assert manifest.totals["records"]["read"] == 30
     assert committed(str(tmp_path / "out"), "plan").totals["duplicates"] == [f"{corpus}/en.jsonl.zst"]
+
+
+def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
+    spellings = ["en.jsonl.zst", f"{corpus}/en.*", f"file://{corpus}/en.jsonl.zst"]
+    for number, files in enumerate((spellings, spellings[::-1])):
+        source = f'[[source]]\nlang = "en"\nfiles = {json.dumps(files)}\n'
+        path = build_file(corpus, source, "[learn]\nvocab_size = 300\n", name="spelled.toml")
+        manifest = run(path, tmp_path / str(number))
+        assert manifest.totals["records"]["read"] == 30
+        assert committed(str(tmp_path / str(number)), "plan").totals["duplicates"] == ["en.jsonl.zst"]
+    assert tree(tmp_path / "0") == tree(tmp_path / "1")
 
 
 # ----------------------------------------------------------------------------------------------------- what is refused
