@@ -34,7 +34,7 @@ _MIN_CUT_BYTES = 16  # of count.max_pretoken_bytes: shorter parts would leave no
 def completed(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with what follows from other settings filled in, and in the one order that identities use."""
     encode = config.encode
-    if config.tokenizer is None and not file.has("encode", "append"):
+    if _declares_special(config) and not file.has("encode", "append"):
         ends = tuple(token.text for token in config.special if token.role == "document_end")
         encode = dataclasses.replace(encode, append=ends)
     shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
@@ -47,20 +47,20 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_source(source, number, file)
     if config.tokenizer is not None:
         _check_imported(config, file)
-        return
-    _check_pattern(config, file)
-    _check_count(config, file)
-    _check_mix(config, file)
-    _check_special(config, file)
-    _check_vocabulary(config, file)
-    declared = [token.text for token in config.special]
-    for text in config.encode.append:
-        if text not in declared:
-            raise file.error(
-                ("encode", "append"),
-                f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
-                f"{nearest(text, declared)}",
-            )
+    else:
+        _check_pattern(config, file)
+        _check_count(config, file)
+        _check_mix(config, file)
+    if _declares_special(config):
+        _check_special(config, file)
+        _check_append(config, file)
+    if config.tokenizer is None:
+        _check_vocabulary(config, file)
+
+
+def _declares_special(config: BuildConfig) -> bool:
+    """Whether [special] says what the special tokens are: an imported file does, except a rank file."""
+    return config.tokenizer is None or config.tokenizer.pattern is not None
 
 
 def _check_source(source: Source, number: int, file: BuildFile) -> None:
@@ -92,8 +92,8 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
 def _check_imported(config: BuildConfig, file: BuildFile) -> None:
     assert config.tokenizer is not None
     for name in _OF_LEARNING:
-        if name == "special" and config.tokenizer.pattern is not None:
-            continue  # a rank file names no special tokens
+        if name == "special" and _declares_special(config):
+            continue
         if file.has(name):
             raise file.error((name,), "cannot stand beside [tokenizer], which brings its own: remove one of the two.")
     if config.tokenizer.pattern is not None:
@@ -172,6 +172,17 @@ def _check_special(config: BuildConfig, file: BuildFile) -> None:
         if token.id in pinned:
             raise file.error((*key, "id"), f"= {token.id}: already the id of {shown(pinned[token.id])}; pin another.")
         pinned[token.id] = token.text
+
+
+def _check_append(config: BuildConfig, file: BuildFile) -> None:
+    declared = [token.text for token in config.special]
+    for text in config.encode.append:
+        if text not in declared:
+            raise file.error(
+                ("encode", "append"),
+                f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
+                f"{nearest(text, declared)}",
+            )
 
 
 def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:

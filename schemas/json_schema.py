@@ -14,6 +14,7 @@ from schemas.setting import MAX_INTEGER, Setting, settings_in
 def json_schema() -> dict[str, Any]:
     """The schema: every table, key, type, limit and default that the classes of schemas.build_tables declare."""
     tables = {name: _table(cls) for name, (_, cls) in TABLES.items()}
+    tables["source"]["oneOf"] = [{"required": ["lang"]}, {"required": ["lang_field"]}]
     tables["source"] = {"type": "array", "items": tables["source"], "minItems": 1}
     role = tables["special"]["properties"]["role"]
     tables["special"] = {"type": "object", "additionalProperties": {"anyOf": [role, tables["special"]]}}

@@ -264,6 +264,7 @@ def test_what_is_not_toml(text, message):
 SPECIAL = MINIMAL + "[special]\n"
 UNIMAX = MINIMAL + '[mix]\nstrategy = "unimax"\n'
 IMPORT = MINIMAL + '[tokenizer]\nfrom = "t.json"\n'
+RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
 
 
 @pytest.mark.parametrize(
@@ -484,6 +485,17 @@ IMPORT = MINIMAL + '[tokenizer]\nfrom = "t.json"\n'
         ),
         (IMPORT + "pattern = 'cl100'", "9: tokenizer.pattern cannot be used: there is no pattern named 'cl100'"),
         (IMPORT + "pattern = '(x'", "9: tokenizer.pattern cannot be used: the split pattern"),
+        (RANKS + '[special]\n"" = "plain"', '11: special."" is empty: a special token needs a text.'),
+        (RANKS + '[special]\n"a" = "plain"', "11: special.a is the name of a byte's token in vocabulary files"),
+        (
+            RANKS + '[special]\n"<a>" = { id = 300 }\n"<b>" = { id = 300 }',
+            '12: special."<b>".id = 300: already the id of "<a>"; pin another.',
+        ),
+        (
+            RANKS + '[special]\n"<a>" = "plain"\n[encode]\nappend = ["<b>"]',
+            '13: encode.append names "<b>", which [special] does not declare.',
+        ),
+        (RANKS + "[learn]", "10: learn cannot stand beside [tokenizer], which brings its own"),
     ],
 )
 def test_what_is_refused(text, message):
@@ -519,6 +531,15 @@ def test_an_imported_tokenizer_appends_what_it_is_told():
     assert parse(IMPORT).encode.append == ("<|endoftext|>",)
     assert parse(IMPORT + '[encode]\nappend = ["</s>", "<x>"]').encode.append == ("</s>", "<x>")
     assert parse(IMPORT + "pattern = 'o200k'").tokenizer == TokenizerTable(from_="t.json", pattern="o200k")
+
+
+def test_a_rank_file_has_the_special_tokens_that_the_build_file_declares():
+    assert parse(RANKS).special == (END,)
+    assert parse(RANKS).encode.append == ("<|endoftext|>",)
+    config = parse(RANKS + '[special]\n"<e>" = { role = "document_end", id = 100257 }\n"<p>" = "padding"')
+    assert [token.id for token in config.special] == [100257, None]
+    assert config.encode.append == ("<e>",), "not set: the tokens of role document_end"
+    assert parse(RANKS + "[special]").encode.append == ()
 
 
 @given(st.text(max_size=300))
@@ -676,6 +697,7 @@ def test_the_schema_names_every_key():
         assert set(found["properties"]) == set(settings_in(table))
     assert schema["build"]["required"] == ["output"]
     assert schema["source"]["items"]["required"] == ["files"]
+    assert schema["source"]["items"]["oneOf"] == [{"required": ["lang"]}, {"required": ["lang_field"]}]
     assert schema["mix"]["properties"]["alpha"] == {
         "type": "number",
         "minimum": 0,
