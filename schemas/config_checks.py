@@ -59,7 +59,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _declares_special(config: BuildConfig) -> bool:
-    """Whether [special] says what the special tokens are: an imported file does, except a rank file."""
+    """Whether special tokens come from [special]: an imported tokenizer brings its own, unless it is a rank file."""
     return config.tokenizer is None or config.tokenizer.pattern is not None
 
 
