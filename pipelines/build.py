@@ -173,6 +173,8 @@ class Build:
         counts: Manifest | None = None
         if self.config.tokenizer is not None:
             imported = import_tokenizer(self.config)
+            for text in self.config.encode.append:
+                _special_id(imported, text)
             config = {**config, "fingerprint": imported.fingerprint}
         else:
             counts = self._committed("counts", "count")
@@ -220,7 +222,7 @@ class Build:
                 base=self.config.base,
                 tokenizer=tokenizer_url,
                 fingerprint=tokenizer.fingerprint,
-                append=tuple(_special_id(tokenizer, text) for text in self.config.encode.append),
+                append=tuple(_special_id(tokenizer.spec, text) for text in self.config.encode.append),
                 special_text=self.config.encode.special_text,
                 formats=tuple(self.config.shards.formats),
                 target_tokens=self.config.shards.target_tokens,
@@ -371,6 +373,10 @@ class Build:
     def _refuse_foreign_output(self) -> None:
         if storage.exists(manifest_url(self.output, "plan")):
             return
+        if storage.is_local(self.output) and storage.local_path(self.output).is_file():
+            raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
+        if self.options.is_local and self.output.startswith("memory://"):
+            raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
         allowed = {*STAGES, FOLDER}
         for path in storage.list_tree(self.output):
             if path.split("/")[0] not in allowed:
@@ -472,12 +478,12 @@ def _write(attempts: Attempts, path: str, data: bytes, content_sha256: str | Non
     return new.stored(path, content_sha256)
 
 
-def _special_id(tokenizer: Tokenizer, text: str) -> int:
-    found = tokenizer.specials.get(text)
-    if found is None:
+def _special_id(spec: TokenizerSpec, text: str) -> int:
+    ids = {token.text: token.id for token in spec.special}
+    if (found := ids.get(text)) is None:
         raise ConfigError(
             f"encode.append: {text!r} is not a special token of the tokenizer; "
-            f"it has {', '.join(map(repr, tokenizer.specials)) or 'none'}"
+            f"it has {', '.join(map(repr, ids)) or 'none'}"
         )
     return found
 

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from pipelines import storage
@@ -156,14 +157,11 @@ def _check_belonging(output: str, build: Manifest, manifests: dict[str, Manifest
 
 
 def _recorded_base(output: str) -> str:
-    """The folder of the build file, as the plan stage noted it."""
-    url = storage.join(output, "plan", RUN)
+    """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
     try:
-        return str(json.loads(storage.read_bytes(url))["base"])
-    except (TokError, ValueError, KeyError) as error:
-        raise ConfigError(
-            f"{storage.redact(url)}: does not say where inputs lie; name the folder with --base"
-        ) from error
+        return str(json.loads(storage.read_bytes(storage.join(output, "plan", RUN)))["base"])
+    except (TokError, ValueError, KeyError):
+        return str(Path.cwd())
 
 
 def planned(output: str, manifest: Manifest) -> Plan:

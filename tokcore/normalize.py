@@ -153,13 +153,18 @@ def _strip(ranges: Callable[[], Sequence[tuple[int, int]]]) -> Callable[[str], s
     return lambda text: pattern().sub("", text)
 
 
+# Steps that remove characters -> the code points they remove, both ends included.
+REMOVED: dict[str, Callable[[], Sequence[tuple[int, int]]]] = {
+    "strip_accents": lambda: unicode.ranges("M"),
+    "strip_controls": lambda: ((0x00, 0x08), (0x0B, 0x0C), (0x0E, 0x1F), (0x7F, 0x9F)),
+    "strip_invisible": lambda: INVISIBLE,
+}
+
 STEPS: dict[str, Callable[[str], str]] = {
     "nfc": _form("NFC"),
     "nfd": _form("NFD"),
     "nfkc": _form("NFKC"),
     "nfkd": _form("NFKD"),
     "lowercase": _lowercase,
-    "strip_accents": _strip(lambda: unicode.ranges("M")),
-    "strip_controls": _strip(lambda: ((0x00, 0x08), (0x0B, 0x0C), (0x0E, 0x1F), (0x7F, 0x9F))),
-    "strip_invisible": _strip(lambda: INVISIBLE),
+    **{step: _strip(ranges) for step, ranges in REMOVED.items()},
 }

@@ -6,6 +6,7 @@ A change here is a change of output bytes: mark it [bytes] in the changelog.
 from __future__ import annotations
 
 from builds import ROOT, run
+
 from pipelines.commit import committed
 from pipelines.verify import verify
 

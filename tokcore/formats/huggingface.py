@@ -7,6 +7,7 @@ habit: theirs turns spelled special tokens into ids unless told not to, ours onl
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from tokcore.byte_alphabet import from_printable, printable
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import merge_names, vocabulary
 from tokcore.formats.ranks import check_own_encoding
+from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, named_pattern
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import ID_LIMIT, MergesModel, RanksModel, SpecialToken, TokenizerSpec
@@ -29,7 +31,7 @@ _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 def tokenizer_json(spec: TokenizerSpec) -> bytes:
     """The tokenizer.json with which Hugging Face's tokenizers give the same ids.
 
-    Raises FormatError for what it cannot hold: a normalizer step without a counterpart, a special token with the name
+    Raises FormatError for what it cannot hold: a special token with the name
     of an ordinary one, ranks that merges cannot express.
     """
     taken = {printable(token) for token in spec.model.tokens}
@@ -155,13 +157,25 @@ _REGEX_TOKEN = re.compile(
 
 
 def _normalizer_json(steps: Sequence[str]) -> dict[str, Any] | None:
-    names = {ours: {"type": theirs} for theirs, ours in _FORMS.items()} | {"lowercase": {"type": "Lowercase"}}
-    for step in steps:
-        if step not in names:
-            raise FormatError(f"tokenizer.json has no counterpart of the normalizer step {step!r}")
+    names: dict[str, dict[str, Any]] = {ours: {"type": theirs} for theirs, ours in _FORMS.items()}
+    names["lowercase"] = {"type": "Lowercase"}
+    # By the pinned tables, not by their StripAccents, whose Unicode version is another.
+    names |= {
+        step: {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
+        for step, pattern in _removing_patterns().items()
+    }
     if len(steps) == 1:
         return names[steps[0]]
     return {"type": "Sequence", "normalizers": [names[step] for step in steps]} if steps else None
+
+
+@functools.cache
+def _removing_patterns() -> dict[str, str]:
+    """Step -> the character class, in their regex engine's spelling, of what it removes."""
+    return {
+        step: "[" + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges()) + "]"
+        for step, ranges in REMOVED.items()
+    }
 
 
 def _read_normalizer(value: Any) -> list[str]:
@@ -174,6 +188,11 @@ def _read_normalizer(value: Any) -> list[str]:
         return [_FORMS[kind]]
     if kind == "Lowercase":
         return ["lowercase"]
+    if kind == "Replace" and value.get("content") == "":
+        pattern = value.get("pattern")
+        for step, own in _removing_patterns().items():
+            if pattern == {"Regex": own}:
+                return [step]
     raise FormatError(f"normalizer {kind} is not supported: only {', '.join(_FORMS)}, Lowercase and sequences of them")
 
 

@@ -10,10 +10,12 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as HuggingFaceTokenizer
 from vocabularies import learned_models, merges_models
 
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json, without_possessive_intervals
+from tokcore.normalize import Normalizer
 from tokcore.patterns import PATTERNS
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
@@ -196,9 +198,16 @@ def test_other_files_are_refused(data):
 
 
 @pytest.mark.parametrize("step", ["strip_accents", "strip_controls", "strip_invisible"])
-def test_a_normalizer_without_counterpart_is_refused(step):
-    with pytest.raises(FormatError, match=step):
-        tokenizer_json(learned_spec([], {"name": "gpt2"}, [step], []))
+def test_what_a_step_removes_is_removed_by_them_too(step):
+    """Over all code points, in rows of 4,096."""
+    spec = learned_spec([], {"name": "gpt2"}, [step], [])
+    data = tokenizer_json(spec)
+    assert read_tokenizer_json(data, "tokenizer.json").normalizer == (step,)
+    theirs = HuggingFaceTokenizer.from_str(data.decode()).normalizer
+    ours = Normalizer([step])
+    for start in range(0, 0x110000, 4096):
+        row = "".join(chr(c) for c in range(start, start + 4096) if not 0xD800 <= c < 0xE000)
+        assert theirs.normalize_str(row) == ours.apply_str(row)
 
 
 def test_a_special_token_with_the_name_of_another_is_refused():
