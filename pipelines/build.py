@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -17,9 +17,8 @@ from pipelines import ledger, storage
 from pipelines.attempts import FOLDER, Attempts
 from pipelines.commit import STAGES, commit, committed, manifest_url, publish
 from pipelines.count import CountItems
-from pipelines.count_item import CountJob, item_key
+from pipelines.count_item import CountJob, item_key, totals_key
 from pipelines.digests import documents_digest
-from pipelines.documents import merged_languages
 from pipelines.encode import EncodeItems
 from pipelines.encode_item import EncodeJob
 from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
@@ -31,7 +30,7 @@ from schemas.config import BuildConfig, pretokenizer_of
 from schemas.jsonable import to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan
-from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, StoredFile, TableRef
+from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, StoredFile, TableRef
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError, StageError
@@ -121,7 +120,7 @@ class Build:
             ):
                 _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
             items = [_recorded(attempts, item_key(item.number), ItemCounted) for item in plan.items]
-            languages = merged_languages([item.languages for item in items])
+            languages = _languages(attempts, items)
             ranges = [one for item in items for one in item.ledgers]
             files = ledger.balanced(plan, ranges, languages)
             self._commit_rejects(attempts, plan, planned, files, ranges, [item.rejects for item in items])
@@ -238,7 +237,7 @@ class Build:
             ):
                 _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
             items = [_recorded(attempts, item_key(item.number), ItemEncoded) for item in plan.items]
-            languages = merged_languages([item.languages for item in items])
+            languages = _languages(attempts, items)
             ranges = [one for item in items for one in item.ledgers]
             files = ledger.balanced(plan, ranges, languages)
             totals = ledger.totals_of(files)
@@ -470,6 +469,12 @@ def _recorded(attempts: Attempts, key: str, cls: type[Any]) -> Any:
             f"stage {attempts.stage}: the runner finished without a result for {key}. Run the command again."
         )
     return result
+
+
+def _languages(attempts: Attempts, items: Sequence[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
+    """The combined totals of every language, in the order of names."""
+    langs = sorted({lang for item in items for lang in item.languages})
+    return {lang: _recorded(attempts, totals_key(lang), LanguageCounts) for lang in langs}
 
 
 def _write(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:

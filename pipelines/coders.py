@@ -11,13 +11,15 @@ from apache_beam import coders
 from schemas.document import Document, EncodedDocument
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import Assignment
-from schemas.refs import RunRef, TableRef
+from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef
 from tokcore.canonical import canonical_json
 
 _URN = "tokcore:coder:json:v1"
 _URN_DOCUMENT = "tokcore:coder:document:v1"
 _URN_ENCODED = "tokcore:coder:encoded-document:v1"
-_CLASSES: dict[str, type] = {cls.__name__: cls for cls in (Assignment, RunRef, TableRef)}
+_CLASSES: dict[str, type] = {
+    cls.__name__: cls for cls in (Assignment, ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef)
+}
 
 
 class JsonCoder(coders.Coder):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,14 +117,3 @@ def taken(texts: Texts, where: np.ndarray[Any, np.dtype[np.int64]]) -> Texts:
     np.cumsum(ends - starts, out=offsets[1:])
     parts = [texts.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)
-
-
-def merged_languages(parts: Sequence[Mapping[str, LanguageCounts]]) -> dict[str, LanguageCounts]:
-    """Totals per language over work items, in the order of the languages' names."""
-    sums: dict[str, LanguageTally] = {}
-    for part in parts:
-        for lang, counts in part.items():
-            tally = sums.setdefault(lang, LanguageTally())
-            for field in dataclasses.fields(LanguageTally):
-                setattr(tally, field.name, getattr(tally, field.name) + getattr(counts, field.name))
-    return {lang: sums[lang].freeze() for lang in sorted(sums)}

@@ -1,6 +1,7 @@
 """The encode stage: input ranges to token shards, and the digest of every document.
 
     assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
+                             `-> (lang, totals) -> AddUp -> KeepTotals
 
 The work itself is in pipelines.encode_item, which worker processes import without Beam.
 """
@@ -14,11 +15,11 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.attempts import Attempts
-from pipelines.count import KeyedRun, MergeTables
+from pipelines.count import AddUpLanguages, KeyedRun, MergeTables
 from pipelines.encode_item import EncodeJob, digests_key, encode_item
 from pipelines.pool import run_in
 from schemas.plan import Assignment
-from schemas.refs import RunRef
+from schemas.refs import ItemEncoded, RunRef
 
 
 @dataclasses.dataclass
@@ -32,9 +33,13 @@ class EncodeItems(beam.PTransform):
     pool_key: str | None = None
 
     def expand(self, assignments: Any) -> Any:
+        encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
+            ItemEncoded
+        )
+        _ = encoded | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
         return (
-            assignments
-            | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(KeyedRun)
+            encoded
+            | "ItsDigests" >> beam.FlatMap(_digests_of).with_output_types(KeyedRun)
             | "MergeDigests"
             >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
             | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts)).with_output_types(RunRef)
@@ -46,9 +51,13 @@ class _EncodeItem(beam.DoFn):
         self._job = job
         self._pool_key = pool_key
 
-    def process(self, assignment: Assignment) -> Iterator[tuple[tuple[str, int], RunRef]]:
-        for run in run_in(self._pool_key, encode_item, self._job, assignment).digests:
-            yield (run.key, run.partition), run
+    def process(self, assignment: Assignment) -> Iterator[ItemEncoded]:
+        yield run_in(self._pool_key, encode_item, self._job, assignment)
+
+
+def _digests_of(item: ItemEncoded) -> Iterator[tuple[tuple[str, int], RunRef]]:
+    for run in item.digests:
+        yield (run.key, run.partition), run
 
 
 class _KeepDigests(beam.DoFn):

@@ -57,6 +57,13 @@ class LanguageCounts:
     num_pretokens: int = 0
     num_tokens: int = 0  # appended tokens included
 
+    def __add__(self, other: LanguageCounts) -> LanguageCounts:
+        return LanguageCounts(*(mine + its for mine, its in zip(self.values(), other.values(), strict=True)))
+
+    def values(self) -> tuple[int, ...]:
+        """All fields, in order."""
+        return dataclasses.astuple(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RejectRef:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.attempts import Attempts
-from pipelines.count import MergeTables
+from pipelines.count import AddUp, MergeTables
 from pipelines.count_item import read_section, write_section
-from schemas.refs import RunRef
+from schemas.refs import LanguageCounts, RunRef
 from tokcore.count_rows import CountRows, count_rows, row_tuples
 
 tables = st.dictionaries(
@@ -82,3 +82,20 @@ def test_merging_again_finds_the_earlier_result(attempts):
 def test_a_merge_needs_two_runs(attempts):
     with pytest.raises(ValueError, match="fan_in"):
         MergeTables(attempts, fan_in=1)
+
+
+counts = st.builds(LanguageCounts, *[st.integers(0, 1 << 62)] * 6)
+
+
+@given(st.lists(counts, max_size=8), st.randoms(use_true_random=False))
+def test_any_tree_gives_the_same_totals(parts, random):
+    combine = AddUp()
+    coder = combine.get_accumulator_coder()
+    accumulators = [combine.create_accumulator() for _ in range(3)]
+    for part in parts:
+        which = random.randrange(3)
+        accumulators[which] = combine.add_input(accumulators[which], part)
+    random.shuffle(accumulators)
+    halves = [coder.decode(coder.encode(a)) for a in (accumulators[0], combine.merge_accumulators(accumulators[1:]))]
+    result = combine.extract_output(combine.merge_accumulators(halves))
+    assert result.values() == tuple(sum(part.values()[i] for part in parts) for i in range(6))
