@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
-import orjson
 from apache_beam import coders
 
 from schemas.document import Document, EncodedDocument
@@ -33,7 +33,7 @@ class JsonCoder(coders.Coder):
         return canonical_json(to_jsonable(value))
 
     def decode(self, encoded: bytes) -> Any:
-        return from_jsonable(self.cls, orjson.loads(encoded), self.cls.__name__)
+        return from_jsonable(self.cls, json.loads(encoded), self.cls.__name__)
 
     def is_deterministic(self) -> bool:
         return True
