@@ -7,7 +7,7 @@ OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test check lint conformance schema clean help
+.PHONY: demo test check lint conformance bench bench-quick schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,16 @@ check: lint test ## linters and tests
 conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers: make conformance CORPUS=PATH
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }
 	$(BIN)/python tests/conformance/run.py $(CORPUS)
+
+$(VENV)/bench-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[bench]'
+	touch $@
+
+bench: $(VENV)/bench-installed ## all benchmarks, with the libraries compared: make bench [BENCH="--corpus PATH"]
+	$(BIN)/python tests/benchmarks/run.py --json out/bench.json --markdown out/bench.md $(BENCH)
+
+bench-quick: $(VENV)/bench-installed ## a minute: our speed beside that recorded last
+	$(BIN)/python tests/benchmarks/quick.py $(BENCH)
 
 schema: $(VENV)/installed ## write the JSON Schema of the build file anew
 	$(BIN)/python -m schemas.json_schema > schemas/build.schema.json

@@ -1,0 +1,197 @@
+"""Measure in processes of their own, pinned, interleaved round by round; print tables. Shared by all benchmarks.
+
+A benchmark is a module with functions that measure one thing each and return a dict of plain values, and a function
+`tables(options)` that asks for such measurements and lays them out. CPU time is compared, not the clock: other work on
+the machine changes it little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+Result = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """What every benchmark is asked for."""
+
+    corpus: Path  # a folder of texts
+    vocab: Path  # cl100k ranks, .tiktoken or .tiktoken.zst
+    limit_mb: float  # of each text
+    rounds: int
+    work: Path  # a temporary folder
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """One table of results."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """The table, headed by its title."""
+        lines = [f"### {self.title}", "", *([self.note, ""] if self.note else [])]
+        lines.append("| " + " | ".join(self.head) + " |")
+        lines.append("|" + "---|" + "--:|" * (len(self.head) - 1))
+        lines += ["| " + " | ".join(map(_shown, row)) + " |" for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return "" if value is None else str(value)
+
+
+class Timed:
+    """CPU seconds, of this process and its ended children, and seconds by the clock, of a block."""
+
+    cpu = 0.0
+    wall = 0.0
+
+
+@contextlib.contextmanager
+def timed() -> Iterator[Timed]:
+    """The cost of the block, known when it ends."""
+    out = Timed()
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    yield out
+    out.cpu, out.wall = _cpu_seconds() - cpu, time.perf_counter() - wall
+
+
+def _cpu_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def peak_mb() -> float:
+    """The largest resident size of this process so far."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 1024
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def memory_before() -> float:
+    """The resident size now, in megabytes; peak_mb counts from here on, where the system can be told to."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return peak_mb()
+
+
+def measured(function: Callable[..., Result], cores: int = 1, **arguments: Any) -> Result:
+    """function(**arguments) in a process of its own that has that many cores; {"error": ...} if it fails."""
+    module = Path(sys.modules[function.__module__].__file__ or "").stem
+    request = json.dumps([module, function.__name__, arguments], default=str)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "RAYON_NUM_THREADS": str(cores),
+        "TOKENIZERS_PARALLELISM": "true" if cores > 1 else "false",
+    }
+
+    def pin() -> None:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
+
+    done = subprocess.run(
+        [sys.executable, __file__, request], env=environment, preexec_fn=pin, capture_output=True, text=True
+    )
+    with contextlib.suppress(ValueError, IndexError):
+        return json.loads(done.stdout.splitlines()[-1])
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return {"error": lines[-1][:200]}
+
+
+def interleaved(rounds: int, jobs: dict[Any, Callable[[], Result]]) -> dict[Any, Result]:
+    """Each job once a round, in turn: the median of every number that differs, and the number of rounds."""
+    results: dict[Any, list[Result]] = {key: [] for key in jobs}
+    for number in range(rounds):
+        for key, job in jobs.items():
+            if not any("error" in result for result in results[key]):
+                print(f"round {number + 1}: {key}", file=sys.stderr)
+                results[key].append(job())
+    return {key: _median(result) for key, result in results.items()}
+
+
+def _median(results: Sequence[Result]) -> Result:
+    if failed := [result for result in results if "error" in result]:
+        return failed[0]
+    out = {}
+    for name, value in results[0].items():
+        values = [result[name] for result in results]
+        out[name] = statistics.median(values) if isinstance(value, float) else value
+    return out
+
+
+def version(package: str) -> str | None:
+    """Of an installed distribution; None if it is not there."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def machine() -> str:
+    """Processor and number of cores."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+@contextlib.contextmanager
+def parsed_options(description: str | None, *more: Callable[[argparse.ArgumentParser], None]) -> Iterator[Any]:
+    """(Options, all arguments) of the command line; the work folder is gone when the block ends."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, default=ROOT / "deploy/demo/data", help="folder of texts")
+    parser.add_argument("--vocab", type=Path, default=ROOT / "tests/data/vocab/cl100k_base.tiktoken.zst")
+    parser.add_argument("--limit-mb", type=float, default=8.0, help="of each text")
+    parser.add_argument("--rounds", type=int, default=3)
+    for add in more:
+        add(parser)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        yield (
+            Options(arguments.corpus, arguments.vocab, arguments.limit_mb, arguments.rounds, Path(work)),
+            arguments,
+        )
+
+
+def program(description: str | None, tables: Callable[[Options], list[Table]]) -> None:
+    """The main function of a benchmark: print its tables."""
+    with parsed_options(description) as (options, _):
+        print(machine() + "\n")
+        for table in tables(options):
+            print(table.markdown())
+
+
+if __name__ == "__main__":
+    name, function_name, keywords = json.loads(sys.argv[1])
+    print("\n" + json.dumps(getattr(importlib.import_module(name), function_name)(**keywords)))

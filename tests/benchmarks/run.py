@@ -1,0 +1,148 @@
+"""Run all benchmarks, print their tables as Markdown and keep them as JSON.
+
+    python tests/benchmarks/run.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3] [--table TABLE.parquet]
+        [--only encode,count] [--json PATH] [--markdown PATH] [--readme PATH]
+
+With --only, the other programs' tables are taken from the JSON file. --readme replaces the section between the marks
+`<!-- speed -->` and `<!-- /speed -->` of a file by the short table of ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import count
+import encode
+import learn
+import pathological
+import peers
+import pipeline
+from measuring import Options, Table, machine, parsed_options, version
+
+Record = dict[str, Any]
+
+
+def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
+    """Name -> the tables of a program."""
+    return {
+        "encode": encode.tables,
+        "pathological": pathological.tables,
+        "count": count.tables,
+        "learn": lambda options: learn.tables(options, table),
+        "pipeline": pipeline.tables,
+    }
+
+
+def markdown(record: Record) -> str:
+    """The whole report."""
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    parts = [
+        "# Results of the benchmarks",
+        "Written by `tests/benchmarks/run.py`. Medians of interleaved rounds; CPU time unless said otherwise. "
+        "Compare ratios within a table: the machine was shared with other work.",
+        f"Machine: {record['machine']}.",
+        f"Versions: {versions}.",
+    ]
+    if record["missing"]:
+        parts.append(record["missing"])
+    for name, tables in record["tables"].items():
+        parts += [f"## {name.capitalize()}", *(Table(**table).markdown().rstrip() for table in tables)]
+    return "\n\n".join(parts) + "\n"
+
+
+def speed_section(record: Record) -> str:
+    """The short table: what, the best other library, and by how much tokcore is faster (below 1: slower)."""
+    rows = [
+        row for tables in record["tables"].values() for table in tables if (row := _summary(Table(**table))) is not None
+    ]
+    lines = ["| | best other library | tokcore is faster by |", "|---|---|--:|"]
+    lines += [f"| {what} | {peer} | {ratio:.2g} |" for what, peer, ratio in rows]
+    slower = [f"{what} ({peer})" for what, peer, ratio in rows if ratio < 1]
+    verdict = f"Slower than a peer: {'; '.join(slower)}." if slower else "No peer was faster in these rows."
+    return "\n".join(lines) + f"\n\n{verdict}\n"
+
+
+def _summary(table: Table) -> tuple[str, str, float] | None:
+    """Of a table, our ratio to the fastest other row; equal results only. None where there is nothing to compare."""
+    column, larger_is_better = next(
+        (
+            (table.head.index(name), better)
+            for name, better in (
+                ("steady", True),
+                ("MB per CPU second", True),
+                ("both, s", False),
+            )
+            if name in table.head
+        ),
+        (0, True),
+    )
+    if not column or "2 threads" in table.title:
+        return None
+    numbers = {str(row[0]): row[column] for row in table.rows if isinstance(row[column], float)}
+    numbers = {name: value for name, value in numbers.items() if "differ" not in str(_row(table, name)[-1])}
+    ours = [value for name, value in numbers.items() if name.startswith("tokcore") and "start-up" not in name]
+    others = {name: value for name, value in numbers.items() if not name.startswith("tokcore")}
+    if not ours or not others:
+        return None
+    best = max(others, key=lambda name: others[name] if larger_is_better else -others[name])
+    own = numbers.get("tokcore", ours[0])
+    ratio = own / others[best] if larger_is_better else others[best] / own
+    return table.title, best, ratio
+
+
+def _row(table: Table, name: str) -> Any:
+    return next(row for row in table.rows if row[0] == name)
+
+
+def _more(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--table", type=Path, help="of make_word_table.py")
+    parser.add_argument("--only", default="", help="names of programs, with commas between")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--readme", type=Path)
+
+
+def main() -> None:
+    """Run, print, write."""
+    with parsed_options(__doc__, _more) as (options, arguments):
+        tables: dict[str, Any] = {}
+        if arguments.json is not None and arguments.json.is_file():
+            tables = json.loads(arguments.json.read_text())["tables"]
+        chosen = arguments.only.split(",") if arguments.only else list(programs(None))
+        for name, run in programs(arguments.table).items():
+            if name in chosen:
+                folder = options.work / name
+                folder.mkdir()
+                own = Options(options.corpus, options.vocab, options.limit_mb, options.rounds, folder)
+                tables[name] = [_plain(table) for table in run(own)]
+        record = {
+            "machine": machine(),
+            "versions": {name: version(name) for name in ("tokcore", *peers.PACKAGES, "datatrove") if version(name)},
+            "missing": peers.missing(),
+            "tables": {name: tables[name] for name in programs(None) if name in tables},
+        }
+    print(markdown(record))
+    for path in (arguments.json, arguments.markdown):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(markdown(record))
+    if arguments.readme is not None:
+        section = f"<!-- speed -->\n{speed_section(record)}<!-- /speed -->"
+        old = arguments.readme.read_text()
+        arguments.readme.write_text(re.sub(r"(?s)<!-- speed -->.*<!-- /speed -->", lambda _: section, old))
+
+
+def _plain(table: Table) -> Record:
+    return {"title": table.title, "head": list(table.head), "rows": [list(r) for r in table.rows], "note": table.note}
+
+
+if __name__ == "__main__":
+    main()
