@@ -50,13 +50,20 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
         rows,
         sum(entry.about["rows"] for entry in counts.files),
         sum(entry.about["pretoken_bytes"] for entry in counts.files),
+        config.learn.min_documents,
     )
+    if texts.size_bytes == 0 and config.learn.min_documents > 1:
+        raise LearnError(
+            f"learn.min_documents = {config.learn.min_documents}: no pre-token is in that many documents. "
+            f"Lower it, or count more documents."
+        )
     num_special = len(config.special)
     merges = bpe.learn_rows(
         texts,
         weighted,
         vocab_size=config.learn.vocab_size - num_special,
         min_count=mix.scaled_min_count(config.learn.min_count),
+        max_token_bytes=config.learn.max_token_bytes,
         allow_smaller=config.learn.allow_smaller,
         threads=threads,
     )
@@ -99,9 +106,9 @@ def _table(url: str) -> Iterator[CountRows]:
 
 
 def _together(
-    rows: Iterator[CountRows], max_rows: int, max_bytes: int
+    rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int
 ) -> tuple[Texts, np.ndarray[Any, np.dtype[np.uint64]]]:
-    """All rows as one table in memory: what the learner works on.
+    """All rows as one table in memory: what the learner works on; those seen in fewer than min_documents are left out.
 
     max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
     is filled takes memory: joining blocks afterwards would need all of it twice.
@@ -110,7 +117,8 @@ def _together(
     offsets = np.zeros(max_rows + 1, np.int64)
     counts = np.empty(max_rows, np.uint64)
     row = end = 0
-    for block in rows:
+    for every in rows:
+        block = every.seen_in(min_documents)
         keys = block.keys
         data[end : end + keys.size_bytes] = keys.data[keys.offsets[0] : keys.offsets[-1]]
         offsets[row : row + block.num_rows + 1] = keys.offsets - keys.offsets[0] + end

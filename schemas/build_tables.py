@@ -135,6 +135,10 @@ class LearnTable:
     min_count: Annotated[
         int, "a pair whose weighted count, divided by the scale, is below it is not merged", Limits(least=0)
     ] = 2
+    min_documents: Annotated[
+        int, "a pre-token seen in fewer documents, over all languages, takes no part; 0 and 1: all do", Limits(least=0)
+    ] = 0
+    max_token_bytes: Annotated[int, "no merge makes a longer token; 0: no limit", Limits(least=0)] = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +244,9 @@ class BuildConfig:
         # A token with an id of its own gets it wherever it stands in the file.
         unpinned = [token for token in self.special if token.id is None]
         pinned = sorted((token for token in self.special if token.id is not None), key=lambda token: token.id or 0)
+        limits = {"min_documents": self.learn.min_documents, "max_token_bytes": self.learn.max_token_bytes}
         return {
+            **{name: limit for name, limit in limits.items() if limit > 1},  # as if never heard of where it is off
             "mix": self._mix_identity(),
             "model": self.learn.model,
             "vocab_size": self.learn.vocab_size,

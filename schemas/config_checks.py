@@ -50,6 +50,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     else:
         _check_pattern(config, file)
         _check_count(config, file)
+        _check_learn(config, file)
         _check_mix(config, file)
     if _declares_special(config):
         _check_special(config, file)
@@ -119,6 +120,13 @@ def _check_count(config: BuildConfig, file: BuildFile) -> None:
     if 0 < size < _MIN_CUT_BYTES:
         raise file.error(
             ("count", "max_pretoken_bytes"), f"= {size}: expected at least {_MIN_CUT_BYTES}, or 0 to keep them whole."
+        )
+
+
+def _check_learn(config: BuildConfig, file: BuildFile) -> None:
+    if config.learn.max_token_bytes == 1:
+        raise file.error(
+            ("learn", "max_token_bytes"), "= 1: expected at least 2, as every merge has, or 0 for no limit."
         )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.count_rows import Counts
-from tokcore.counting import counts_of_table
+from tokcore.counting import counts_of_table, documents_of_table
 from tokcore.errors import ConfigError, LearnError
 from tokcore.texts import Texts
 
@@ -36,12 +36,14 @@ def learn_bpe(
     max_token_bytes: int = 0,
     threads: int = 1,
     allow_smaller: bool = False,
+    min_documents: int = 0,
 ) -> list[Merge]:
     """The merges of a vocabulary of vocab_size tokens, which is 256 bytes and the merges, in rank order.
 
     table: columns pretoken (binary or string) and count (integers); others are ignored, rows may come in any order and
     repeat a pre-token. A pair that occurs less than min_count times is not merged, nor one that would become longer
-    than max_token_bytes (0: no limit). The same for any number of threads.
+    than max_token_bytes (0: no limit). A pre-token that fewer than min_documents documents hold, by the column
+    documents, takes no part (0 and 1: all do). The same for any number of threads.
     Raises LearnError if the table gives fewer merges (unless allow_smaller) or its counts are too large to add up,
     ConfigError for parameters out of range.
 
@@ -50,6 +52,8 @@ def learn_bpe(
     [Merge(left=b'a', right=b'b', count=6), Merge(left=b'ab', right=b'ab', count=3)]
     """
     pretokens, counts = counts_of_table(table)
+    if min_documents > 1:
+        counts = np.where(documents_of_table(table) >= min_documents, counts, np.uint64(0))
     return learn_rows(
         pretokens,
         counts,

@@ -36,6 +36,21 @@ class CountRows(NamedTuple):
         keys = Texts(self.keys.data, self.keys.offsets[start : end + 1])
         return CountRows(keys, self.counts[start:end], self.documents[start:end])
 
+    def seen_in(self, min_documents: int) -> CountRows:
+        """The rows that at least that many documents hold.
+
+        >>> count_rows([(b"a", 9, 1), (b"b", 2, 2)]).seen_in(2).counts.tolist()
+        [2]
+        """
+        kept = self.documents >= min_documents
+        if kept.all():
+            return self
+        lengths = np.diff(self.keys.offsets)
+        offsets = np.zeros(int(kept.sum()) + 1, np.int64)
+        np.cumsum(lengths[kept], out=offsets[1:])
+        data = self.keys.data[self.keys.offsets[0] : self.keys.offsets[-1]][np.repeat(kept, lengths)]
+        return CountRows(Texts(data, offsets), self.counts[kept], self.documents[kept])
+
 
 def count_rows(rows: list[tuple[bytes, int, int]]) -> CountRows:
     """CountRows of Python tuples (key, count, documents), which must be sorted and distinct.

@@ -30,6 +30,7 @@ __all__ = [
     "TableTotals",
     "count_pretokens",
     "counts_of_table",
+    "documents_of_table",
     "merge_rows",
     "partition_of",
     "read_run",
@@ -175,6 +176,24 @@ def counts_of_table(table: pa.Table) -> tuple[Texts, Counts]:
     except (TypeError, ValueError) as error:
         raise FormatError(f"count table, column pretoken: {error}") from error
     return pretokens, _uint64_column(table, "count")
+
+
+def documents_of_table(table: pa.Table) -> Counts:
+    """The column documents of a table; of a pre-token that is in several rows, each gets the sum over them.
+
+    Raises FormatError if it is missing, of another type or has nulls.
+    """
+    documents = _uint64_column(table, "documents")
+    chunks = table.column("pretoken").dictionary_encode().chunks
+    codes = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in chunks)])
+    distinct = int(codes.max(initial=-1)) + 1
+    if distinct == len(documents):
+        return documents
+    sums = [0] * distinct
+    for code, number in zip(codes.tolist(), documents.tolist(), strict=True):
+        sums[code] = min(sums[code] + number, 2**64 - 1)
+    summed: Counts = np.array(sums, np.uint64)[codes]
+    return summed
 
 
 def write_run(file: Any, rows: Iterable[CountRows]) -> int:

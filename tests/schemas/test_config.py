@@ -86,7 +86,9 @@ def test_defaults():
         mix=MixTable(
             strategy="temperature", alpha=Decimal("0.3"), unit="bytes", max_epochs=None, budget=None, weights={}
         ),
-        learn=LearnTable(model="bpe", vocab_size=32768, allow_smaller=False, min_count=2),
+        learn=LearnTable(
+            model="bpe", vocab_size=32768, allow_smaller=False, min_count=2, min_documents=0, max_token_bytes=0
+        ),
         special=(END,),
         encode=EncodeTable(append=("<|endoftext|>",), special_text="ordinary"),
         shards=ShardsTable(
@@ -344,6 +346,10 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (UNIMAX + "max_epochs = 0.5", "9: mix.max_epochs = 0.5: expected at least 1, as a budget of the whole corpus"),
         (UNIMAX + "max_epochs = 4\nbudget = 0", "10: mix.budget = 0: expected a whole number of at least 1."),
         (UNIMAX + "max_epochs = 4\nbudget = 1.5", "10: mix.budget = 1.5: expected a whole number"),
+        (
+            MINIMAL + "[learn]\nmax_token_bytes = 1",
+            "8: learn.max_token_bytes = 1: expected at least 2, as every merge has",
+        ),
         (MINIMAL + "[learn]\nmin_count = -1", "8: learn.min_count = -1: expected a whole number of at least 0."),
         (
             MINIMAL + f"[learn]\nvocab_size = {2**31}",
@@ -591,6 +597,10 @@ def test_what_changes_no_byte_is_in_no_identity(text):
         ("[learn]\nvocab_size = 300", (0, 1, 0)),
         ("[learn]\nallow_smaller = true", (0, 1, 0)),
         ("[learn]\nmin_count = 3", (0, 1, 0)),
+        ("[learn]\nmin_documents = 2", (0, 1, 0)),
+        ("[learn]\nmin_documents = 1", (0, 0, 0)),
+        ("[learn]\nmax_token_bytes = 16", (0, 1, 0)),
+        ("[learn]\nmax_token_bytes = 0", (0, 0, 0)),
         ("[special]\n'<|endoftext|>' = 'plain'\n[encode]\nappend = ['<|endoftext|>']", (0, 1, 0)),
         ("[special]\n'<|endoftext|>' = { id = 40000, role = 'document_end' }", (0, 1, 0)),
         ("[encode]\nappend = []", (0, 0, 1)),

@@ -240,6 +240,32 @@ def test_fewer_pairs_than_asked_for_are_an_error_that_says_how_many() -> None:
     assert len(learn_bpe(table, 300, min_count=1, allow_smaller=True)) == 3
 
 
+def test_pretokens_of_too_few_documents_take_no_part() -> None:
+    table = count_pretokens(["abab abab abab", "xyz", "xyz"], "gpt2")
+    assert joined(learn_bpe(table, 1000, min_count=1, allow_smaller=True, min_documents=2)) == [(b"xy", 2), (b"xyz", 2)]
+    assert learn_bpe(table, 258, min_documents=1) == learn_bpe(table, 258, min_documents=0) == learn_bpe(table, 258)
+    with pytest.raises(FormatError, match="documents"):
+        learn_bpe(table.drop(["documents"]), 258, min_documents=2)
+
+
+def test_documents_of_a_pretoken_in_several_rows_are_added_up() -> None:
+    """As when the tables of two languages stand one after the other."""
+    rows = {
+        "pretoken": [b"ab", b"cd", b"ab"],
+        "count": [9, 9, 1],
+        "documents": pa.array([1, 1, 2**64 - 1], pa.uint64()),
+    }
+    table = pa.concat_tables([pa.table(rows).slice(0, 2), pa.table(rows).slice(2)])
+    assert joined(learn_bpe(table, 300, allow_smaller=True, min_documents=2)) == [(b"ab", 10)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_longest_token_allowed_is_of_exactly_that_many_bytes(name: str) -> None:
+    merges = learned({b"abcdefgh": 5}, 100, name, max_token_bytes=4)
+    assert max(len(merge.left + merge.right) for merge in merges) == 4
+    assert max(len(merge.left + merge.right) for merge in learned({b"abcdefgh": 5}, 100, name)) == 8
+
+
 def test_arguments_out_of_range_are_refused() -> None:
     table = table_of({b"abc": 3})
     for arguments, message in (
