@@ -1,7 +1,8 @@
 """What a worker of the encode stage does: tokenize one work item into shards. No Beam.
 
 A work item writes whole documents and closes a shard at the first document that reaches the target, so boundaries
-depend on plan and documents only. As in the count stage, records in the attempt folder carry the results.
+depend on plan and documents only. As in the count stage, records in the attempt folder carry the results: one for
+the item, and before that one for each shard that is full.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines import storage
 from pipelines.attempts import Attempts, NewFile
 from pipelines.count_item import item_key, write_section
-from pipelines.documents import ItemReader, by_language
+from pipelines.documents import ItemReader, LanguageTally, by_language, taken
 from pipelines.read import Batch
 from schemas.document import document_key, selected
 from schemas.plan import AssignedRange, Assignment
-from schemas.refs import ItemEncoded, RunRef, ShardRef
+from schemas.refs import ItemEncoded, LanguageCounts, RunRef, ShardEncoded, ShardRef
 from tokcore.counting import CountRows
-from tokcore.errors import IdentityError
+from tokcore.errors import IdentityError, StageError
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
 from tokcore.texts import Texts
@@ -35,6 +37,9 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 # Digests are spread evenly by their first byte; a partition is an interval of them, so partitions in order are sorted.
 DIGEST_BYTES = 32
+
+Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
+Positions = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,8 +76,14 @@ def _tokenizer(url: str, fingerprint: str) -> Tokenizer:
     return tokenizer
 
 
+def shard_key(stream: Stream, item: int, number: int) -> str:
+    """The record key of a shard that was finished before its work item was."""
+    return "-".join(("shard", *filter(None, stream), f"{item:05d}", f"{number:05d}"))
+
+
 def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
-    """Tokenize a work item into shards.
+    """Tokenize a work item into shards. Of an interrupted attempt the finished shards stand: their documents are read
+    again, since what follows in a stream cannot be found otherwise, but not tokenized.
 
     Raises StageError for an input that cannot be read or has changed, IdentityError for another tokenizer.
     """
@@ -80,31 +91,43 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         return done
     tokenizer = _tokenizer(job.tokenizer, job.fingerprint)
-    name = f"item-{assignment.number:05d}"
-    digests: list[bytes] = []
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
-        rejects = stack.enter_context(job.attempts.new_file(f"{name}.rejects"))
+        rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
         reader = ItemReader(assignment, job.base, rejects.file)
         streams = _Streams(job, assignment.number, stack)
         for source, batch in reader:
             for part in _slices(batch.texts):
-                tokens = _encode(job, tokenizer, source, batch, part, spelled, reader)
-                digests.extend(document_digests(tokens.langs, tokens.tokens, tokens.offsets))
-                streams.write(tokens, _splits(job, batch, part))
+                texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
+                spelled.update(tokenizer.spelled_special(texts))
+                langs = batch.langs[part]
+                of = streams.of(langs, _splits(job, batch, part))
+                where = streams.unfinished(of)
+                if len(where):
+                    tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
+                    streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
         shards = streams.close()
     return job.attempts.record(
         key,
         ItemEncoded(
             item=assignment.number,
             ledgers=tuple(reader.ledgers),
-            languages=reader.languages(),
-            shards=shards,
-            digests=_write_digests(job, assignment.number, digests),
+            languages=_languages(reader.languages(), shards),
+            shards=tuple(one.shard for one in shards),
+            digests=tuple(run for one in shards for run in one.digests),
             special_text=dict(sorted(spelled.items())),
             rejects=rejects.stored(""),
         ),
     )
+
+
+def _languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
+    """What was read of each language, with what its documents became in the shards."""
+    totals = dict(read)
+    for one in shards:
+        for lang, counts in one.languages.items():
+            totals[lang] += counts
+    return totals
 
 
 def _slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
@@ -123,28 +146,25 @@ def _encode(
     source: AssignedRange,
     batch: Batch,
     part: slice,
-    spelled: Counter[str],
-    reader: ItemReader,
-) -> TokenBatch:
-    texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
-    langs = batch.langs[part]
-    spelled.update(tokenizer.spelled_special(texts))
+    texts: Texts,
+    where: Positions,
+) -> tuple[TokenBatch, Positions]:
+    """The documents at these positions of a part of the batch, and how many pre-tokens each has. texts: of the part."""
     encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
-    ids, offsets, pretokens = encode(texts)
+    ids, offsets, pretokens = encode(taken(texts, where))
     ids, offsets = with_appended(ids, offsets, job.append)
-    lengths = np.diff(offsets)
-    for lang, where in by_language(langs).items():
-        tally = reader.tallies[lang]
-        tally.num_pretokens += int(pretokens[where].sum())
-        tally.num_tokens += int(lengths[where].sum())
-    return TokenBatch(
-        tokens=ids,
-        offsets=offsets,
-        ids=batch.ids[part] if batch.ids is not None else [None] * len(langs),
-        langs=langs,
-        sources=[source.uri] * len(langs),
-        # The record's number in its range, plus the range's first byte: unique and ascending within a file.
-        ordinals=batch.ordinals[part] + source.start,
+    at = (where + part.start).tolist()
+    return (
+        TokenBatch(
+            tokens=ids,
+            offsets=offsets,
+            ids=[batch.ids[i] for i in at] if batch.ids is not None else [None] * len(at),
+            langs=[batch.langs[i] for i in at],
+            sources=[source.uri] * len(at),
+            # The record's number in its range, plus the range's first byte: unique and ascending within a file.
+            ordinals=batch.ordinals[at] + source.start,
+        ),
+        pretokens,
     )
 
 
@@ -167,46 +187,82 @@ class _Streams:
         self._job = job
         self._item = item
         self._stack = stack
-        self._open: dict[tuple[str, str], _Shard] = {}
-        self._finished: dict[tuple[str, str], list[ShardRef]] = {}
+        self._open: dict[Stream, _Shard] = {}
+        self._finished: dict[Stream, list[ShardEncoded]] = {}
+        self._ahead: dict[Stream, int] = {}  # documents that come by and are in a shard of an earlier attempt
 
-    def write(self, tokens: TokenBatch, splits: Sequence[str]) -> None:
-        langs: Sequence[str] = tokens.langs if self._job.by_lang else [""] * len(tokens.langs)
-        streams = list(zip(langs, splits, strict=True))
+    def of(self, langs: Sequence[str], splits: Sequence[str]) -> list[Stream]:
+        """The stream of each document."""
+        return list(zip(langs if self._job.by_lang else [""] * len(langs), splits, strict=True))
+
+    def unfinished(self, streams: Sequence[Stream]) -> Positions:
+        """Positions of the next documents that no finished shard of an earlier attempt holds; call once for each."""
+        for stream in dict.fromkeys(streams):
+            if stream not in self._finished:
+                self._finished[stream] = self._resumed(stream)
+                self._ahead[stream] = sum(one.shard.num_documents for one in self._finished[stream])
+        if not any(self._ahead.values()):
+            return np.arange(len(streams))
+        where = []
+        for i, stream in enumerate(streams):
+            if self._ahead[stream]:
+                self._ahead[stream] -= 1
+            else:
+                where.append(i)
+        return np.asarray(where, np.int64)
+
+    def write(self, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
         distinct = dict.fromkeys(streams)
         for stream in distinct:
-            where = [i for i, s in enumerate(streams) if s == stream] if len(distinct) > 1 else None
-            self._write_stream(stream, tokens if where is None else tokens.take(where))
+            if len(distinct) == 1:
+                self._write_stream(stream, tokens, pretokens)
+            else:
+                where = [i for i, s in enumerate(streams) if s == stream]
+                self._write_stream(stream, tokens.take(where), pretokens[where])
 
-    def _write_stream(self, stream: tuple[str, str], tokens: TokenBatch) -> None:
+    def close(self) -> tuple[ShardEncoded, ...]:
+        """All shards of the item, the last ones closed. Raises StageError if an earlier attempt read more documents."""
+        for stream, shard in self._open.items():
+            self._finished[stream].append(shard.close())
+        self._open.clear()
+        if any(self._ahead.values()):
+            raise StageError(
+                f"work item {self._item}: {sum(self._ahead.values())} documents fewer than an earlier attempt read"
+            )
+        return tuple(one for stream in sorted(self._finished) for one in self._finished[stream])
+
+    def _resumed(self, stream: Stream) -> list[ShardEncoded]:
+        shards: list[ShardEncoded] = []
+        while (one := self._job.attempts.result(self._key(stream, len(shards)), ShardEncoded)) is not None:
+            shards.append(one)
+        return shards
+
+    def _key(self, stream: Stream, number: int) -> str:
+        return shard_key(stream, self._item, number)
+
+    def _write_stream(self, stream: Stream, tokens: TokenBatch, pretokens: Positions) -> None:
         start = 0
+        finished = self._finished[stream]
         while start < len(tokens.langs):
             shard = self._open.get(stream)
             if shard is None:
-                number = len(self._finished.setdefault(stream, []))
-                shard = self._open[stream] = _Shard(self._job, stream, self._item, number, self._stack)
+                shard = self._open[stream] = _Shard(self._job, stream, self._item, len(finished), self._stack)
             room = self._job.target_tokens - shard.num_tokens
             # The first document that reaches the target is the shard's last.
             reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))
             end = min(max(reached, start + 1), len(tokens.langs))
-            shard.write(tokens.slice(start, end))
+            shard.write(tokens.slice(start, end), pretokens[start:end])
             if shard.num_tokens >= self._job.target_tokens:
-                self._finished[stream].append(self._open.pop(stream).close())
+                # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
+                key = self._key(stream, len(finished))
+                finished.append(self._job.attempts.record(key, self._open.pop(stream).close()))
             start = end
-
-    def close(self) -> tuple[ShardRef, ...]:
-        for stream, shard in self._open.items():
-            self._finished[stream].append(shard.close())
-        self._open.clear()
-        return tuple(shard for stream in sorted(self._finished) for shard in self._finished[stream])
 
 
 class _Shard:
     """One shard in every configured format, under attempt names."""
 
-    def __init__(
-        self, job: EncodeJob, stream: tuple[str, str], item: int, number: int, stack: contextlib.ExitStack
-    ) -> None:
+    def __init__(self, job: EncodeJob, stream: Stream, item: int, number: int, stack: contextlib.ExitStack) -> None:
         self._lang, self._split = stream
         self.name = f"{self._split}-{item:05d}-{number:05d}"
         folder = f"{self._lang}/" if self._lang else ""
@@ -216,6 +272,8 @@ class _Shard:
         self._content = ShardContent()
         self._num_documents = 0
         self._max_token_id = -1
+        self._tallies: dict[str, LanguageTally] = {}
+        self._digests: list[bytes] = []
         self._job = job
         self._arrow: ArrowShardWriter | None = None
         self._megatron: MegatronShardWriter | None = None
@@ -237,23 +295,29 @@ class _Shard:
         self._files[path] = self._stack.enter_context(self._job.attempts.new_file(path))
         return self._files[path].file
 
-    def write(self, tokens: TokenBatch) -> None:
+    def write(self, tokens: TokenBatch, pretokens: Positions) -> None:
         for writer in (self._arrow, self._megatron):
             if writer is not None:
                 writer.write(tokens)
         self._content.update(tokens)
+        self._digests.extend(document_digests(tokens.langs, tokens.tokens, tokens.offsets))
+        lengths = np.diff(tokens.offsets)
+        for lang, where in by_language(tokens.langs).items():
+            tally = self._tallies.setdefault(lang, LanguageTally())
+            tally.num_pretokens += int(pretokens[where].sum())
+            tally.num_tokens += int(lengths[where].sum())
         self.num_tokens += len(tokens.tokens)
         self._num_documents += len(tokens.langs)
         if len(tokens.tokens):
             self._max_token_id = max(self._max_token_id, int(tokens.tokens.max()))
 
-    def close(self) -> ShardRef:
+    def close(self) -> ShardEncoded:
         for writer in (self._arrow, self._megatron):
             if writer is not None:
                 writer.close()
         self._stack.close()
         content = self._content.hexdigest()
-        return ShardRef(
+        shard = ShardRef(
             name=self.name,
             lang=self._lang,
             split=self._split,
@@ -263,12 +327,12 @@ class _Shard:
             content_sha256=content,
             files=tuple(new.stored(path, content) for path, new in sorted(self._files.items())),
         )
+        languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
+        return ShardEncoded(shard, languages, _write_digests(self._job, self.name, self._digests))
 
 
-def _write_digests(job: EncodeJob, item: int, digests: list[bytes]) -> tuple[RunRef, ...]:
+def _write_digests(job: EncodeJob, shard: str, digests: list[bytes]) -> tuple[RunRef, ...]:
     """Sorted runs of (digest, how often), one per partition, in one attempt file."""
-    if not digests:
-        return ()
     ordered = np.sort(np.frombuffer(b"".join(digests), f"S{DIGEST_BYTES}"))
     # numpy's S type compares as bytes but drops trailing zeros when asked for a value, so only its buffer is used
     packed = ordered.view(np.uint8).reshape(-1, DIGEST_BYTES)
@@ -277,7 +341,7 @@ def _write_digests(job: EncodeJob, item: int, digests: list[bytes]) -> tuple[Run
     counts = np.diff(np.append(first, len(packed))).astype(np.uint64)
     partition = unique[:, 0].astype(np.int64) * job.num_partitions // 256
     runs = []
-    with job.attempts.new_file(f"item-{item:05d}.digests") as new:
+    with job.attempts.new_file(f"{shard}.digests") as new:
         for p in np.unique(partition).tolist():
             where = partition == p
             keys = np.ascontiguousarray(unique[where])

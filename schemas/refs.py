@@ -114,6 +114,15 @@ class ShardRef:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ShardEncoded:
+    """A finished shard with what its documents add to the totals of their work item, which may not be finished."""
+
+    shard: ShardRef
+    languages: dict[str, LanguageCounts]  # pre-tokens and tokens; what was read is the item's to count
+    digests: tuple[RunRef, ...]  # per-document digests, sorted
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ItemEncoded:
     """A finished work item of the encode stage."""
 
@@ -121,6 +130,6 @@ class ItemEncoded:
     ledgers: tuple[RangeLedger, ...]
     languages: dict[str, LanguageCounts]
     shards: tuple[ShardRef, ...]
-    digests: tuple[RunRef, ...]  # per-document digests, sorted
+    digests: tuple[RunRef, ...]  # of its shards
     special_text: dict[str, int]  # special token -> times that corpus text spells it
     rejects: StoredFile

@@ -1,0 +1,150 @@
+"""A work item that was interrupted: its finished shards stand, and the rest comes out as if nothing had happened."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from builds import WORDS, jsonl, texts, write
+
+import tokcore
+from pipelines import encode_item as module
+from pipelines import storage
+from pipelines.attempts import Attempts
+from pipelines.count_item import read_section
+from pipelines.encode_item import EncodeJob, encode_item
+from pipelines.read import settings_of
+from schemas.config import Source
+from schemas.jsonable import to_jsonable
+from schemas.plan import AssignedRange, Assignment
+from schemas.refs import ItemEncoded
+from tokcore.count_rows import row_tuples
+from tokcore.errors import StageError
+from tokcore.tokenizer_spec import SpecialToken, learned_spec
+
+LANGS = list(WORDS)
+DOCUMENTS = [{"text": texts(LANGS[i % 4], 1, i)[0], "l": LANGS[i % 4]} for i in range(80)]
+
+
+@pytest.fixture
+def assignment(tmp_path: Path) -> Assignment:
+    ranges = []
+    for name, documents in (("a.jsonl.gz", DOCUMENTS[:50]), ("b.jsonl", DOCUMENTS[50:])):
+        pin = storage.stat(str(write(tmp_path / name, jsonl(documents))))
+        settings = settings_of(Source(files=(name,), lang_field="l"), "jsonl", "gz" if name.endswith("gz") else "none")
+        ranges.append(AssignedRange(0, name, pin.size_bytes, pin.version, 0, pin.size_bytes, to_jsonable(settings)))
+    return Assignment(3, tuple(ranges))
+
+
+@pytest.fixture(params=[(False, "0"), (True, "0.3")], ids=["one-stream", "by-language-and-split"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
+    merges = tokcore.learn_bpe(tokcore.count_pretokens([str(d["text"]) for d in DOCUMENTS]), vocab_size=300)
+    spec = learned_spec(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)])
+    (tmp_path / "tokcore.json").write_bytes(spec.to_json_bytes())
+    by_lang, validation = request.param
+    return EncodeJob(
+        attempts=Attempts(str(tmp_path / "first"), "shards", "0" * 64),
+        base=str(tmp_path),
+        tokenizer=str(tmp_path / "tokcore.json"),
+        fingerprint=spec.fingerprint,
+        append=(300,),
+        special_text="ordinary",
+        formats=("arrow", "megatron"),
+        target_tokens=700,
+        by_lang=by_lang,
+        validation=validation,
+        seed=0,
+        compression="zstd",
+        num_partitions=2,
+    )
+
+
+def elsewhere(job: EncodeJob, tmp_path: Path) -> EncodeJob:
+    return dataclasses.replace(job, attempts=Attempts(str(tmp_path / "second"), "shards", "0" * 64))
+
+
+def outcome(job: EncodeJob, done: ItemEncoded) -> object:
+    """What an item gave, without the names of attempts."""
+    shards = [
+        dataclasses.replace(shard, files=tuple(dataclasses.replace(file, attempt="") for file in shard.files))
+        for shard in done.shards
+    ]
+    digests = sorted(
+        row for run in done.digests for rows in read_section(job.attempts, run) for row in row_tuples(rows)
+    )
+    rejects = dataclasses.replace(done.rejects, attempt="")
+    return dataclasses.replace(done, shards=tuple(shards), digests=(), rejects=rejects), digests
+
+
+class Power(Exception):  # noqa: N818 - that fails
+    pass
+
+
+def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path, monkeypatch):
+    """However large an item is, no more than the shards that were open is tokenized twice."""
+    encoded: list[int] = []
+    encode = module._encode
+
+    def counting(*arguments):
+        tokens, pretokens = encode(*arguments)
+        encoded.append(tokens.num_documents)
+        return tokens, pretokens
+
+    monkeypatch.setattr(module, "_encode", counting)
+    monkeypatch.setattr(module._slices, "__defaults__", (2000,))  # many calls an item
+    whole = encode_item(job, assignment)
+    assert sum(encoded) == len(DOCUMENTS)
+    assert len(whole.shards) > 8
+    second = elsewhere(job, tmp_path)
+    limit, closed = 4, module._Shard.close
+
+    def failing(shard):
+        nonlocal limit
+        limit -= 1
+        if limit < 0:
+            raise Power
+        return closed(shard)
+
+    monkeypatch.setattr(module._Shard, "close", failing)
+    stood = 0  # documents in recorded shards
+    for attempt in range(1, 20):
+        encoded.clear()
+        try:
+            again = encode_item(second, assignment)
+        except Power:
+            assert sum(encoded) <= len(DOCUMENTS) - stood
+            names = {p.name for p in Path(second.attempts.folder, "done").iterdir()}
+            stood = sum(s.num_documents for s in whole.shards if is_recorded(s, names))
+            assert stood > 0
+            limit = 4 + 3 * attempt  # one language's shards, and at the end those of all
+        else:
+            assert sum(encoded) == len(DOCUMENTS) - stood
+            break
+    assert attempt > 2
+    assert outcome(second, again) == outcome(job, whole)
+
+
+def is_recorded(shard, names):
+    return "-".join(filter(None, ("shard", shard.lang, shard.name))) + ".json" in names
+
+
+def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_path, monkeypatch):
+    """Records of shards and a reader that does not find their documents again: nothing to build on."""
+    closed = module._Shard.close
+    limit = 8
+
+    def failing(shard):
+        nonlocal limit
+        limit -= 1
+        if limit < 0:
+            raise Power
+        return closed(shard)
+
+    monkeypatch.setattr(module._Shard, "close", failing)
+    with pytest.raises(Power):
+        encode_item(job, assignment)
+    monkeypatch.setattr(module._Shard, "close", closed)
+    shorter = dataclasses.replace(assignment.ranges[1], start=0, end=1)
+    with pytest.raises(StageError, match="fewer than an earlier attempt read"):
+        encode_item(job, Assignment(3, (shorter,)))
