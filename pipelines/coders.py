@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from apache_beam import coders
+from apache_beam.options.pipeline_options import SetupOptions
 
 from schemas.document import Document, EncodedDocument
 from schemas.jsonable import from_jsonable, to_jsonable
@@ -20,6 +21,13 @@ _URN_ENCODED = "tokcore:coder:encoded-document:v1"
 _CLASSES: dict[str, type] = {
     cls.__name__: cls for cls in (Assignment, ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef)
 }
+
+
+def known_to_workers(pipeline: Any) -> None:
+    """Has worker processes import this module before anything else: a coder that no pickle carries is found by name."""
+    options = pipeline.options.view_as(SetupOptions)
+    if __name__ not in (plugins := options.beam_plugins or []):
+        options.beam_plugins = [*plugins, __name__]
 
 
 class JsonCoder(coders.Coder):

@@ -16,7 +16,7 @@ import apache_beam as beam
 from apache_beam import coders
 
 from pipelines.attempts import Attempts
-from pipelines.coders import JsonCoder
+from pipelines.coders import JsonCoder, known_to_workers
 from pipelines.count_item import CountJob, count_item, merge_runs, totals_key, write_count_table
 from pipelines.pool import run_in
 from schemas.plan import Assignment
@@ -41,6 +41,7 @@ class CountItems(beam.PTransform):
     pool_key: str | None = None
 
     def expand(self, assignments: Any) -> Any:
+        known_to_workers(assignments.pipeline)
         counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(
             ItemCounted
         )

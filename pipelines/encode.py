@@ -15,6 +15,7 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.attempts import Attempts
+from pipelines.coders import known_to_workers
 from pipelines.count import AddUpLanguages, KeyedRun, MergeTables
 from pipelines.encode_item import EncodeJob, digests_key, encode_item
 from pipelines.pool import run_in
@@ -33,6 +34,7 @@ class EncodeItems(beam.PTransform):
     pool_key: str | None = None
 
     def expand(self, assignments: Any) -> Any:
+        known_to_workers(assignments.pipeline)
         encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
             ItemEncoded
         )

@@ -15,8 +15,8 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-import pipelines.coders  # noqa: F401  (teaches Beam our element types)
 from pipelines.attempts import Attempts
+from pipelines.coders import known_to_workers
 from pipelines.commit import publish
 from pipelines.count import KeyedRun, MergeIntoTables
 from pipelines.count_item import LanguageTables
@@ -55,6 +55,7 @@ class CountPretokens(beam.PTransform):
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
 
     def expand(self, documents: Any) -> Any:
+        known_to_workers(documents.pipeline)
         return (
             documents
             | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
@@ -123,6 +124,7 @@ class EncodeDocuments(beam.PTransform):
             raise ConfigError(f"append: {unknown[0]!r} is not a special token of the tokenizer")
 
     def expand(self, documents: Any) -> Any:
+        known_to_workers(documents.pipeline)
         append = [self.tokenizer.specials[text] for text in self.append]
         return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append)).with_output_types(
             EncodedDocument
