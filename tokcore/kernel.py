@@ -15,7 +15,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -243,6 +243,54 @@ class RowMerger:
             return rows
         data, offsets, counts, documents = merged
         return CountRows(Texts(data, offsets), counts, documents)
+
+
+class JsonDocuments(NamedTuple):
+    """Documents out of JSON lines, in order.
+
+    texts: of the n documents. ids: their ids as UTF-8, all empty if no field for them was named. langs: n codes, as
+    know_lang gave them, or none if no field for them was named.
+    position: where to go on. refused_end: None, or the end (without the line feed) of a line at that position that is
+    refused.
+    """
+
+    texts: Texts
+    ids: Texts
+    langs: Ids
+    position: int
+    refused_end: int | None
+
+
+class JsonLines:
+    """Takes documents out of JSON lines, without a Python object for any of them.
+
+    It reads plain lines and refuses, before it reads on, whatever is wrong or rare (which lines are is said in
+    kernel/json_lines.h): whoever reads those with orjson gets of all lines what orjson gives. The reference refuses
+    every line. text, id, lang: names of the fields, of id and lang empty for none; "a.b" is the field of that name if
+    there is one, else b inside a. forbidden: texts that hold one of these are refused, as are texts and ids over their
+    limits. One thread at a time.
+    """
+
+    def __init__(
+        self, text: str, id: str, lang: str, forbidden: Sequence[str], max_text_bytes: int, max_id_bytes: int
+    ) -> None:
+        make = reference.JsonLines if implementation() == "reference" else _native().JsonLines
+        self._inner: Any = make(text, id, lang, list(forbidden), min(max_text_bytes, 2**63 - 1), max_id_bytes)
+
+    def know_lang(self, lang: str) -> int:
+        """The code of a language; from now on its documents are not refused. Codes are 0, 1, 2 and so on."""
+        return int(self._inner.know_lang(lang))
+
+    def read(self, block: bytes, start: int, end: int, max_bytes: int, max_documents: int) -> JsonDocuments:
+        """The documents in block[start:end], whole lines, the last one with or without its line feed.
+
+        Blank lines are skipped. Stops with the document that reaches one of the limits, or before a refused line.
+        """
+        data = np.frombuffer(block, np.uint8)
+        position, refused, line_end, *columns = self._inner.read(data, start, end, max_bytes, max_documents)
+        texts, text_offsets, ids, id_offsets, langs = columns
+        refused_end = line_end if refused else None
+        return JsonDocuments(Texts(texts, text_offsets), Texts(ids, id_offsets), langs, position, refused_end)
 
 
 def learn(

@@ -9,6 +9,7 @@ import collections
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import regex
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.count_rows import CountRows, count_rows, row_tuples
 from tokcore.patterns import PATTERNS
-from tokcore.texts import Offsets, Texts
+from tokcore.texts import Bytes, Offsets, Texts
 from tokcore.unicode import expand
 
 
@@ -265,6 +266,21 @@ def hash_bytes(key: bytes) -> int:
         low, high = int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
         state = fold(low ^ state ^ 0xA0761D6478BD642F, high ^ 0xE7037ED1A0B428DB ^ (state >> 32))
     return fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
+
+
+class JsonLines:
+    """tokcore.kernel.JsonLines: refuses every line, so that its caller's own reader, the oracle, reads them all."""
+
+    def __init__(self, *settings: object) -> None:
+        pass
+
+    def know_lang(self, lang: str) -> int:
+        return 0
+
+    def read(self, data: Bytes, start: int, end: int, max_bytes: int, max_documents: int) -> tuple[Any, ...]:
+        line_end = start + data[start:end].tobytes().find(b"\n")
+        none, zero = np.zeros(0, np.uint8), np.zeros(1, np.int64)
+        return start, start < end, line_end if line_end >= start else end, none, zero, none, zero, none.view(np.int32)
 
 
 def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:

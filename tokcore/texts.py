@@ -6,6 +6,7 @@ Leaves to others: where the bytes come from (readers) and what is done with them
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,21 @@ def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter((len(s) for s in encoded), np.int64, len(encoded)), out=offsets[1:])
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+def strings_of(texts: Texts) -> list[str]:
+    """Each of the texts, which are UTF-8, as a str.
+
+    >>> strings_of(texts_from_strings(["a", "é"]))
+    ['a', 'é']
+    """
+    first, last = int(texts.offsets[0]), int(texts.offsets[-1])
+    data = texts.data[first:last].tobytes()
+    offsets = (texts.offsets - first).tolist()
+    if data.isascii():
+        whole = data.decode("ascii")
+        return [whole[start:end] for start, end in pairwise(offsets)]
+    return [data[start:end].decode() for start, end in pairwise(offsets)]
 
 
 def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:

@@ -9,9 +9,11 @@ from typing import Any
 
 import orjson
 
-from pipelines.reading.records import Batch, BatchBuilder, ReadSettings, as_id, printable
-from pipelines.reading.streams import PieceLimit, split_lines
+from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, ReadSettings, as_id, printable
+from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
 from schemas.document import valid_lang
+from tokcore import kernel
+from tokcore.texts import strings_of
 
 # What the other fields and the syntax of a record may take up before a long record is not built.
 OTHER_FIELDS_BYTES = 1 << 24
@@ -27,32 +29,54 @@ def read_json_lines(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator
 
 
 class _Reader:
+    """Reads plain lines in the kernel, all others one by one with orjson. What comes out does not tell which."""
+
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
         self._text = field_getter(settings.text)
         self._id = field_getter(settings.id) if settings.id else None
         self._lang = field_getter(settings.lang_field) if settings.lang_field else None
-        self._valid_langs: set[str] = set()
+        fields = (settings.text, settings.id, settings.lang_field)
+        self._plain = kernel.JsonLines(*fields, settings.forbidden, settings.max_document_bytes, MAX_ID_BYTES)
+        self._langs: dict[str, int] = {}  # valid ones, with the kernel's codes
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         limit = self._settings.max_document_bytes
         builder = BatchBuilder(self._settings)
-        loads, parsed = orjson.loads, self._parsed
-        for lines in split_lines(blocks, PieceLimit(3 * limit + OTHER_FIELDS_BYTES, limit + OTHER_FIELDS_BYTES)):
-            for line in lines:
-                if isinstance(line, bytes):
-                    try:
-                        record = loads(line)
-                    except orjson.JSONDecodeError:
-                        self._refused(builder, line)
-                    else:
-                        parsed(builder, line, record)
-                elif not line.is_blank:
-                    detail = f"a line of {line.size_bytes} bytes, max_document_bytes = {limit}"
-                    builder.reject("document_too_large", detail, line.start)
+        for part in whole_lines(blocks, PieceLimit(3 * limit + OTHER_FIELDS_BYTES, limit + OTHER_FIELDS_BYTES)):
+            if isinstance(part, LongPiece):
+                if not part.is_blank:
+                    detail = f"a line of {part.size_bytes} bytes, max_document_bytes = {limit}"
+                    builder.reject("document_too_large", detail, part.start)
+                if builder.is_full:
+                    yield builder.take()
+                continue
+            position = part.start
+            while position < part.end:
+                position = self._read_some(builder, part.block, position, part.end)
                 if builder.is_full:
                     yield builder.take()
         yield builder.take()
+
+    def _read_some(self, builder: BatchBuilder, block: bytes, start: int, end: int) -> int:
+        """Adds records, at most as many as still belong to the batch; where the next one begins."""
+        documents = self._plain.read(block, start, end, *builder.room)
+        if num := documents.texts.num_texts:
+            names = list(self._langs)
+            langs = [names[code] for code in documents.langs.tolist()] or [self._settings.lang] * num
+            builder.accept_checked(documents.texts, strings_of(documents.ids), langs)
+        if builder.is_full or documents.refused_end is None:
+            return documents.position
+        self._read_line(builder, block[documents.position : documents.refused_end])
+        return documents.refused_end + 1
+
+    def _read_line(self, builder: BatchBuilder, line: bytes) -> None:
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            self._refused(builder, line)
+        else:
+            self._parsed(builder, line, record)
 
     def _parsed(self, builder: BatchBuilder, line: bytes, record: Any, errors: str = "strict") -> None:
         """Adds a record whose line is JSON. errors: surrogateescape if bytes that are no UTF-8 travel as surrogates."""
@@ -81,7 +105,7 @@ class _Reader:
         lang = self._settings.lang
         if self._lang is not None:
             lang = self._lang(record)
-            if not isinstance(lang, str) or (lang not in self._valid_langs and not self._is_new_lang(lang)):
+            if not isinstance(lang, str) or (lang not in self._langs and not self._is_new_lang(lang)):
                 detail = f"{_field(self._settings.lang_field)}: expected a language code"
                 builder.reject("bad_lang", detail, line)
                 return
@@ -90,7 +114,7 @@ class _Reader:
     def _is_new_lang(self, lang: str) -> bool:
         if not valid_lang(lang):
             return False
-        self._valid_langs.add(lang)
+        self._langs[lang] = self._plain.know_lang(lang)
         return True
 
     def _refused(self, builder: BatchBuilder, line: bytes) -> None:

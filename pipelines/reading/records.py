@@ -127,6 +127,22 @@ class BatchBuilder:
         """Whether it is time to take()."""
         return self._size_bytes >= BATCH_BYTES or self._num_records >= BATCH_RECORDS
 
+    @property
+    def room(self) -> tuple[int, int]:
+        """How many bytes of text and how many records the batch lacks until it is full."""
+        return BATCH_BYTES - self._size_bytes, BATCH_RECORDS - self._num_records
+
+    def accept_checked(self, texts: Texts, ids: list[str], langs: list[str]) -> None:
+        """The next records are documents, none of them too long or with forbidden text."""
+        num = texts.num_texts
+        self._texts.append(texts.data)
+        self._lengths += np.diff(texts.offsets).tolist()
+        self._ids += ids
+        self._langs += langs
+        self._ordinals += range(self._num_before + self._num_records, self._num_before + self._num_records + num)
+        self._num_records += num
+        self._size_bytes += texts.size_bytes
+
     def accept(self, text: bytes, document_id: str, lang: str) -> None:
         """The next record is a document, unless its text is too long or holds forbidden text."""
         if len(text) > self._settings.max_document_bytes:
@@ -138,6 +154,7 @@ class BatchBuilder:
                 self.reject("special_text", detail, text)
                 return
         self._texts.append(text)
+        self._lengths.append(len(text))
         self._ids.append(document_id)
         self._langs.append(lang)
         self._ordinals.append(self._num_before + self._num_records)
@@ -152,8 +169,8 @@ class BatchBuilder:
 
     def take(self) -> Batch:
         """The batch so far; the next record continues the numbering."""
-        offsets = np.zeros(len(self._texts) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, self._texts), np.int64, len(self._texts)), out=offsets[1:])
+        offsets = np.zeros(len(self._lengths) + 1, np.int64)
+        np.cumsum(self._lengths, out=offsets[1:])
         batch = Batch(
             texts=Texts(np.frombuffer(b"".join(self._texts), np.uint8), offsets),
             ids=self._ids if self._settings.id else None,
@@ -167,7 +184,8 @@ class BatchBuilder:
         return batch
 
     def _start(self) -> None:
-        self._texts: list[bytes] = []
+        self._texts: list[Any] = []  # buffers, of one text or of several
+        self._lengths: list[int] = []
         self._ids: list[str] = []
         self._langs: list[str] = []
         self._ordinals: list[int] = []

@@ -357,10 +357,18 @@ def _count_escapes(data: npt.NDArray[np.uint8]) -> int:
     return len(at)
 
 
-def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[bytes | LongPiece]]:
-    """The lines of a stream without their line feeds, many at a time; those over the limit as LongPiece.
+class Lines(NamedTuple):
+    """Whole lines: block[start:end], without the line feed of the last one."""
 
-    Linear in the size of the stream.
+    block: bytes
+    start: int
+    end: int
+
+
+def whole_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[Lines | LongPiece]:
+    """The lines of a stream, as many at a time as are in a block; those over the limit as LongPiece.
+
+    Only the line that lies across blocks is copied. Linear in the size of the stream.
     """
     pending = Pending(limit)
     for block in blocks:
@@ -368,17 +376,30 @@ def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[byt
         if first < 0:
             pending.add(block)
             continue
-        lines: list[bytes | LongPiece] = []
-        low = 0
+        view = memoryview(block)
+        start = 0
         if pending:
-            pending.add(block[:first])
-            lines.append(pending.take())
-            low = first + 1
-        high = block.rfind(b"\n") + 1
-        if high > low:
-            lines += block[low : high - 1].split(b"\n")
-        if high < len(block):
-            pending.add(block[high:])
-        yield lines
+            pending.add(view[:first])
+            yield _ended(pending)
+            start = first + 1
+        end = block.rfind(b"\n") + 1
+        if end > start:
+            yield Lines(block, start, end - 1)
+        if end < len(block):
+            pending.add(view[end:])
     if pending:
-        yield [pending.take()]
+        yield _ended(pending)
+
+
+def _ended(pending: Pending) -> Lines | LongPiece:
+    line = pending.take()
+    return line if isinstance(line, LongPiece) else Lines(line, 0, len(line))
+
+
+def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[bytes | LongPiece]]:
+    """The lines of a stream without their line feeds, many at a time; those over the limit as LongPiece."""
+    for part in whole_lines(blocks, limit):
+        if isinstance(part, LongPiece):
+            yield [part]
+        else:
+            yield [*part.block[part.start : part.end].split(b"\n")]

@@ -18,5 +18,6 @@ void bind_scanner(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_learner(nanobind::module_& module);
 void bind_encoder(nanobind::module_& module);
+void bind_json_lines(nanobind::module_& module);
 
 }  // namespace tokcore

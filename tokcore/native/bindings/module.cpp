@@ -8,4 +8,5 @@ NB_MODULE(_native, module) {
   tokcore::bind_counter(module);
   tokcore::bind_learner(module);
   tokcore::bind_encoder(module);
+  tokcore::bind_json_lines(module);
 }
