@@ -34,6 +34,7 @@ from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, 
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError, StageError
+from tokcore.masking import checked_mask
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -113,6 +114,7 @@ class Build:
                 sample=str(self.config.count.sample),
                 seed=self.config.build.seed,
                 num_partitions=plan.num_partitions,
+                mask=checked_mask(self.config.count.mask),
             )
             with (
                 self.progress.stage("count", plan.size_bytes) as shown,
@@ -154,6 +156,11 @@ class Build:
                         "counted_bytes": counts.counted_bytes,
                         "pretokens": counts.num_pretokens,
                         "rows": rows.get(lang, 0),
+                        **(
+                            {"masked_bytes": counts.masked_bytes, "masked": _masked(items, lang)}
+                            if self.config.count.mask
+                            else {}
+                        ),
                     }
                     for lang, counts in languages.items()
                 },
@@ -300,7 +307,7 @@ class Build:
                 files=(),
                 totals={**shards.totals, "vocab_size": tokenizer.totals["vocab_size"]},
                 languages={
-                    lang: {**totals, **parts["tokenizer"].languages.get(lang, {})}
+                    lang: {**totals, **tokenizer.languages.get(lang, {}), **_masked_of(parts.get("counts"), lang)}
                     for lang, totals in shards.languages.items()
                 },
             )
@@ -475,6 +482,20 @@ def _languages(attempts: Attempts, items: Sequence[ItemCounted | ItemEncoded]) -
     """The combined totals of every language, in the order of names."""
     langs = sorted({lang for item in items for lang in item.languages})
     return {lang: _recorded(attempts, totals_key(lang), LanguageCounts) for lang in langs}
+
+
+def _masked_of(counts: Manifest | None, lang: str) -> dict[str, Any]:
+    """What the count stage says of masks, for the build's manifest."""
+    totals = counts.languages.get(lang, {}) if counts is not None else {}
+    return {name: totals[name] for name in ("masked", "masked_bytes") if name in totals}
+
+
+def _masked(items: Sequence[ItemCounted], lang: str) -> dict[str, int]:
+    """Preset of count.mask -> spans that were found in the documents of a language."""
+    matches: Counter[str] = Counter()
+    for item in items:
+        matches.update(item.masked.get(lang, {}))
+    return dict(sorted(matches.items()))
 
 
 def _write(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:

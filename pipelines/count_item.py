@@ -7,6 +7,7 @@ where the next attempt finds it; the records are also how results reach the driv
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
@@ -20,6 +21,7 @@ from schemas.refs import ItemCounted, RunRef, StoredFile, TableRef
 from tokcore import kernel
 from tokcore.canonical import Sha256Writer
 from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
+from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
@@ -38,6 +40,7 @@ class CountJob:
     sample: str  # exact decimal
     seed: int
     num_partitions: int
+    mask: tuple[str, ...] = ()  # names of MASK_PRESETS
 
 
 def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
@@ -49,7 +52,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     if (done := job.attempts.result(key, ItemCounted)) is not None:
         return done
     name = f"item-{assignment.number:05d}"
-    tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions)
+    tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
     normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
     share = Decimal(job.sample)
     with job.attempts.new_file(f"{name}.rejects") as rejects:
@@ -69,6 +72,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
             ledgers=tuple(reader.ledgers),
             languages=reader.languages(),
             runs=tables.close(),
+            masked={lang: dict(sorted(matches.items())) for lang, matches in sorted(tables.masked.items())},
             rejects=rejects.stored(""),
         ),
     )
@@ -92,11 +96,15 @@ def _sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
 class LanguageTables:
     """One counter per language; written out as sorted runs, all in one file, when they grow too large."""
 
-    def __init__(self, attempts: Attempts, name: str, max_pretoken_bytes: int, num_partitions: int) -> None:
+    def __init__(
+        self, attempts: Attempts, name: str, max_pretoken_bytes: int, num_partitions: int, mask: tuple[str, ...] = ()
+    ) -> None:
         self._attempts = attempts
         self._name = name
         self._max_pretoken_bytes = max_pretoken_bytes
         self._num_partitions = num_partitions
+        self._mask = mask
+        self.masked: dict[str, Counter[str]] = {}  # language -> preset -> spans, if there is a mask
         self._counters: dict[str, kernel.Counter] = {}
         self._runs: list[RunRef] = []
         self._num_spills = 0
@@ -108,10 +116,10 @@ class LanguageTables:
             counter = kernel.Counter(pretokenizer.native_name or "gpt2", self._max_pretoken_bytes)
             self._counters[lang] = counter
         before = counter.num_pretokens
-        if pretokenizer.native_name is not None:
-            counter.add(texts)
-        else:
-            counter.add_pieces(texts, *pretokenizer.split(texts))
+        masked = add_texts(counter, texts, pretokenizer, self._mask)
+        if self._mask:
+            self.masked.setdefault(lang, Counter()).update(masked.matches)
+        tally.masked_bytes += masked.size_bytes
         tally.num_counted += texts.num_texts
         tally.counted_bytes += texts.size_bytes
         tally.num_pretokens += counter.num_pretokens - before

@@ -33,6 +33,7 @@ class LanguageTally:
     counted_bytes: int = 0
     num_pretokens: int = 0
     num_tokens: int = 0
+    masked_bytes: int = 0
 
     def freeze(self) -> LanguageCounts:
         return LanguageCounts(*dataclasses.astuple(self))

@@ -41,8 +41,8 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
     if not sizes["documents"]:
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
     mix = _mix(config, sizes)
-    order = sorted(mix.weights)
     tables = {entry.about["lang"]: entry.path for entry in counts.files}
+    order = sorted(mix.weights.keys() & tables.keys())  # all that a language has may be masked
     rows = merge_rows(
         [_table(storage.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
     )

@@ -21,6 +21,7 @@ from tokcore.shards import describe, open_shards
 from tokcore.tokenizer import Tokenizer
 
 _SHOWN_BYTES = 400
+_SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 
 def check_report(build: Build) -> dict[str, Any]:
@@ -82,7 +83,9 @@ def print_build(output: str, build: Manifest) -> None:
     totals = build.totals
     table = Table(box=None, pad_edge=False)
     table.add_column("language", no_wrap=True)
-    for name in ("documents", "text MB", "tokens", "bytes/token", "share of bytes", "when learning"):
+    with_mask = any("masked_bytes" in row for row in build.languages.values())
+    names = ("documents", "text MB", "tokens", "bytes/token", "share of bytes", "when learning")
+    for name in (*names, *(("masked bytes",) if with_mask else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for lang, row in sorted(build.languages.items(), key=lambda item: -item[1]["text_bytes"]):
         before, after = row.get("share_of_bytes", ("", ""))
@@ -94,6 +97,7 @@ def print_build(output: str, build: Manifest) -> None:
             row["bytes_per_token"],
             _percent(before),
             _percent(after),
+            *((f"{row.get('masked_bytes', 0):,}",) if with_mask else ()),
         )
     Console(width=110).print(table)
     rejected = sum(totals["records"]["rejected"].values())
@@ -102,6 +106,9 @@ def print_build(output: str, build: Manifest) -> None:
         f"\n{totals['records']['read']:,} records read = {totals['records']['documents']:,} documents "
         f"+ {rejected:,} rejected; {files} of {totals['files']['planned']} files rejected"
     )
+    for text, times in totals["special_text"].items():
+        mode = build.config["shards"]["special_text"]
+        print(f"corpus text spells {_printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
     if storage.is_local(output):
         _print_document(output)
     print(f"\ntokenizer  {storage.join(output, 'tokenizer')}  ({totals['vocab_size']:,} ids)")

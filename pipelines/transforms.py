@@ -24,6 +24,7 @@ from pipelines.documents import LanguageTally
 from schemas.document import Document, EncodedDocument
 from schemas.refs import TableRef
 from tokcore.errors import ConfigError
+from tokcore.masking import checked_mask
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import texts_from_strings
 from tokcore.token_batch import with_appended
@@ -46,12 +47,14 @@ class CountPretokens(beam.PTransform):
     max_pretoken_bytes: int = 1024
     memory_bytes: int = 512 << 20  # per worker thread; more spills to disk
     num_partitions: int = 1  # a power of two; the table is the same whatever it is
+    mask: Sequence[str] = ()  # names of MASK_PRESETS: pre-tokens that touch a span of theirs are not counted
 
     def __post_init__(self) -> None:
         super().__init__()
         Pretokenizer.of(self.pattern)
         if self.num_partitions < 1 or self.num_partitions & (self.num_partitions - 1):
             raise ConfigError(f"num_partitions = {self.num_partitions}: must be a power of two")
+        self.mask = checked_mask(self.mask)
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
 
     def expand(self, documents: Any) -> Any:
@@ -71,13 +74,14 @@ class _CountDocuments(beam.DoFn):
         self._max_pretoken_bytes = settings.max_pretoken_bytes
         self._memory_bytes = settings.memory_bytes
         self._num_partitions = settings.num_partitions
+        self._mask = checked_mask(settings.mask)
 
     def setup(self) -> None:
         self._pretokenizer = Pretokenizer.of(self._pattern)
 
     def start_bundle(self) -> None:
         name = f"bundle-{uuid.uuid4().hex[:12]}"
-        self._tables = LanguageTables(self._attempts, name, self._max_pretoken_bytes, self._num_partitions)
+        self._tables = LanguageTables(self._attempts, name, self._max_pretoken_bytes, self._num_partitions, self._mask)
         self._waiting: dict[str, list[str | bytes]] = {}
         self._waiting_bytes = 0
 

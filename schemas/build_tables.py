@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from schemas.setting import Limits
+from tokcore.mask_presets import MASK_PRESETS
 from tokcore.normalize import STEPS
 from tokcore.patterns import PATTERNS
 from tokcore.pretokenize import Pretokenizer
@@ -97,6 +98,11 @@ class CountTable:
     sample: Annotated[
         Decimal, "share of documents counted, by hash of (seed, document key)", Limits(above=0, most=1)
     ] = Decimal(1)
+    mask: Annotated[
+        tuple[str, ...],
+        "pre-tokens that touch a span of these kinds are not counted",
+        Limits(options=tuple(MASK_PRESETS), distinct=True),
+    ] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +241,8 @@ class BuildConfig:
         }
         if self.count.sample < 1:
             counting["seed"] = self.build.seed
+        if self.count.mask:
+            counting["mask"] = sorted(self.count.mask)
         return {**counting, "normalize": list(self.normalize.steps), "pretokenize": pretokenizer_of(self).spec}
 
     def learn_identity(self) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class LanguageCounts:
     counted_bytes: int = 0  # their bytes, normalized
     num_pretokens: int = 0
     num_tokens: int = 0  # appended tokens included
+    masked_bytes: int = 0  # of the pre-tokens that were not counted because they touch a masked span
 
     def __add__(self, other: LanguageCounts) -> LanguageCounts:
         return LanguageCounts(*(mine + its for mine, its in zip(self.values(), other.values(), strict=True)))
@@ -85,6 +86,7 @@ class ItemCounted:
     ledgers: tuple[RangeLedger, ...]
     languages: dict[str, LanguageCounts]
     runs: tuple[RunRef, ...]
+    masked: dict[str, dict[str, int]]  # language -> preset of count.mask -> spans; empty without a mask
     rejects: StoredFile
 
 

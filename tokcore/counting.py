@@ -22,6 +22,7 @@ from tokcore import kernel
 from tokcore.arrow_files import Sink, Source
 from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.masking import add_texts, checked_mask
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts, texts_from_arrow, texts_from_strings
 
@@ -63,12 +64,14 @@ def count_pretokens(
     pattern: str = "cl100k",
     threads: int = 1,
     max_pretoken_bytes: int = 1024,
+    mask: Sequence[str] = (),
 ) -> pa.Table:
     """The count table of texts: columns pretoken (binary), count and documents (uint64), sorted by pretoken.
 
     texts: strings or an Arrow string or binary array; each is a document, and `documents` says in how many of them the
     pre-token occurs. pattern: a name of PATTERNS or a regular expression. Pre-tokens longer than max_pretoken_bytes
-    are cut into parts at a character (0: never). The result does not depend on threads.
+    are cut into parts at a character (0: never). mask: names of MASK_PRESETS; pre-tokens that touch a span of theirs
+    are not counted. The result does not depend on threads.
 
     >>> count_pretokens(["a cat", "a dog"]).to_pylist()[0]
     {'pretoken': b' cat', 'count': 1, 'documents': 1}
@@ -79,14 +82,12 @@ def count_pretokens(
         raise ConfigError(f"max_pretoken_bytes = {max_pretoken_bytes}: must be 0 (never cut) or at least 4")
     batch = texts_from_arrow(texts) if isinstance(texts, pa.Array | pa.ChunkedArray) else texts_from_strings(texts)
     pretokenizer = Pretokenizer.of(pattern)
+    chosen = checked_mask(mask)
 
     def count(part: Texts) -> CountRows:
         # A user's own pattern is split outside of the counter, whose own is then not used.
         counter = kernel.Counter(pretokenizer.native_name or "gpt2", max_pretoken_bytes)
-        if pretokenizer.native_name is not None:
-            counter.add(part)
-        else:
-            counter.add_pieces(part, *pretokenizer.split(part))
+        add_texts(counter, part, pretokenizer, chosen)
         return counter.take()
 
     parts = _dealt(batch, threads)

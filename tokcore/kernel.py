@@ -24,6 +24,7 @@ from tokcore import reference
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError
+from tokcore.mask_presets import MASK_PRESETS
 from tokcore.texts import Offsets, Texts
 
 Ids = npt.NDArray[np.int32]
@@ -309,6 +310,23 @@ def learn(
         rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE
     )
     return left, right, count
+
+
+class MaskedSpans(NamedTuple):
+    """Spans of a batch of texts, by text, start and preset."""
+
+    starts: Offsets  # int64[n], absolute in texts.data
+    ends: Offsets  # int64[n]
+    presets: npt.NDArray[np.uint8]  # [n], place in MASK_PRESETS
+    firsts: Offsets  # int64, one more than texts: spans firsts[i]:firsts[i + 1] are of text i
+
+
+def find_masked(presets: Sequence[str], texts: Texts) -> MaskedSpans:
+    """The spans that these presets match, each preset for itself: those of different presets may overlap."""
+    if implementation() == "reference":
+        return MaskedSpans(*reference.find_masked(presets, texts))
+    chosen = sum(1 << number for number, name in enumerate(MASK_PRESETS) if name in presets)
+    return MaskedSpans(*_native().find_masked(chosen, texts.data, texts.offsets))
 
 
 def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:

@@ -17,6 +17,7 @@ import regex
 
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.count_rows import CountRows, count_rows, row_tuples
+from tokcore.mask_presets import MASK_PRESETS
 from tokcore.patterns import PATTERNS
 from tokcore.texts import Bytes, Offsets, Texts
 from tokcore.unicode import expand
@@ -250,6 +251,25 @@ def _merged(word: list[int], pair: tuple[int, int], merged: int) -> list[int]:
             result.append(word[i])
             i += 1
     return result
+
+
+def find_masked(presets: Sequence[str], texts: Texts) -> tuple[Offsets, Offsets, npt.NDArray[np.uint8], Offsets]:
+    """tokcore.kernel.find_masked: the matches of the presets' regular expressions with the right check digits."""
+    spans: list[tuple[int, int, int]] = []
+    firsts = [0]
+    for i in range(texts.num_texts):
+        start = int(texts.offsets[i])
+        found = [
+            (start + match.start(), number, start + match.end())
+            for number, (name, preset) in enumerate(MASK_PRESETS.items())
+            if name in presets
+            for match in preset.pattern.finditer(texts.text(i))
+            if preset.valid is None or preset.valid(match.group())
+        ]
+        spans += sorted(found)
+        firsts.append(len(spans))
+    starts, numbers, ends = zip(*spans, strict=True) if spans else ((), (), ())
+    return np.array(starts, np.int64), np.array(ends, np.int64), np.array(numbers, np.uint8), np.array(firsts, np.int64)
 
 
 def hash_bytes(key: bytes) -> int:

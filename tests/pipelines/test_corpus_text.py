@@ -1,37 +1,33 @@
-"""Corpus text never becomes control: secrets of few documents, and the longest token."""
+"""Corpus text never becomes control: special-token text, secrets of few documents, masked spans, long tokens."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
+import apache_beam as beam
+import pyarrow.parquet as pq
 import pytest
-from builds import build_file, jsonl, run, small_corpus, texts, write
+from builds import build_file, jsonl, run, texts, write
 
 import tokcore as api
-from tokcore.errors import LearnError
+from pipelines.commit import committed
+from pipelines.learn import learn_tokenizer
+from pipelines.report import print_build
+from pipelines.transforms import CountPretokens
+from schemas.config import load_config
+from schemas.document import Document
+from tokcore.errors import ConfigError, LearnError
 
-# Pre-tokens that no other document has, so that every part of it longer than a few bytes is its own.
-SECRET = "Xq7Zk9vPw3RtYb5N"
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    small_corpus(folder)
-    return folder
-
-
-def longest_part(tokenizer: api.Tokenizer, secret: str) -> int:
-    """Bytes of the longest token that is a part of the secret."""
-    tokens = tokenizer.spec.model.tokens
-    return max(len(token) for token in tokens if token in secret.encode())
-
-
-def with_canary(folder: Path, num_documents: int, repeats: int) -> None:
-    documents = [{"text": text} for text in texts("en", 30)]
-    documents += [{"text": (SECRET + " ") * repeats + str(i)} for i in range(num_documents)]
-    write(folder / "en.jsonl", jsonl(documents))
-
+# Each secret is one pre-token that shares no pair of letters with the rest: (secret, documents that hold it, times in
+# all, languages).
+SECRETS = [
+    ("XqJkZvPwRz", 1, 100_000, ["en"]),
+    ("QzJxVkWqYv", 2, 100_000, ["en"]),
+    ("KjXzQwVhZy", 2, 100_000, ["en", "ru"]),
+    ("GvZqXjKwBz", 4, 100_000, ["en", "ru"]),
+]
 
 ENGLISH = """
 [[source]]
@@ -40,36 +36,135 @@ files = "en.jsonl"
 """
 
 
-@pytest.mark.parametrize(("documents", "least", "learned"), [(1, 0, True), (1, 2, False), (2, 2, True), (4, 5, False)])
-def test_a_secret_of_few_documents_does_not_become_a_token(tmp_path, documents, least, learned):
-    """A hundred thousand times in one document: a token of its own, unless rows of one document take no part."""
-    with_canary(tmp_path, documents, 100_000 // documents)
-    settings = f"[learn]\nvocab_size = 300\nmin_documents = {least}\n"
-    run(build_file(tmp_path, ENGLISH, settings), tmp_path / "out")
-    tokenizer = api.Tokenizer.load(tmp_path / "out")
-    assert (longest_part(tokenizer, SECRET) > 3) == learned
-    # What takes no part in learning is encoded all the same.
-    assert tokenizer.decode(api.open_shards(tmp_path / "out")[30]).startswith(SECRET.encode())
+@pytest.fixture(scope="module")
+def with_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build's folder: secrets in few documents of a small corpus, no pre-token of one document learned from."""
+    folder = tmp_path_factory.mktemp("secrets")
+    documents = {lang: [{"text": text} for text in texts(lang, 30)] for lang in ("en", "ru")}
+    for secret, num_documents, times, langs in SECRETS:
+        for number in range(num_documents):
+            lang = langs[number % len(langs)]
+            documents[lang].append({"text": f"{secret}\n" * (times // num_documents)})
+    for lang, some in documents.items():
+        write(folder / f"{lang}.jsonl", jsonl(some))
+    sources = ENGLISH + ENGLISH.replace("en", "ru")
+    run(build_file(folder, sources, "[learn]\nvocab_size = 300\nmin_documents = 2\n"), folder / "out", 1)
+    return folder
 
 
-def test_documents_are_added_up_over_languages(tmp_path):
-    for lang in ("en", "ru"):
-        write(tmp_path / f"{lang}.jsonl", jsonl([{"text": text} for text in texts(lang, 20)] + [{"text": SECRET * 50}]))
-    both = ENGLISH + ENGLISH.replace("en", "ru")
-    for least, learned in ((2, True), (3, False)):
-        out = tmp_path / str(least)
-        run(build_file(tmp_path, both, f"[learn]\nvocab_size = 300\nmin_documents = {least}\n"), out)
-        assert (longest_part(api.Tokenizer.load(out), SECRET) > 3) == learned
+def learned(folder: Path, **limits: int) -> set[bytes]:
+    """The tokens learned from the folder's count tables."""
+    config = load_config(str(folder / "build.toml"))
+    config = dataclasses.replace(config, learn=dataclasses.replace(config.learn, **limits))
+    counts = committed(str(folder / "out"), "counts")
+    return set(learn_tokenizer(config, str(folder / "out"), counts, 1).spec.model.tokens)
 
 
-def test_no_pretoken_in_that_many_documents_is_an_error_that_says_so(tmp_path, corpus):
-    path = build_file(corpus, settings="[learn]\nvocab_size = 300\nmin_documents = 1000\n", name="many.toml")
+def longest_part(tokens: set[bytes], secret: str) -> int:
+    """Bytes of the longest token that is a part of the secret."""
+    return max(len(token) for token in tokens if token in secret.encode())
+
+
+@pytest.mark.parametrize("least", [0, 1, 2, 3, 5])
+def test_a_secret_of_fewer_documents_does_not_become_a_token(with_secrets, least):
+    """A hundred thousand times: a token of its own, but where rows of so few documents take no part."""
+    tokens = learned(with_secrets, min_documents=least)
+    for secret, num_documents, _, _ in SECRETS:
+        if num_documents >= least:
+            assert secret.encode() in tokens
+        else:
+            assert longest_part(tokens, secret) <= 2
+
+
+def test_what_takes_no_part_in_learning_is_encoded_all_the_same(with_secrets):
+    tokenizer = api.Tokenizer.load(with_secrets / "out")
+    assert set(tokenizer.spec.model.tokens) == learned(with_secrets, min_documents=2)
+    decoded = b"".join(map(tokenizer.decode, api.open_shards(with_secrets / "out")))
+    for secret, _, times, _ in SECRETS:
+        assert decoded.count(secret.encode()) == times
+
+
+def test_no_pretoken_in_that_many_documents_is_an_error_that_says_so(with_secrets):
     with pytest.raises(LearnError, match=r"learn.min_documents = 1000: no pre-token is in that many documents"):
-        run(path, tmp_path / "out")
+        learned(with_secrets, min_documents=1000)
 
 
-def test_no_token_of_a_build_is_longer_than_allowed(tmp_path, corpus):
-    path = build_file(corpus, settings="[learn]\nvocab_size = 500\nmax_token_bytes = 6\n", name="short.toml")
-    run(path, tmp_path / "out")
-    tokens = api.Tokenizer.load(tmp_path / "out").spec.model.tokens
-    assert max(map(len, tokens)) == 6
+def test_no_token_of_a_build_is_longer_than_allowed(with_secrets):
+    assert max(map(len, learned(with_secrets, min_documents=0))) == 10
+    assert max(map(len, learned(with_secrets, min_documents=0, max_token_bytes=6))) == 6
+
+
+MASKED_EN = [
+    "Write to bob.smith@example.org now.",
+    "Twice: x@y.de, x@y.de and 4111 1111 1111 1111!",
+    "None here at all.",
+]
+
+
+def test_masked_spans_are_not_counted_but_encoded_and_their_bytes_are_reported(tmp_path, capsys):
+    write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in MASKED_EN * 3]))
+    write(tmp_path / "ru.jsonl", jsonl([{"text": text} for text in texts("ru", 9)]))
+    write(tmp_path / "all.jsonl", jsonl([{"text": "a@b.de"}]))
+    sources = ENGLISH + ENGLISH.replace("en", "ru") + ENGLISH.replace("en.jsonl", "all.jsonl").replace("en", "ca")
+    masked = '[count]\nmask = ["email", "card"]\n[learn]\nvocab_size = 280\n'
+    build = run(build_file(tmp_path, sources, masked), tmp_path / "out", 1)
+    other = masked.replace('"email", "card"', '"card", "email"')
+    again = run(build_file(tmp_path, sources, other, "again.toml"), tmp_path / "again", 2)
+    assert again == build  # neither the order of the presets nor the number of workers changes a byte
+    plain = run(
+        build_file(tmp_path, sources, masked.replace('"email", "card"', ""), "plain.toml"), tmp_path / "plain", 1
+    )
+
+    tables = {path.stem: pq.read_table(path) for path in (tmp_path / "out" / "counts").glob("*.parquet")}
+    assert tables["en"].equals(api.count_pretokens(MASKED_EN * 3, mask=["card", "email"]).combine_chunks())
+    assert b"@" not in b"".join(tables["en"]["pretoken"].to_pylist())
+    assert (tmp_path / "out" / "counts" / "ru.parquet").read_bytes() == (
+        tmp_path / "plain" / "counts" / "ru.parquet"
+    ).read_bytes()
+    assert "ca" not in tables  # nothing is left of it
+
+    counted = json.loads((tmp_path / "out" / "counts" / "manifest.json").read_bytes())["languages"]
+    assert counted["en"]["masked"] == {"card": 3, "email": 9}
+    for lang in ("en", "ru", "ca"):
+        rows = tables[lang].to_pylist() if lang in tables else []
+        in_table = sum(len(row["pretoken"]) * row["count"] for row in rows)
+        assert in_table + counted[lang]["masked_bytes"] == counted[lang]["counted_bytes"]
+        assert build.languages[lang]["masked_bytes"] == counted[lang]["masked_bytes"]
+        assert "masked_bytes" not in plain.languages[lang]
+    assert counted["ru"]["masked"] == {}
+    print_build(str(tmp_path / "out"), build)
+    shown = capsys.readouterr().out
+    assert "masked bytes" in shown
+    assert f"{counted['en']['masked_bytes']:,}" in shown
+
+    tokenizer = api.Tokenizer.load(tmp_path / "out")
+    decoded = [tokenizer.decode(document) for document in api.open_shards(tmp_path / "out")]
+    assert sum(b"bob.smith@example.org" in text for text in decoded) == 3
+    assert sum(b"4111 1111 1111 1111" in text for text in decoded) == 3
+
+
+def test_documents_of_a_users_pipeline_are_masked_alike(tmp_path):
+    documents = [Document("en", "", text) for text in MASKED_EN]
+    with beam.Pipeline() as pipeline:
+        _ = pipeline | beam.Create(documents) | CountPretokens(str(tmp_path / "counts"), mask=["email", "card"])
+    table = pq.read_table(tmp_path / "counts" / "en.parquet")
+    assert table.equals(api.count_pretokens(MASKED_EN, mask=["card", "email"]).combine_chunks())
+    with pytest.raises(ConfigError, match="no preset"):
+        CountPretokens(str(tmp_path), mask=["mail"])
+
+
+def test_special_token_text_stays_text_is_counted_and_shown(tmp_path, capsys):
+    """No look-alike becomes the token either, and the token itself is there once a document, as its end."""
+    spelled = ["a<|endoftext|>b", "<|endoftext|><|endoftext|>", "\uff1c|endoftext|\uff1e", "<|endoftext", "|>"]
+    write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in [*spelled, *texts("en", 9)]]))
+    settings = "[learn]\nvocab_size = 300\n[normalize]\nsteps = ['nfkc']\n"
+    build = run(build_file(tmp_path, ENGLISH, settings), tmp_path / "out", 1)
+    assert build.totals["special_text"] == {"<|endoftext|>": 3}
+    shards = json.loads((tmp_path / "out" / "shards" / "manifest.json").read_bytes())
+    assert shards["totals"]["special_text"] == {"<|endoftext|>": 3}
+    end = api.Tokenizer.load(tmp_path / "out").special_id("<|endoftext|>")
+    for document in api.open_shards(tmp_path / "out"):
+        assert (document == end).tolist() == [False] * (len(document) - 1) + [True]
+    print_build(str(tmp_path / "out"), build)
+    shown = capsys.readouterr().out
+    assert "corpus text spells <|endoftext|> 3 times: encoded as ordinary text" in shown

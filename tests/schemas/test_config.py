@@ -588,6 +588,8 @@ def test_what_changes_no_byte_is_in_no_identity(text):
     [
         ("[count]\nmax_pretoken_bytes = 64", (1, 0, 0)),
         ("[count]\nsample = 0.5", (1, 0, 0)),
+        ("[count]\nmask = ['email']", (1, 0, 0)),
+        ("[count]\nmask = []", (0, 0, 0)),
         ("[normalize]\nsteps = ['nfc']", (1, 1, 0)),
         ("[pretokenize]\npattern = 'gpt2'", (1, 1, 0)),
         ("[pretokenize]\nregex = 'x'", (1, 1, 0)),

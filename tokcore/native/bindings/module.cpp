@@ -9,4 +9,5 @@ NB_MODULE(_native, module) {
   tokcore::bind_learner(module);
   tokcore::bind_encoder(module);
   tokcore::bind_json_lines(module);
+  tokcore::bind_mask_finder(module);
 }

@@ -1,0 +1,48 @@
+// DESCRIPTION
+// MaskFinder finds the spans of a text that are not to be counted: e-mail addresses, keys, cards and so on,
+// as tokcore/mask_presets.py defines them. One pass: a byte that no chosen preset cares about costs a look-up
+// in a table, and each preset is looked for from a byte that is rare in text ('@', '_', '+', the first of a
+// row of digits, ...). Linear time for every input, since what a candidate looks at is bounded or belongs to
+// it alone. Immutable, safe to share between threads.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tokcore {
+
+// In the order of tokcore.mask_presets.MASK_PRESETS.
+enum class MaskPreset : uint8_t {
+  kApiKey,
+  kCard,
+  kEmail,
+  kIban,
+  kIpv4,
+  kPhone,
+  kPrivateKey,
+  kUrlCredentials,
+};
+constexpr size_t kNumMaskPresets = 8;
+
+struct MaskedSpan {
+  size_t start;
+  size_t end;
+  MaskPreset preset;
+};
+
+class MaskFinder {
+ public:
+  // presets: bit i chooses the preset of that number.
+  explicit MaskFinder(uint32_t presets);
+
+  // Appends the spans of a text, by start, then preset.
+  void find(const uint8_t* text, size_t size, std::vector<MaskedSpan>* spans) const;
+
+ private:
+  uint32_t presets_;
+  std::array<bool, 256> is_trigger_{};
+};
+
+}  // namespace tokcore
