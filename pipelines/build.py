@@ -27,6 +27,7 @@ from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
 from pipelines.rejects import REJECTED, first_rejects, write_rejects
 from schemas.config import BuildConfig, pretokenizer_of
+from schemas.document import twins
 from schemas.jsonable import to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan
@@ -51,6 +52,7 @@ class Build:
     output: str = ""  # URL; empty: as the build file says
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
     _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
+    _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.output = storage.resolve(self.config.base, self.output or self.config.build.output)
@@ -72,6 +74,7 @@ class Build:
     def plan(self) -> Manifest:
         """List and pin the inputs, or find them as an earlier run of this build pinned them."""
         self._refuse_foreign_output()
+        self.imported_tokenizer()
         plan = self._plan = plan_build(self.config)
         config = {"range_bytes": self.config.plan.range_bytes, "settings": list(plan.settings)}
         table = files_table(plan)
@@ -175,12 +178,9 @@ class Build:
         """Learn the tokenizer from the count tables, or import the one the build file names."""
         config = self.config.learn_identity()
         inputs: dict[str, Input] = {}
-        imported: TokenizerSpec | None = None
+        imported = self.imported_tokenizer()
         counts: Manifest | None = None
-        if self.config.tokenizer is not None:
-            imported = import_tokenizer(self.config)
-            for text in self.config.encode.append:
-                _special_id(imported, text)
+        if imported is not None:
             config = {**config, "fingerprint": imported.fingerprint}
         else:
             counts = self._committed("counts", "count")
@@ -322,6 +322,17 @@ class Build:
         return manifest
 
     # ----------------------------------------------------------------------------------------------------------- parts
+
+    def imported_tokenizer(self) -> TokenizerSpec | None:
+        """The tokenizer that the build file names; None if it is to be learned.
+
+        Raises ConfigError unless it is one, with the tokens that encode.append wants.
+        """
+        if self.config.tokenizer is not None and self._imported is None:
+            self._imported = import_tokenizer(self.config)
+            for text in self.config.encode.append:
+                _special_id(self._imported, text)
+        return self._imported
 
     def config_identity(self) -> dict[str, Any]:
         """Every setting that can change bytes, by stage."""
@@ -481,6 +492,11 @@ def _recorded(attempts: Attempts, key: str, cls: type[Any]) -> Any:
 def _languages(attempts: Attempts, items: Sequence[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
     """The combined totals of every language, in the order of names."""
     langs = sorted({lang for item in items for lang in item.languages})
+    if (found := twins(langs)) is not None:
+        raise StageError(
+            f"languages {found[0]!r} and {found[1]!r} differ in case only, and languages name files, which many disks "
+            f"would take for one. Spell them alike in the data, or set lang for each source."
+        )
     return {lang: _recorded(attempts, totals_key(lang), LanguageCounts) for lang in langs}
 
 

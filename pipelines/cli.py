@@ -158,14 +158,20 @@ def export(output: str, target: str, path: str) -> None:
     from tokcore.formats import gpt2, huggingface, tiktoken
 
     spec = _tokenizer(output).spec
+    left_out = ""
     if target == "huggingface":
         Path(path).write_bytes(huggingface.tokenizer_json(spec))
     elif target == "tiktoken":
         Path(path).write_bytes(tiktoken.rank_file(spec))
+        left_out = tiktoken.left_out(spec)
     else:
+        files = gpt2.vocabulary_files(spec)
+        left_out = gpt2.left_out(spec)
         Path(path).mkdir(parents=True, exist_ok=True)
-        for name, data in gpt2.vocabulary_files(spec):
+        for name, data in files:
             (Path(path) / name).write_bytes(data)
+    if left_out:
+        click.echo(f"note: {left_out}", err=True)
 
 
 @commands.command()

@@ -69,15 +69,15 @@ def _json_coder(payload: bytes, _components: Any, _context: Any) -> JsonCoder:
 
 
 class DocumentCoder(coders.Coder):
-    """A Document: each field prefixed with its length; text keeps its type."""
+    """A Document: each field prefixed with its length; text keeps its type, id that it is None."""
 
     def encode(self, value: Document) -> bytes:
-        text, kind = (value.text.encode(), b"s") if isinstance(value.text, str) else (bytes(value.text), b"b")
-        return kind + _join(value.lang.encode(), value.id.encode(), text)
+        text, kind = (value.text.encode(), b"s") if isinstance(value.text, str) else (value.text, b"b")
+        return kind + _join(value.lang.encode(), _from_id(value.id), text)
 
     def decode(self, encoded: bytes) -> Document:
         lang, name, text = _split(encoded[1:], 3)
-        return Document(lang.decode(), name.decode(), text.decode() if encoded[:1] == b"s" else text)
+        return Document(lang.decode(), _to_id(name), text.decode() if encoded[:1] == b"s" else text)
 
     def is_deterministic(self) -> bool:
         return True
@@ -93,11 +93,11 @@ class EncodedDocumentCoder(coders.Coder):
     """An EncodedDocument: each field prefixed with its length; tokens as int32, little-endian."""
 
     def encode(self, value: EncodedDocument) -> bytes:
-        return _join(value.lang.encode(), value.id.encode(), np.asarray(value.tokens, "<i4").tobytes())
+        return _join(value.lang.encode(), _from_id(value.id), np.asarray(value.tokens, "<i4").tobytes())
 
     def decode(self, encoded: bytes) -> EncodedDocument:
         lang, name, tokens = _split(encoded, 3)
-        return EncodedDocument(lang.decode(), name.decode(), np.frombuffer(tokens, "<i4"))
+        return EncodedDocument(lang.decode(), _to_id(name), np.frombuffer(tokens, "<i4"))
 
     def is_deterministic(self) -> bool:
         return True
@@ -117,6 +117,18 @@ def _document_coder(_payload: bytes, _components: Any, _context: Any) -> Documen
 @coders.Coder.register_urn(_URN_ENCODED, bytes)
 def _encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedDocumentCoder:
     return EncodedDocumentCoder()
+
+
+# No UTF-8 holds this byte, so no id is mistaken for none.
+_NO_ID = b"\xff"
+
+
+def _from_id(id: str | None) -> bytes:
+    return _NO_ID if id is None else id.encode()
+
+
+def _to_id(encoded: bytes) -> str | None:
+    return None if encoded == _NO_ID else encoded.decode()
 
 
 def _join(*fields: bytes) -> bytes:

@@ -21,6 +21,7 @@ from schemas.refs import ItemCounted, RunRef, StoredFile, TableRef
 from tokcore import kernel
 from tokcore.canonical import Sha256Writer
 from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
+from tokcore.errors import StageError
 from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
@@ -176,6 +177,8 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
     """The count table of one language from its merged partitions: sorted Parquet."""
     record_key = f"table-{lang}"
     if (done := attempts.result(record_key, TableRef)) is not None:
+        if done.lang != lang:  # where disks do not tell case apart
+            raise StageError(f"languages {done.lang!r} and {lang!r} would share a file: spell them alike")
         return done
     path = f"{lang}.parquet"
     with attempts.new_file(path) as new:

@@ -26,8 +26,11 @@ _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 def check_report(build: Build) -> dict[str, Any]:
     """What a build would do: files, sizes, ranges and the settings' fingerprints, without doing it."""
+    imported = build.imported_tokenizer()
     plan = plan_build(build.config)
     settings = build.config_identity()
+    if imported is not None:
+        settings["tokenizer"] = {**settings["tokenizer"], "fingerprint": imported.fingerprint}
     return {
         "output": build.output,
         "files": len(plan.files),
@@ -45,6 +48,9 @@ def check_report(build: Build) -> dict[str, Any]:
         "work_items": len(plan.items),
         "partitions": plan.num_partitions,
         "duplicates": list(plan.duplicates),
+        "tokenizer": None
+        if imported is None
+        else {"vocab_size": imported.vocab_size, "special": len(imported.special)},
         "settings": settings,
         # Of what is read and of each stage's settings: equal fingerprints, equal bytes.
         "fingerprints": {
@@ -63,6 +69,8 @@ def print_check(report: dict[str, Any]) -> None:
     for read in report["inputs"]:
         print(f"  {read['lang']:<10}{read['files']:>8,} {read['format']:<12}{_size(read['stored_bytes']):>12}")
     print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
+    if (imported := report["tokenizer"]) is not None:
+        print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     print(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
     print("fingerprints of the input and of each stage's settings")
     for name in STAGES:

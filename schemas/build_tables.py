@@ -274,7 +274,7 @@ class BuildConfig:
             assert mix.max_epochs is not None
             identity |= {"unit": mix.unit, "max_epochs": plain(mix.max_epochs), "budget": mix.budget}
         elif mix.strategy == "weights":
-            identity["weights"] = {lang: plain(weight) for lang, weight in sorted(mix.weights.items())}
+            identity["weights"] = {lang: plain(weight) for lang, weight in sorted(mix.weights.items()) if weight != 1}
         return identity
 
     def encode_identity(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import dataclasses
 
 from schemas.build_tables import BuildConfig, Source
 from schemas.config_reader import BuildFile, nearest, shown
-from schemas.document import valid_lang
+from schemas.document import twins, valid_lang
 from schemas.input_format import format_of
 from schemas.setting import settings_in
 from tokcore.byte_alphabet import from_printable
@@ -45,6 +45,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     """Raise ConfigError for the first rule that is broken."""
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
+    _check_languages(config, file)
     if config.tokenizer is not None:
         _check_imported(config, file)
     else:
@@ -88,6 +89,17 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
                 raise file.error((*key, name), "names a field, and text files have none: remove it.")
     if "text" in formats and source.lang_field is not None:
         raise file.error((*key, "lang_field"), 'names a field, and text files have none: use lang = "...".')
+
+
+def _check_languages(config: BuildConfig, file: BuildFile) -> None:
+    langs = [source.lang for source in config.sources]
+    if (found := twins(filter(None, langs))) is not None:
+        first, second = sorted(map(langs.index, found))
+        raise file.error(
+            ("source", second, "lang"),
+            f"= {shown(langs[second])}: differs from {shown(langs[first])} in case only, and languages name files: "
+            f"spell the two alike, or choose another code.",
+        )
 
 
 def _check_imported(config: BuildConfig, file: BuildFile) -> None:
@@ -202,8 +214,7 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
             f"= {size}: must be at least {minimum} (256 byte tokens + {num_special} special tokens). "
             f"Raise vocab_size or remove special tokens.",
         )
-    if config.learn.allow_smaller:  # how many merges there will be is not known yet
-        return
+    # Fewer merges may come out where a smaller vocabulary is allowed; what holds for all of them is known now.
     first = size - num_special
     for token in config.special:
         if token.id is not None and token.id < first:

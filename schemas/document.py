@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +20,35 @@ _KEY_PREFIX = b"tokcore-document-v1\0"
 _LANG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
-class Document(NamedTuple):
+class _Document(NamedTuple):
+    lang: str
+    id: str | None
+    text: str | bytes
+
+
+class Document(_Document):
     """A text with its language: the element of a user's PCollection.
 
     lang: language code, as the build file spells it.
-    id: unique within the language, or "" where there is none (the text then identifies the document).
+    id: unique within the language, or None where there is none (the text then identifies the document).
     text: bytes are kept as they are, valid UTF-8 or not; str is encoded as UTF-8.
+    Raises TypeError for values of other types, and ValueError for a language code that could not name a file.
     """
 
-    lang: str
-    id: str
-    text: str | bytes
+    __slots__ = ()
+
+    def __new__(cls, lang: str, id: str | None, text: str | bytes) -> Self:
+        if not isinstance(lang, str):
+            raise TypeError(f"lang = {lang!r:.80}: expected a str")
+        if not valid_lang(lang):
+            raise ValueError(
+                f"lang = {lang!r:.80}: expected a letter or digit, then letters, digits and . _ + -, at most 64 in all"
+            )
+        if not isinstance(id, str | None):
+            raise TypeError(f"id = {id!r:.80}: expected a str, or None where there is none")
+        if not isinstance(text, str | bytes):
+            raise TypeError(f"text = {text!r:.80}: expected str or bytes")
+        return super().__new__(cls, lang, id, text)
 
 
 def valid_lang(lang: str) -> bool:
@@ -39,6 +58,19 @@ def valid_lang(lang: str) -> bool:
     (True, False, False)
     """
     return _LANG.fullmatch(lang) is not None
+
+
+def twins(langs: Iterable[str]) -> tuple[str, str] | None:
+    """Two language codes that differ in case only, so that many disks would give their files one name; None if none do.
+
+    >>> twins(["en", "zh-Hant", "zh-hant"]), twins(["en", "de"])
+    (('zh-Hant', 'zh-hant'), None)
+    """
+    seen: dict[str, str] = {}
+    for lang in sorted(set(langs)):
+        if seen.setdefault(lang.lower(), lang) != lang:
+            return seen[lang.lower()], lang
+    return None
 
 
 def document_key(lang: str, document_id: str | None, text: bytes) -> bytes:
@@ -90,5 +122,5 @@ class EncodedDocument(NamedTuple):
     """A document as token ids: the element that EncodeDocuments gives back."""
 
     lang: str
-    id: str
+    id: str | None
     tokens: npt.NDArray[np.int32]

@@ -102,7 +102,8 @@ def mix(
                 raise ConfigError(
                     f"mix.weights.{lang} = {weight}: must be above 0. To leave a language out, remove its source."
                 )
-            parameters[f"weights.{lang}"] = _plain(weight)
+            if weight != 1:
+                parameters[f"weights.{lang}"] = _plain(weight)
         factors = {lang: Fraction(given.get(lang, Decimal(1))) for lang in sizes}
         return _fixed_point(factors, sizes_bytes, parameters)
     raise ConfigError(f"mix.strategy = {strategy!r}: expected one of {', '.join(STRATEGIES)}")

@@ -7,6 +7,7 @@ Leaves to others: what the spec holds (tokcore.tokenizer_spec), foreign files (t
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import threading
 import weakref
@@ -113,7 +114,7 @@ class Tokenizer:
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token stands for; a special token's text. Raises IdentityError for an unused id."""
-        return self._shared.table.tokens(np.array([id], np.int64))[0]
+        return self._shared.table.tokens(_integers([id]))[0]
 
     def encode(self, text: str | bytes, allow_special: Iterable[str] = ()) -> Ids:
         """The ids of a text, int32; nothing is appended.
@@ -161,13 +162,15 @@ class Tokenizer:
         return Counter(text_of_id[span.id] for span in spans)
 
     def decode(self, ids: Iterable[int] | npt.NDArray[Any]) -> bytes:
-        """The bytes of the tokens, joined; a special token gives its text. Raises IdentityError for an unused id."""
-        array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int64)
-        return b"".join(self._shared.table.tokens(array))
+        """The bytes of the tokens, joined; a special token gives its text.
+
+        Raises IdentityError for an unused id and TypeError for what is no integer, both with the position.
+        """
+        return b"".join(self._shared.table.tokens(_integers(ids)))
 
     def decode_texts(self, ids: Ids, offsets: Offsets) -> Texts:
         """The inverse of encode_texts for a tokenizer without normalizer: the bytes of each text."""
-        tokens = self._shared.table.tokens(ids[offsets[0] : offsets[-1]])
+        tokens = self._shared.table.tokens(ids[offsets[0] : offsets[-1]].tolist())
         ends = _starts(np.fromiter(map(len, tokens), np.int64, len(tokens)))
         return Texts(np.frombuffer(b"".join(tokens), np.uint8), ends[offsets - offsets[0]])
 
@@ -237,6 +240,27 @@ def _unpickled(spec: bytes) -> Tokenizer:
     return Tokenizer(TokenizerSpec.from_json_bytes(spec, "a pickled tokenizer"))
 
 
+def _integers(ids: Iterable[Any] | npt.NDArray[Any]) -> list[int]:
+    """The ids as a list of int, of any size. Raises TypeError, naming the first value that is none and its place."""
+    if isinstance(ids, np.ndarray):
+        if ids.ndim != 1:
+            raise TypeError(f"ids of shape {ids.shape}: expected one dimension. Decode row by row.")
+        if ids.size and ids.dtype.kind not in "iu":
+            raise TypeError(f"ids[0] = {ids[0]!r}: expected an integer, found an array of {ids.dtype}")
+        integers: list[int] = ids.tolist()
+        return integers
+    values = list(ids)
+    if set(map(type, values)) <= {int}:
+        return values
+    for i, value in enumerate(values):
+        try:
+            values[i] = operator.index(value)
+        except TypeError as error:
+            found = repr(value)[:80]
+            raise TypeError(f"ids[{i}] = {found}: expected an integer, found {type(value).__name__}") from error
+    return values
+
+
 def _starts(lengths: Offsets) -> Offsets:
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
@@ -260,13 +284,14 @@ class _TokenTable:
         self._tokens |= {token.id: token.text.encode() for token in spec.special if token.id is not None}
         self._vocab_size = spec.vocab_size
 
-    def tokens(self, ids: npt.NDArray[Any]) -> list[bytes]:
+    def tokens(self, ids: list[int]) -> list[bytes]:
         """The bytes of each. Raises IdentityError for an unused id."""
         try:
-            return list(map(self._tokens.__getitem__, ids.tolist()))
+            return list(map(self._tokens.__getitem__, ids))
         except KeyError as error:
+            wrong = error.args[0]
             raise IdentityError(
-                f"id {error.args[0]} is no token of this tokenizer (ids are below {self._vocab_size}): "
+                f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below {self._vocab_size}): "
                 f"were the ids made by another one?"
             ) from error
 

@@ -243,6 +243,11 @@ class TokenizerSpec:
         return sha256_hex(canonical_json(self._functional()))
 
     @property
+    def pattern_name(self) -> str:
+        """The split pattern for a message: its name, or the start of its text."""
+        return self.pattern.get("name") or repr(self.pattern.get("regex", ""))[:80]
+
+    @property
     def vocab_size(self) -> int:
         """The highest id + 1: gaps count."""
         return max(int(self.model.ids.max()), *(_id(token) for token in self.special), 0) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -304,6 +305,18 @@ def test_a_tokenizer_is_imported_from_an_output_and_named_if_it_is_none(corpus, 
     for place, message in (("nowhere", "there is no .*nowhere"), ("ru.jsonl", "ru.jsonl: not JSON")):
         with pytest.raises(ConfigError, match=f"import.toml: tokenizer.from: .*{message}"):
             imported(place)
+        assert not (tmp_path / place).exists(), "found after work had begun"
+        done = tokcore("check", corpus / "import.toml")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.search(message, done.stderr)
+    path = build_file(
+        corpus, settings=f'[tokenizer]\nfrom = "{built}"\n[encode]\nappend = ["<|x|>"]\n', name="import.toml"
+    )
+    assert "'<|x|>' is not a special token of the tokenizer" in tokcore("check", path).stderr
+    path = build_file(corpus, settings=f'[tokenizer]\nfrom = "{built}"\n', name="import.toml")
+    report = json.loads(tokcore("check", path, "--json").stdout)
+    assert report["tokenizer"] == {"vocab_size": 400, "special": 1}
+    assert report["settings"]["tokenizer"]["fingerprint"] == api.Tokenizer.load(built).fingerprint
 
 
 # -------------------------------------------------------------------------------------------------------- nothing lost
@@ -423,6 +436,13 @@ def test_no_files(tmp_path):
     message = refused(tmp_path, '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n')
     assert message.startswith("ConfigError")
     assert f"no file matches {resolve(str(tmp_path), '*.jsonl')}" in message
+
+
+def test_languages_that_differ_in_case_only(tmp_path):
+    """Refused on every disk, so that a build that runs on one runs on all."""
+    write(tmp_path / "a.jsonl", jsonl([{"text": text, "l": lang} for text in texts("en", 3) for lang in ("en", "EN")]))
+    message = refused(tmp_path, '[[source]]\nlang_field = "l"\nfiles = "a.jsonl"\n')
+    assert message.startswith("StageError: languages 'EN' and 'en' differ in case only")
 
 
 def test_two_sources_that_read_one_file_differently(tmp_path):

@@ -155,9 +155,18 @@ def test_ids_that_are_none(built):
 
 
 def test_export(built, tmp_path):
-    assert tokcore("export", built, "--to", "huggingface", "-o", tmp_path / "t.json").returncode == 0
-    assert tokcore("export", built, "--to", "tiktoken", "-o", tmp_path / "t.tiktoken").returncode == 0
-    assert tokcore("export", built, "--to", "gpt2", "-o", tmp_path / "gpt2").returncode == 0
+    notes = {}
+    for target, name in (("huggingface", "t.json"), ("tiktoken", "t.tiktoken"), ("gpt2", "gpt2")):
+        done = tokcore("export", built, "--to", target, "-o", tmp_path / name)
+        assert (done.returncode, done.stdout) == (0, "")
+        notes[target] = done.stderr
+    assert notes["huggingface"] == ""
+    assert (
+        "note: a rank file holds no split pattern and no special tokens: read it with the pattern cl100k"
+        in (notes["tiktoken"])
+    )
+    assert "'<|endoftext|>' = 399" in notes["tiktoken"]
+    assert "note: vocab.json and merges.txt hold no split pattern" in notes["gpt2"]
     text = "и в не на я the of and 的一是 2024\n\n के में"
     ours = api.Tokenizer.load(built).encode(text).tolist()
     assert HuggingFaceTokenizer.from_file(str(tmp_path / "t.json")).encode(text).ids == ours

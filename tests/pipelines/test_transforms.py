@@ -105,7 +105,14 @@ def test_arguments_are_checked_where_they_are_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "document", [Document("en", "", ""), Document("zh", "é\n", "的\0"), Document("en", "1", b"\xff")]
+    "document",
+    [
+        Document("en", "", ""),
+        Document("zh", "é\n", "的\0"),
+        Document("en", "1", b"\xff"),
+        Document("en", None, b""),
+        Document("en", "None", "x"),
+    ],
 )
 def test_document_coder(document):
     assert DocumentCoder().decode(DocumentCoder().encode(document)) == document
@@ -116,6 +123,7 @@ def test_encoded_document_coder():
     again = EncodedDocumentCoder().decode(EncodedDocumentCoder().encode(document))
     assert (again.lang, again.id, again.tokens.tolist()) == ("en", "x", [1, 2**31 - 1])
     assert again.tokens.dtype == np.int32
+    assert EncodedDocumentCoder().decode(EncodedDocumentCoder().encode(document._replace(id=None))).id is None
 
 
 def test_no_pickle_on_what_travels(tmp_path):

@@ -514,9 +514,11 @@ def test_a_long_value_is_cut_in_messages():
     assert len(message) < 120
 
 
-def test_pins_inside_the_merges_wait_where_a_smaller_vocabulary_is_allowed():
-    text = '[special]\n"<a>" = { id = 300 }\n[learn]\nallow_smaller = true'
-    assert parse(MINIMAL + text).special[0].id == 300
+@pytest.mark.parametrize("smaller", ["true", "false"])
+def test_pins_inside_the_merges_are_found_before_there_are_any(smaller):
+    text = f'[learn]\nvocab_size = 400\nallow_smaller = {smaller}\n[special]\n"<a>" = {{ id = %d }}'
+    assert parse(MINIMAL + text % 399).special[0].id == 399
+    assert '11: special."<a>".id = 398: ids below 399 belong to bytes and merges' in refused(MINIMAL + text % 398)
 
 
 def test_every_smallest_vocabulary():
@@ -525,6 +527,11 @@ def test_every_smallest_vocabulary():
     assert "at least 259 (256 byte tokens + 3 special tokens)" in refused(
         MINIMAL + special + "[learn]\nvocab_size = 258"
     )
+
+
+def test_languages_that_differ_in_case_only():
+    twins = SOURCE + SOURCE.replace('"en"', '"sw"') + SOURCE.replace('"en"', '"EN"')
+    assert '11: source[2].lang = "EN": differs from "en" in case only' in refused(START + twins)
 
 
 def test_weights_of_languages_that_only_the_records_know():
@@ -634,6 +641,8 @@ def test_only_what_a_strategy_heeds_is_in_its_identity():
     one, other = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.50\nsw = 2", "sw = 2.0\nen = 1.5"))
     assert one == other
     assert one["mix"] == {"strategy": "weights", "weights": {"en": "1.5", "sw": "2"}}
+    spelled, silent = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.0\nsw = 2", "sw = 2"))
+    assert spelled == silent, "a weight of 1 is no weight"
 
 
 def test_the_order_of_special_tokens_counts_where_it_gives_ids():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
+import re
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import document_key, selected, selection_hash, selection_threshold, valid_lang
+from schemas.document import Document, document_key, selected, selection_hash, selection_threshold, valid_lang
 
 
 def test_key_is_pinned():
@@ -68,3 +70,25 @@ def test_valid_lang(lang):
 @pytest.mark.parametrize("lang", ["", ".en", "../en", "a/b", "é", "a" * 65, "en\n", "e n", "-en"])
 def test_invalid_lang(lang):
     assert not valid_lang(lang)
+
+
+def test_a_document_is_what_it_says():
+    document = Document("en", None, b"\xff")
+    assert document == ("en", None, b"\xff")
+    assert pickle.loads(pickle.dumps(document)) == document
+    assert isinstance(document._replace(id="7"), Document)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        ((None, "1", "text"), TypeError, "lang = None: expected a str"),
+        (("en", 1, "text"), TypeError, "id = 1: expected a str, or None"),
+        (("en", "1", None), TypeError, "text = None: expected str or bytes"),
+        (("en", "1", ["text"]), TypeError, "text = "),
+        (("../en", "1", "text"), ValueError, "lang = '../en': expected a letter or digit"),
+    ],
+)
+def test_what_is_no_document(values, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        Document(*values)

@@ -175,6 +175,37 @@ def test_encode_batch_refuses_nulls_and_other_types(tokenizer):
     assert tokenizer.encode_batch([]).to_pylist() == []
 
 
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([64, 64.0], r"ids\[1\] = 64.0: expected an integer, found float"),
+        ([64, "64"], r"ids\[1\] = '64': expected an integer, found str"),
+        ([64, None], r"ids\[1\] = None"),
+        ([2**100, 1.5], r"ids\[1\] = 1.5"),
+        ([[64, 65], [66, 67]], r"ids\[0\] = \[64, 65\]"),
+        ("64", r"ids\[0\] = '6'"),
+        (np.array([64.0]), r"ids\[0\] = .*64.0.*: expected an integer, found an array of float64"),
+        (np.array([True]), r"found an array of bool"),
+        (np.array([64], object), r"found an array of object"),
+        (np.array([[64, 65]]), r"ids of shape \(1, 2\): expected one dimension"),
+        (np.array(64), r"ids of shape \(\)"),
+    ],
+)
+def test_what_are_no_ids(tokenizer, ids, message):
+    with pytest.raises(TypeError, match=message):
+        tokenizer.decode(ids)
+
+
+def test_ids_of_any_integer_type(tokenizer):
+    for kind in (np.uint8, np.int16, np.int32, np.uint64):
+        ids = np.array([64, 65], kind)
+        assert tokenizer.decode(ids) == tokenizer.decode(list(ids)) == tokenizer.decode([64, 65])
+    assert tokenizer.decode(np.array([])) == b""
+    assert tokenizer.decode(np.array([2**63], np.uint64) - 2**63 + 64) == tokenizer.decode([64])
+    with pytest.raises(IdentityError, match=str(2**64 - 1)):
+        tokenizer.decode(np.array([2**64 - 1], np.uint64))
+
+
 def test_decode(tokenizer):
     ids = tokenizer.encode("ab <|end|>", "all")
     assert (
@@ -183,8 +214,8 @@ def test_decode(tokenizer):
     assert tokenizer.decode([]) == b""
     assert tokenizer.token_bytes(256) == b"ab"
     assert tokenizer.token_bytes(300) == b"<|end|>of"
-    for unused in (262, 299, 301, -1, 2**40):
-        with pytest.raises(IdentityError, match=str(unused)):
+    for unused in (262, 299, 301, -1, 2**40, 2**63, -(2**100)):
+        with pytest.raises(IdentityError, match=rf"ids\[1\] = {unused} is no token"):
             tokenizer.decode([64, unused])
         with pytest.raises(IdentityError):
             tokenizer.token_bytes(unused)

@@ -1,6 +1,6 @@
 """GPT-2's pair of files: vocab.json (token -> id) and merges.txt (a merge a line), in the printable byte alphabet.
 
-They hold neither pattern nor normalizer; readers assume GPT-2's.
+They hold no normalizer and no pattern; readers split as GPT-2 does.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from tokcore.byte_alphabet import printable
+from tokcore.errors import FormatError
 from tokcore.formats.ranks import merges_of
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -17,12 +18,27 @@ HEADER = "#version: 0.2"
 def vocabulary_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     """(name, content) of vocab.json, special tokens included, and merges.txt.
 
-    Raises FormatError for a vocabulary that merges cannot express.
+    Raises FormatError for a normalizer, and for a vocabulary that merges cannot express.
     """
+    if spec.normalizer:
+        raise FormatError(
+            f"vocab.json and merges.txt cannot hold the normalizer {', '.join(spec.normalizer)}: "
+            f"export to huggingface instead"
+        )
     return [
         ("vocab.json", json.dumps(vocabulary(spec), ensure_ascii=False).encode() + b"\n"),
         ("merges.txt", "\n".join([HEADER, *(" ".join(pair) for pair in merge_names(spec)), ""]).encode()),
     ]
+
+
+def left_out(spec: TokenizerSpec) -> str:
+    """What a reader of the files does not learn from them; empty if there is nothing."""
+    if spec.pattern.get("name") == "gpt2":
+        return ""
+    return (
+        f"vocab.json and merges.txt hold no split pattern, and their readers assume that of GPT-2; this tokenizer's is "
+        f"{spec.pattern_name}: the ids differ unless the reader is told. Exported to huggingface, it is kept."
+    )
 
 
 def vocabulary(spec: TokenizerSpec) -> dict[str, int]:

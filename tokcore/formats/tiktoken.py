@@ -52,3 +52,12 @@ def rank_file(spec: TokenizerSpec) -> bytes:
     check_ranks_suffice(spec.model)
     ranked = zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)
     return b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranked)
+
+
+def left_out(spec: TokenizerSpec) -> str:
+    """What a reader of the file must be told besides."""
+    special = ", ".join(f"{token.text!r} = {token.id}" for token in spec.special) or "none"
+    return (
+        f"a rank file holds no split pattern and no special tokens: "
+        f"read it with the pattern {spec.pattern_name} and the special tokens {special}."
+    )

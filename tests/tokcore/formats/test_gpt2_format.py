@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from vocabularies import published_tokenizer
 
 from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, printable
-from tokcore.formats.gpt2 import vocabulary_files
+from tokcore.errors import FormatError
+from tokcore.formats.gpt2 import left_out, vocabulary_files
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
 
 Merge = namedtuple("Merge", "left right count")
@@ -26,6 +27,14 @@ def test_files():
     names = json.loads(vocab)
     assert (names["!"], names["Ġt"], names["ĊĊ"], names["<|end|>"]) == (0, 256, 257, 300)
     assert list(names.values()) == [*range(258), 300]
+
+
+def test_what_the_files_cannot_hold():
+    with pytest.raises(FormatError, match="cannot hold the normalizer nfkc, lowercase: export to huggingface"):
+        vocabulary_files(learned_spec([], {"name": "gpt2"}, ["nfkc", "lowercase"], []))
+    assert left_out(learned_spec([], {"name": "gpt2"}, [], [])) == ""
+    assert "this tokenizer's is cl100k" in left_out(learned_spec([], {"name": "cl100k"}, [], []))
+    assert r"is '\\p{L}+|.'" in left_out(learned_spec([], {"regex": r"\p{L}+|."}, [], []))
 
 
 @pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
