@@ -15,7 +15,7 @@ import apache_beam as beam
 
 from pipelines import ledger, storage
 from pipelines.attempts import FOLDER, Attempts
-from pipelines.commit import STAGES, commit, committed, manifest_url, publish
+from pipelines.commit import STAGES, build_content, commit, committed, manifest_url, publish
 from pipelines.count import CountItems
 from pipelines.count_item import CountJob, item_key, totals_key
 from pipelines.digests import documents_digest
@@ -26,21 +26,19 @@ from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
 from pipelines.rejects import REJECTED, first_rejects, write_rejects
+from pipelines.semantics import SEMANTICS
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.document import twins
 from schemas.jsonable import to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, StoredFile, TableRef
-from tokcore import kernel, unicode
+from tokcore import kernel
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError, StageError
 from tokcore.masking import checked_mask
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
-
-# What, besides configuration and inputs, decides bytes: a change here makes earlier work stale.
-SEMANTICS: Mapping[str, Any] = {"kernel": kernel.SEMANTICS_VERSION, "unicode": unicode.TABLES_SHA256}
 
 
 @dataclasses.dataclass(slots=True)
@@ -295,22 +293,10 @@ class Build:
         """Commit the build: one manifest that names the stages' manifests, and the root."""
         parts = {name: made for name in STAGES if (made := committed(self.output, name)) is not None}
         inputs = {name: made.as_input() for name, made in parts.items()}
-        shards, tokenizer = parts["shards"], parts["tokenizer"]
         config = self.config_identity()
 
         def make(_: Attempts, identity: str) -> Manifest:
-            manifest = Manifest(
-                stage="build",
-                identity=identity,
-                config=config,
-                inputs=inputs,
-                files=(),
-                totals={**shards.totals, "vocab_size": tokenizer.totals["vocab_size"]},
-                languages={
-                    lang: {**totals, **tokenizer.languages.get(lang, {}), **_masked_of(parts.get("counts"), lang)}
-                    for lang, totals in shards.languages.items()
-                },
-            )
+            manifest = dataclasses.replace(build_content(parts), identity=identity, config=config)
             return dataclasses.replace(manifest, root=manifest.content_id())
 
         manifest = self._stage("build", config, inputs, make)
@@ -498,12 +484,6 @@ def _languages(attempts: Attempts, items: Sequence[ItemCounted | ItemEncoded]) -
             f"would take for one. Spell them alike in the data, or set lang for each source."
         )
     return {lang: _recorded(attempts, totals_key(lang), LanguageCounts) for lang in langs}
-
-
-def _masked_of(counts: Manifest | None, lang: str) -> dict[str, Any]:
-    """What the count stage says of masks, for the build's manifest."""
-    totals = counts.languages.get(lang, {}) if counts is not None else {}
-    return {name: totals[name] for name in ("masked", "masked_bytes") if name in totals}
 
 
 def _masked(items: Sequence[ItemCounted], lang: str) -> dict[str, int]:

@@ -123,11 +123,14 @@ _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into
 @click.argument("output")
 @click.option("--decode", default="0", metavar="N|all", help="Compare this many documents with their source.")
 @click.option("--root", metavar="HEX", help="The root that the output must have.")
+@click.option("--quick", is_flag=True, help="Hash what is stored; read nothing out of shards and tables.")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it moved since.")
 @_WORKERS
 @_JSON
-def verify(output: str, decode: str, root: str | None, base: str, workers: int | None, as_json: bool) -> None:
-    """Check an output against its manifests; decode documents against their source."""
+def verify(
+    output: str, decode: str, root: str | None, quick: bool, base: str, workers: int | None, as_json: bool
+) -> None:
+    """Check that an output is what was committed, that all its parts agree, and that it decodes to its source."""
     from pipelines import storage
     from pipelines.options import RunOptions
     from pipelines.report import print_verified
@@ -141,6 +144,7 @@ def verify(output: str, decode: str, root: str | None, base: str, workers: int |
         storage.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
         decode=None if decode == "all" else int(decode),
         root=(root or "").lower(),
+        quick=quick,
         base=base,
         options=RunOptions(workers),
     )

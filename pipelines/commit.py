@@ -81,6 +81,29 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) 
     return manifest
 
 
+def build_content(parts: Mapping[str, Manifest]) -> Manifest:
+    """The build's manifest as it follows from those of its stages: without identity, config and root."""
+    shards, tokenizer = parts["shards"], parts["tokenizer"]
+    return Manifest(
+        stage="build",
+        identity="",
+        config={},
+        inputs={name: made.as_input() for name, made in parts.items()},
+        files=(),
+        totals={**shards.totals, "vocab_size": tokenizer.totals["vocab_size"]},
+        languages={
+            lang: {**totals, **tokenizer.languages.get(lang, {}), **_masked_of(parts.get("counts"), lang)}
+            for lang, totals in shards.languages.items()
+        },
+    )
+
+
+def _masked_of(counts: Manifest | None, lang: str) -> dict[str, Any]:
+    """What the count stage says of masks, for the build's manifest."""
+    totals = counts.languages.get(lang, {}) if counts is not None else {}
+    return {name: totals[name] for name in ("masked", "masked_bytes") if name in totals}
+
+
 def _run_json(run: Mapping[str, Any]) -> bytes:
     facts = {
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

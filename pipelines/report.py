@@ -143,12 +143,17 @@ def _print_document(output: str) -> None:
 def print_verified(report: Report) -> None:
     """The report of `tokcore verify`."""
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
-    decoded = f", {report.num_decoded:,} documents decoded and equal to their source" if report.num_decoded else ""
     if report.problems:
         print(describe_problems(report.problems))
         print(f"{len(report.problems)} problem(s) in {report.num_files} files")
         return
-    print(f"{report.num_files} files, {_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed{decoded}")
+    print(f"{report.num_files} files, {_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed")
+    if report.num_read:
+        print(f"{report.num_read:,} documents read: tables, shards, ledgers and manifests agree")
+    if report.num_decoded:
+        print(f"{report.num_decoded:,} documents decoded and equal to their source")
+    if report.num_leftovers:
+        print(f"{report.num_leftovers} files of unfinished work in _attempts: `tokcore gc` removes them")
     print(f"root {report.root}")
 
 

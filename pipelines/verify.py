@@ -1,6 +1,8 @@
-"""Verification: an output is exactly what was committed, and its tokens are the source's text.
+"""Verification: an output is exactly what was committed, its parts agree, and its tokens are the source's text.
 
-Hashing needs the output alone; decoding (`decode`) reads the pinned inputs again and compares document by document.
+Three depths, each of which needs what the one before found sound: hashes of everything that is stored (`quick` stops
+here); what manifests, tables and shards say of each other, read out of the files themselves; and, with `decode`, the
+pinned inputs, read again and compared document by document.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,10 +22,10 @@ from pipelines.attempts import FOLDER
 from pipelines.commit import MANIFEST, RUN, STAGES, committed
 from pipelines.decode_item import DecodeJob, decode_item, load_tokenizer
 from pipelines.options import RunOptions
-from pipelines.plan import FILES, parse_files_table
 from pipelines.pool import open_pool
+from pipelines.verify_manifests import MALFORMED, check_count_table, check_manifests, file_ledgers, planned
+from pipelines.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of
 from schemas.manifest import FileEntry, Manifest, parse_manifest
-from schemas.plan import Plan, make_plan
 from tokcore.errors import ConfigError, FormatError, TokError
 
 _BLOCK_BYTES = 1 << 20
@@ -33,64 +36,90 @@ class Report:
     """What verification found; the output is sound if problems is empty."""
 
     problems: tuple[str, ...]
-    root: str  # as recomputed; empty if the build's manifest cannot be read
+    root: str  # as recomputed from the manifests; empty if the build's cannot be read
     num_files: int
     size_bytes: int
     seconds: float
+    num_read: int  # documents read out of the shards
     num_decoded: int  # documents compared with their source
+    num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
     totals: dict[str, Any]
 
 
 def verify(
-    output: str, *, decode: int | None = 0, root: str = "", base: str = "", options: RunOptions | None = None
+    output: str,
+    *,
+    decode: int | None = 0,
+    root: str = "",
+    quick: bool = False,
+    base: str = "",
+    options: RunOptions | None = None,
 ) -> Report:
-    """Check an output against its manifests, and decode documents against their source.
+    """Check an output against its manifests, these against its content, and documents against their source.
 
-    decode: how many documents, spread over the build; None for all. base: folder of the build file, against which
-    relative input uris are resolved; only needed to decode. Raises ConfigError if output does not exist.
+    decode: how many documents, spread over the build; None for all. quick: hash what is stored, and no more. base:
+    folder of the build file, against which relative input uris are resolved; only needed to decode.
+    Raises ConfigError if output does not exist.
     """
     started = time.monotonic()
     if not storage.exists(output):
         raise ConfigError(f"{storage.redact(output)}: there is no output")
-    present = storage.list_tree(output)
+    options = options or RunOptions()
     problems: list[str] = []
     manifests = _manifests(output, problems)
-    named = {MANIFEST: None, **{f"{stage}/{MANIFEST}": None for stage in manifests if stage != "build"}}
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
-    for stage, entry in entries:
-        path = f"{stage}/{entry.path}"
-        if path in named:
-            problems.append(f"{path}: named twice")
-        named[path] = None
-    for path in present:
-        if path not in named and not _may_be_unnamed(path):
-            problems.append(f"{path}: no manifest names it")
-    workers = (options or RunOptions()).num_workers
-    with ThreadPoolExecutor(workers) as threads:
+    present = storage.list_tree(output)
+    named = _check_names(manifests, entries, present, problems)
+    with ThreadPoolExecutor(options.num_workers) as threads:
         for found in threads.map(lambda one: _check_file(output, *one), entries):
             problems.extend(found)
     build = manifests.get("build")
-    if build is not None:
-        problems.extend(_check_belonging(output, build, manifests))
-        if root and build.root != root:
-            problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
-    num_decoded = 0
-    if build is not None and decode != 0 and not problems:
-        base = base or _recorded_base(output)
-        num_decoded, wrong = _decode(output, manifests, decode, base, options or RunOptions())
-        problems.extend(wrong)
+    if build is not None and root and build.root != root:
+        problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
+    num_read = num_decoded = 0
+    if build is not None and not problems:
+        problems.extend(_check_agreement(output, manifests))
+    try:
+        if build is not None and not problems and not quick:
+            num_read = _check_content(output, manifests, options, problems)
+        if build is not None and not problems and decode != 0:
+            num_decoded = _decode(output, manifests, decode, base or _recorded_base(output), options, problems)
+    except MALFORMED as error:
+        problems.append(f"shards/{MANIFEST}: {type(error).__name__}: {error}")
     return Report(
         problems=tuple(problems),
         root=build.root if build is not None else "",
         num_files=len(named),
         size_bytes=sum(entry.size_bytes for _, entry in entries),
         seconds=time.monotonic() - started,
+        num_read=num_read,
         num_decoded=num_decoded,
+        num_leftovers=sum(path.split("/")[0] == FOLDER for path in present),
         totals=build.totals if build is not None else {},
     )
 
 
-def _may_be_unnamed(path: str) -> bool:
+def _check_names(
+    manifests: Mapping[str, Manifest],
+    entries: Sequence[tuple[str, FileEntry]],
+    present: Sequence[str],
+    problems: list[str],
+) -> set[str]:
+    """All paths that the manifests name, their own included; what is named twice or not at all becomes a problem."""
+    named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
+    for stage, entry in entries:
+        path = f"{stage}/{entry.path}"
+        if path in named:
+            problems.append(f"{path}: named twice")
+        named.add(path)
+    for path in present:
+        if path not in named and not may_be_unnamed(path):
+            problems.append(f"{path}: no manifest names it")
+    return named
+
+
+def may_be_unnamed(path: str) -> bool:
+    """Whether a file of an output, by its path, is none of verification's business: run.json, unfinished work."""
     parts = path.split("/")
     return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
 
@@ -138,22 +167,56 @@ def _check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
     return []
 
 
-def _check_belonging(output: str, build: Manifest, manifests: dict[str, Manifest]) -> Iterator[str]:
-    """That the stages are made from each other and the tokenizer is the one of the shards."""
-    for stage, made in manifests.items():
-        for name, made_from in made.inputs.items():
-            if name in build.inputs and build.inputs[name].sha256 != made_from.sha256 and stage != "build":
-                yield f"{stage}/{MANIFEST}: was made from another {name}"
-    if "tokenizer" not in manifests or "shards" not in manifests:
-        return
+def _check_agreement(output: str, manifests: Mapping[str, Manifest]) -> Iterator[str]:
+    """That the manifests agree with each other, the small files and the tokenizer."""
     try:
-        fingerprint = load_tokenizer(output).fingerprint
+        tokenizer = load_tokenizer(output)
     except TokError as error:
         yield str(error)
         return
-    for stage in ("tokenizer", "shards"):
-        if manifests[stage].totals["fingerprint"] != fingerprint:
-            yield f"{stage}/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
+    yield from check_manifests(output, manifests, tokenizer)
+
+
+def _check_content(output: str, manifests: Mapping[str, Manifest], options: RunOptions, problems: list[str]) -> int:
+    """Read all shards and count tables, and compare them with what the manifests say; how many documents there were."""
+    plan, made = planned(output, manifests["plan"]), manifests["shards"]
+    rules = rules_of(load_tokenizer(output), made.config)
+    shards: dict[int, list[NamedShard]] = {}
+    for shard in named_shards(made.files):
+        shards.setdefault(item_of(shard.name), []).append(shard)
+    languages: dict[str, list[int]] = {}
+    documents_of: Counter[str] = Counter()
+    tables = manifests["counts"].files if "counts" in manifests else ()
+    ledgers = file_ledgers(output)
+    records = {file.uri: file.records for file in ledgers}
+    with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals["records"]["documents"]) as digests:
+        read = threads.map(
+            lambda item: check_item(output, rules, plan.assignment(item), shards.get(item.number, ()), records),
+            plan.items,
+        )
+        for found in read:
+            problems.extend(found.problems)
+            documents_of.update(found.documents_of)
+            for lang, sums in found.languages.items():
+                held = languages.setdefault(lang, [0, 0])
+                languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
+            digests.add(found.digests)
+        for wrong in threads.map(lambda e: list(check_count_table(output, e.about, e.path, e.content_sha256)), tables):
+            problems.extend(wrong)
+        digest = digests.hexdigest()
+    if digest != made.totals["documents_digest"]:
+        problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
+    for lang in sorted(set(languages) | set(made.languages)):
+        said = made.languages.get(lang, {"documents": 0, "tokens": 0})
+        if languages.get(lang, [0, 0]) != [said["documents"], said["tokens"]]:
+            problems.append(
+                f"shards/{MANIFEST}: {lang}: {said['documents']} documents of {said['tokens']} tokens, "
+                f"in the shards {' of '.join(map(str, languages.get(lang, [0, 0])))}"
+            )
+    for file in ledgers:
+        if documents_of[file.uri] != file.documents:
+            problems.append(f"{file.uri}: {documents_of[file.uri]} documents in the shards, {file.documents} were read")
+    return sum(documents_of.values())
 
 
 def _recorded_base(output: str) -> str:
@@ -164,34 +227,34 @@ def _recorded_base(output: str) -> str:
         return str(Path.cwd())
 
 
-def planned(output: str, manifest: Manifest) -> Plan:
-    """The plan of an output, from its committed manifest and table of files."""
-    url = storage.join(output, "plan", FILES)
-    files = parse_files_table(storage.read_bytes(url), url)
-    config = manifest.config
-    return make_plan(files, config["settings"], config["range_bytes"], manifest.totals["duplicates"])
-
-
 def _decode(
-    output: str, manifests: dict[str, Manifest], decode: int | None, base: str, options: RunOptions
-) -> tuple[int, list[str]]:
-    """(documents compared, what was wrong). Spreads a limited number over the work items."""
+    output: str,
+    manifests: Mapping[str, Manifest],
+    decode: int | None,
+    base: str,
+    options: RunOptions,
+    problems: list[str],
+) -> int:
+    """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
     plan = planned(output, manifests["plan"])
-    shards: dict[int, dict[str, str]] = {}
-    for entry in manifests["shards"].files:
-        if entry.path.endswith((".arrow", ".bin")) and not entry.path.endswith(".documents.arrow"):
-            shards.setdefault(int(entry.about["shard"].split("-")[1]), {})[entry.path] = entry.content_sha256
+    shards: dict[int, list[str]] = {}
+    for shard in named_shards(manifests["shards"].files):
+        for entry in (shard.arrow, shard.bin):
+            if entry is not None:
+                shards.setdefault(item_of(shard.name), []).append(entry.path)
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
-        DecodeJob(output, base, plan.assignment(item), shards.get(item.number, {}), limit, manifests["shards"].config)
+        DecodeJob(
+            output, base, plan.assignment(item), tuple(shards.get(item.number, ())), limit, manifests["shards"].config
+        )
         for item in plan.items
     ]
-    num_decoded, wrong = 0, []
+    num_decoded = 0
     with open_pool(options.num_workers) as pool, ThreadPoolExecutor(options.num_workers) as threads:
         for compared, found in threads.map(lambda job: pool.run(decode_item, job), jobs):
             num_decoded += compared
-            wrong.extend(found)
-    return num_decoded, wrong
+            problems.extend(found)
+    return num_decoded
 
 
 def describe_problems(problems: Sequence[str], limit: int = 20) -> str:

@@ -39,6 +39,7 @@ __all__ = [
     "rows_to_table",
     "split_rows",
     "table_to_rows",
+    "table_totals",
     "write_run",
     "write_table",
 ]
@@ -276,6 +277,21 @@ def read_table(file: Any) -> Iterator[CountRows]:
                 yield table_to_rows(parquet.read_row_group(group, use_threads=False))
     except pa.ArrowException as error:
         raise FormatError(f"not a count table: {error}") from error
+
+
+def table_totals(file: Any) -> TableTotals:
+    """What a written count table holds, as write_table said when it wrote it. file: as read_table takes it.
+
+    Raises FormatError if it is not a count table.
+    """
+    num_rows = num_pretokens = key_bytes = 0
+    content = hashlib.sha256()
+    for block in read_table(file):
+        num_rows += block.num_rows
+        num_pretokens += _sum(block.counts)
+        key_bytes += block.keys.size_bytes
+        content.update(kernel.pack_rows(block))
+    return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
 
 
 def _dealt(texts: Texts, num_parts: int) -> list[Texts]:

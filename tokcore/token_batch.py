@@ -156,8 +156,10 @@ class ShardContent:
     UTF-8), ordinals (int64); integers little-endian.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens_sha256: str = "") -> None:
+        """tokens_sha256: of the token stream, if it is known already (a .bin file is that stream); else it is made."""
         self._columns = [hashlib.sha256() for _ in range(6)]
+        self._tokens_sha256 = bytes.fromhex(tokens_sha256)
         self.num_documents = 0
         self.num_tokens = 0
         self.max_token_id = -1
@@ -166,7 +168,7 @@ class ShardContent:
         """Add documents; how they are dealt into batches does not matter."""
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         parts: tuple[bytes | memoryview, ...] = (
-            np.ascontiguousarray(tokens, "<i4").data,
+            b"" if self._tokens_sha256 else np.ascontiguousarray(tokens, "<i4").data,
             np.diff(batch.offsets).astype("<i8").tobytes(),
             _strings(batch.ids),
             _strings(batch.langs),
@@ -181,7 +183,8 @@ class ShardContent:
             self.max_token_id = max(self.max_token_id, int(tokens.max()))
 
     def hexdigest(self) -> str:
-        return hashlib.sha256(_CONTENT_PREFIX + b"".join(column.digest() for column in self._columns)).hexdigest()
+        digests = [column.digest() for column in self._columns]
+        return hashlib.sha256(_CONTENT_PREFIX + (self._tokens_sha256 or digests[0]) + b"".join(digests[1:])).hexdigest()
 
 
 def document_digests(langs: Sequence[str], tokens: Ids, offsets: Offsets) -> list[bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from builds import build_file, run, small_corpus, tokcore
+from forging import Forger
 
 from pipelines.commit import committed
 from pipelines.verify import verify
@@ -44,6 +45,24 @@ def test_a_sound_output(corpus, output):
         run_json.unlink() if "plan" in str(run_json) else run_json.write_text("?")
     (output / "_attempts" / "other").mkdir(parents=True)
     (output / "_attempts" / "other" / "file").write_text("somebody's work")
+    report = verify(str(output))
+    assert (report.problems, report.num_leftovers) == ((), 1)
+
+
+def test_what_was_hashed_anew_is_found_in_what_it_says(output):
+    """An edited token, the file's hash made to fit, its manifest's too: the root is the same, the content is not."""
+    forger = Forger(output)
+    name = forger.shard_names()[0]
+    batch = forger.read_arrow(f"arrow/{name}.arrow")
+    tokens = batch.tokens.copy()
+    tokens[0] ^= 1
+    for formats in (["arrow"], ["megatron"], ["arrow", "megatron"]):
+        forger.write_shard(name, batch._replace(tokens=tokens), formats)
+        forger.hash_anew(2)
+        assert problems(output, quick=True, root=forger.manifests[""]["root"]) == ()
+        found = problems(output, root=forger.manifests[""]["root"])
+        assert any(name in problem for problem in found)
+        forger.restore()
     assert problems(output) == ()
 
 

@@ -123,6 +123,12 @@ class MegatronShard:
         start = int(self._index.offsets[row]) // 4
         return self._tokens[start : start + int(self._index.lengths[row])]
 
+    def span(self, start: int, end: int) -> tuple[Ids, Ids]:
+        """Documents start to end, end excluded: their ids back to back, a view of the file, and their lengths."""
+        lengths = self._index.lengths[start:end]
+        first = int(self._index.offsets[start]) // 4 if len(lengths) else 0
+        return self._tokens[first : first + int(lengths.sum(dtype=np.int64))], lengths
+
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document."""
         return self._checked_documents.columns(row)
@@ -132,10 +138,10 @@ class MegatronShard:
         start = 0
         for names in self._checked_documents.batches():
             end = start + names.num_documents
+            tokens, lengths = self.span(start, end)
             offsets = np.zeros(names.num_documents + 1, np.int64)
-            np.cumsum(self._index.lengths[start:end], out=offsets[1:])
-            first = int(self._index.offsets[start]) // 4
-            yield names._replace(tokens=self._tokens[first : first + int(offsets[-1])], offsets=offsets)
+            np.cumsum(lengths, out=offsets[1:])
+            yield names._replace(tokens=tokens, offsets=offsets)
             start = end
 
     @functools.cached_property

@@ -1,0 +1,221 @@
+"""Forged outputs: what an editor, a broken writer or a broken disk leaves behind, hashed anew as far as they would.
+
+A `Forger` works on a copy of a build's output and puts it back as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.semantics import SEMANTICS
+from pipelines.verify_manifests import identity_under
+from schemas.manifest import parse_manifest
+from tokcore.canonical import canonical_json
+from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
+from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
+from tokcore.token_batch import ShardContent, TokenBatch, document_digests, joined
+
+STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
+
+
+class Forger:
+    """Edits files of an output; hash_anew() makes manifests fit; restore() undoes everything."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.files = sorted(p for p in output.rglob("*") if p.is_file() and p.name != "run.json")
+        self.sound = {path: path.read_bytes() for path in self.files}
+        self.manifests = {stage: json.loads(self.sound[self.path_of(stage)]) for stage in ("", *STAGES)}
+        self._sound_manifests = copy.deepcopy(self.manifests)
+        self._touched: set[Path] = set()
+
+    def path_of(self, stage: str) -> Path:
+        return self.output / stage / "manifest.json"
+
+    def write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        self._touched.add(path)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+        self._touched.add(path)
+
+    def restore(self) -> None:
+        for path in self._touched:
+            if path in self.sound:
+                path.write_bytes(self.sound[path])
+            else:
+                path.unlink(missing_ok=True)
+        self._touched.clear()
+        self.manifests = copy.deepcopy(self._sound_manifests)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all files are as they were: a fault that hashing anew happened to undo."""
+        return all(path.exists() and self.sound.get(path) == path.read_bytes() for path in self._touched)
+
+    # ------------------------------------------------------------------------------------------------------- hash anew
+
+    def hash_anew(self, depth: int) -> None:
+        """Make the manifests fit the files.
+
+        depth: 1 stored hashes in the stage's manifest; 2 also identities and hashes of manifests; 3 also contents, the
+        figures of each shard, and the root; 4 also what is summed up over documents.
+        """
+        for stage in STAGES:
+            for entry in self.manifests[stage]["files"]:
+                path = self.output / stage / entry["path"]
+                if path in self._touched and path.exists():
+                    data = path.read_bytes()
+                    entry["sha256"], entry["size_bytes"] = hashlib.sha256(data).hexdigest(), len(data)
+                    if (
+                        depth >= 3
+                        and not path.name.endswith((".parquet", ".arrow", ".bin", ".idx"))
+                        and stage != "plan"
+                    ):
+                        entry["content_sha256"] = entry["sha256"]
+        if depth >= 3:
+            self._describe_shards()
+        if depth >= 4:
+            self._sum_up()
+        self.write_manifests(chain=depth >= 2, contents=depth >= 3)
+
+    def write_manifests(self, chain: bool, contents: bool) -> None:
+        """Write the manifests that changed; chain: with the sha256 of those they are made from; contents: and root."""
+        if contents:
+            shards, build = self.manifests["shards"], self.manifests[""]
+            build["totals"] = {**shards["totals"], "vocab_size": self.manifests["tokenizer"]["totals"]["vocab_size"]}
+            for lang, totals in shards["languages"].items():
+                build["languages"].setdefault(lang, {}).update(totals)
+        for stage in (*STAGES, ""):
+            manifest = self.manifests[stage]
+            for name, made_from in manifest["inputs"].items() if chain or contents else ():
+                data = self.path_of(name).read_bytes()
+                if chain:
+                    made_from["sha256"] = hashlib.sha256(data).hexdigest()
+                if contents:
+                    made_from["content_sha256"] = parse_manifest(data, name).content_id()
+            if chain:
+                without_root = canonical_json({**manifest, "root": ""})
+                manifest["identity"] = identity_under(SEMANTICS, parse_manifest(without_root, stage))
+            if contents and not stage:
+                manifest["root"] = ""
+                manifest["root"] = parse_manifest(canonical_json(manifest), "").content_id()
+            if manifest != self._sound_manifests[stage]:
+                self.write(self.path_of(stage), canonical_json(manifest))
+
+    def _describe_shards(self) -> None:
+        for entry in self.manifests["shards"]["files"]:
+            suffix = IDX if entry["path"].endswith(IDX) else BIN
+            prefix = entry["path"].removesuffix(DOCUMENTS).removesuffix(suffix)
+            if entry["path"].startswith("megatron"):
+                batch = self.read_megatron(prefix)
+            else:
+                batch = self.read_arrow(entry["path"])
+            content = ShardContent()
+            content.update(batch)
+            entry["content_sha256"] = content.hexdigest()
+            entry["about"].update(
+                documents=content.num_documents, tokens=content.num_tokens, max_token_id=content.max_token_id
+            )
+
+    def _sum_up(self) -> None:
+        shards = self.manifests["shards"]
+        batches = [self.read_arrow(e["path"]) for e in shards["files"] if e["path"].startswith("arrow")]
+        everything = joined(batches)
+        digests = sorted(document_digests(everything.langs, everything.tokens, everything.offsets))
+        shards["totals"]["documents_digest"] = hashlib.sha256(b"".join(digests)).hexdigest()
+        shards["totals"]["tokens"] = everything.num_tokens
+
+    # ---------------------------------------------------------------------------------------------------------- shards
+
+    def shard_names(self) -> list[str]:
+        """Paths of the Arrow files below shards/arrow, without suffix."""
+        return [
+            e["path"].removeprefix("arrow/").removesuffix(".arrow")
+            for e in self.manifests["shards"]["files"]
+            if e["path"].startswith("arrow") and e["about"]["documents"]
+        ]
+
+    def read_arrow(self, path: str) -> TokenBatch:
+        return joined(list(ArrowShard(str(self.output / "shards" / path)).batches()))
+
+    def read_megatron(self, prefix: str) -> TokenBatch:
+        """As far as it can be read: also where the three files do not fit."""
+        place = str(self.output / "shards" / prefix)
+        names = joined(list(ArrowShard(place + DOCUMENTS, with_tokens=False).batches()))
+        tokens = np.frombuffer(Path(place + BIN).read_bytes(), "<i4")
+        num = len(names.langs)
+        lengths = np.frombuffer(Path(place + IDX).read_bytes(), "<i4", num, 34)
+        offsets = np.zeros(num + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return names._replace(tokens=tokens, offsets=offsets)
+
+    def write_shard(self, name: str, batch: TokenBatch, formats: list[str], fingerprint: str = "") -> None:
+        """Write the shard again, as a writer without a conscience would."""
+        fingerprint = fingerprint or self.manifests["shards"]["totals"]["fingerprint"]
+        arrow = self.output / "shards" / "arrow" / f"{name}.arrow"
+        prefix = str(self.output / "shards" / "megatron" / f"{name}_text_document")
+        if "arrow" in formats:
+            self.write(arrow, written(lambda file: ArrowShardWriter(file, fingerprint, "zstd"), batch))
+        if "megatron" in formats:
+            places = [Path(prefix + suffix) for suffix in (BIN, IDX, DOCUMENTS)]
+            files = [pa.BufferOutputStream() for _ in places]
+            writer = MegatronShardWriter(*files, fingerprint, "zstd")
+            writer.write(batch)
+            writer.close()
+            for path, file in zip(places, files, strict=True):
+                self.write(path, file.getvalue().to_pybytes())
+
+
+def written(open_writer: Callable[[Any], Any], batch: TokenBatch) -> bytes:
+    """The bytes of a shard file."""
+    file = pa.BufferOutputStream()
+    writer = open_writer(file)
+    writer.write(batch)
+    writer.close()
+    return bytes(file.getvalue().to_pybytes())
+
+
+def flipped(data: bytes, chance: random.Random) -> bytes:
+    """One bit is another."""
+    place = chance.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]
+
+
+def changed_leaf(value: Any, chance: random.Random) -> str:
+    """Change one leaf of a JSON value in place; says which."""
+    path = ""
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        key = chance.choice(keys)
+        path += f"/{key}"
+        inner = value[key]
+        if isinstance(inner, dict | list) and inner:
+            value = inner
+            continue
+        if chance.random() < 0.15:
+            del value[key]
+            return f"{path} removed"
+        value[key] = _other(inner, chance)
+        return f"{path}: {inner!r:.40} became {value[key]!r:.40}"
+
+
+def _other(leaf: Any, chance: random.Random) -> Any:
+    if isinstance(leaf, bool):
+        return not leaf
+    if isinstance(leaf, int):
+        return leaf + chance.choice([-1, 1, 1 << 20])
+    if isinstance(leaf, str):
+        return chance.choice([leaf + "x", leaf[1:] + "0" if leaf else "y"]) if leaf[1:] + "0" != leaf else leaf + "x"
+    return "z" if leaf is None else [1] if isinstance(leaf, list) else {"more": 1}
