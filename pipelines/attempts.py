@@ -35,6 +35,11 @@ class Attempts:
     def folder(self) -> str:
         return storage.join(self.output, FOLDER, f"{self.stage}-{self.identity[:16]}")
 
+    @property
+    def scratch(self) -> str:
+        """Where files lie that have no name yet."""
+        return storage.join(self.folder, "files")
+
     def url(self, attempt: str) -> str:
         """Where the file of that attempt name is."""
         return storage.join(self.folder, "files", attempt)
@@ -62,7 +67,7 @@ class Attempts:
     def record(self, key: str, result: T) -> T:
         """Record result, unless another attempt was first; return the winner's."""
         url = self._record_url(key)
-        if storage.create_exclusive(url, canonical_json(to_jsonable(result))):
+        if storage.create_exclusive(url, canonical_json(to_jsonable(result)), self.scratch):
             return result
         winner = self.result(key, type(result))
         assert winner is not None, f"{url} refused to be created and is not there"

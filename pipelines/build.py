@@ -15,9 +15,10 @@ import apache_beam as beam
 
 from pipelines import ledger, storage
 from pipelines.attempts import FOLDER, Attempts
-from pipelines.commit import STAGES, build_content, commit, committed, manifest_url, publish
+from pipelines.commit import STAGES, build_content, claim, claim_url, commit, committed, manifest_url, publish
 from pipelines.count import CountItems
 from pipelines.count_item import CountJob, item_key, totals_key
+from pipelines.crashpoints import reached
 from pipelines.digests import documents_digest
 from pipelines.encode import EncodeItems
 from pipelines.encode_item import EncodeJob
@@ -35,10 +36,14 @@ from schemas.plan import Assignment, Plan
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, StoredFile, TableRef
 from tokcore import kernel
 from tokcore.canonical import canonical_json, sha256_hex
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, StageError, TokError
 from tokcore.masking import checked_mask
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
+
+
+# A stage's manifest and the files that it names, as they lie in the stage's working folder.
+Made = tuple[Manifest, Sequence[StoredFile]]
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,13 +79,13 @@ class Build:
         self._refuse_foreign_output()
         self.imported_tokenizer()
         plan = self._plan = plan_build(self.config)
+        reached("plan.listed")
         config = {"range_bytes": self.config.plan.range_bytes, "settings": list(plan.settings)}
         table = files_table(plan)
 
-        def make(attempts: Attempts, identity: str) -> Manifest:
+        def make(attempts: Attempts, identity: str) -> Made:
             stored = _write(attempts, FILES, table, sha256_hex(content_of(plan)))
-            publish(attempts, storage.join(self.output, "plan"), [stored])
-            return Manifest(
+            manifest = Manifest(
                 stage="plan",
                 identity=identity,
                 config=config,
@@ -94,6 +99,7 @@ class Build:
                     "duplicates": list(plan.duplicates),
                 },
             )
+            return manifest, [stored]
 
         # The pins are this stage's input: other files, or changed ones, are another plan.
         return self._stage("plan", config, {"files": Input(sha256_hex(table), "")}, make, keep_inputs=False)
@@ -104,7 +110,7 @@ class Build:
         config = self.config.count_identity()
         inputs = {"plan": planned.as_input()}
 
-        def make(attempts: Attempts, identity: str) -> Manifest:
+        def make(attempts: Attempts, identity: str) -> Made:
             job = CountJob(
                 attempts=attempts,
                 base=self.config.base,
@@ -135,9 +141,8 @@ class Build:
                         f"count table {table.lang}: holds {table.num_pretokens} pre-tokens, "
                         f"{languages[table.lang].num_pretokens} were counted"
                     )
-            publish(attempts, storage.join(self.output, "counts"), [table.file for table in tables])
             rows = {table.lang: table.num_rows for table in tables}
-            return Manifest(
+            manifest = Manifest(
                 stage="counts",
                 identity=identity,
                 config=config,
@@ -166,6 +171,7 @@ class Build:
                     for lang, counts in languages.items()
                 },
             )
+            return manifest, [table.file for table in tables]
 
         manifest = self._stage("counts", config, inputs, make)
         self._check_rejected(manifest.totals)
@@ -184,17 +190,18 @@ class Build:
             counts = self._committed("counts", "count")
             inputs["counts"] = counts.as_input()
 
-        def make(attempts: Attempts, identity: str) -> Manifest:
+        def make(attempts: Attempts, identity: str) -> Made:
             with self.progress.stage("learn"):
+                reached("learn.begin")
                 if counts is not None:
                     learned = learn_tokenizer(self.config, self.output, counts, self.options.num_workers)
                     spec, mix, languages = learned.spec, learned.mix, learned.languages
                 else:
                     assert imported is not None
                     spec, mix, languages = imported, {}, {}
+                reached("learn.learned")
             stored = [_write(attempts, path, data) for path, data in artifact_files(spec)]
-            publish(attempts, storage.join(self.output, "tokenizer"), stored)
-            return Manifest(
+            manifest = Manifest(
                 stage="tokenizer",
                 identity=identity,
                 config=config,
@@ -208,6 +215,7 @@ class Build:
                 },
                 languages=languages,
             )
+            return manifest, stored
 
         return self._stage("tokenizer", config, inputs, make)
 
@@ -220,7 +228,7 @@ class Build:
         tokenizer_url = storage.join(self.output, "tokenizer", "tokcore.json")
         tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(tokenizer_url), tokenizer_url))
 
-        def make(attempts: Attempts, identity: str) -> Manifest:
+        def make(attempts: Attempts, identity: str) -> Made:
             job = EncodeJob(
                 attempts=attempts,
                 base=self.config.base,
@@ -257,8 +265,7 @@ class Build:
             spelled: Counter[str] = Counter()
             for item in items:
                 spelled.update(item.special_text)
-            publish(attempts, storage.join(self.output, "shards"), [file for shard in shards for file in shard.files])
-            return Manifest(
+            manifest = Manifest(
                 stage="shards",
                 identity=identity,
                 config=config,
@@ -286,6 +293,7 @@ class Build:
                 },
                 languages={lang: ledger.encoded_totals(counts) for lang, counts in languages.items()},
             )
+            return manifest, [file for shard in shards for file in shard.files]
 
         return self._stage("shards", config, inputs, make)
 
@@ -295,14 +303,16 @@ class Build:
         inputs = {name: made.as_input() for name, made in parts.items()}
         config = self.config_identity()
 
-        def make(_: Attempts, identity: str) -> Manifest:
+        def make(_: Attempts, identity: str) -> Made:
             manifest = dataclasses.replace(build_content(parts), identity=identity, config=config)
-            return dataclasses.replace(manifest, root=manifest.content_id())
+            return dataclasses.replace(manifest, root=manifest.content_id()), []
 
         manifest = self._stage("build", config, inputs, make)
+        reached("build.committed")
         for name in (*STAGES, "build"):
             if (made := committed(self.output, "" if name == "build" else name)) is not None:
                 storage.remove_tree(Attempts(self.output, name, made.identity).folder)
+                storage.remove_file(claim_url(self.output, name))
         if not storage.list_tree(storage.join(self.output, FOLDER)):
             storage.remove_tree(storage.join(self.output, FOLDER))
         return manifest
@@ -335,19 +345,36 @@ class Build:
         name: str,
         config: dict[str, Any],
         inputs: dict[str, Input],
-        make: Callable[[Attempts, str], Manifest],
+        make: Callable[[Attempts, str], Made],
         keep_inputs: bool = True,
     ) -> Manifest:
-        """The stage's committed manifest if it is this build's, else the one that make gives, committed."""
+        """The stage's committed manifest if it is this build's, else the one that make gives, committed.
+
+        Raises ConfigError if the stage of another build stands there, or is being committed.
+        """
         identity = identity_of(name, config, inputs, dict(SEMANTICS))
         folder = "" if name == "build" else name
-        standing = committed(self.output, folder)
-        if standing is not None:
-            if standing.identity != identity:
-                raise ConfigError(self._difference(name, standing, config, inputs if keep_inputs else {}))
-            return standing
+
+        def standing() -> Manifest | None:
+            made = committed(self.output, folder)
+            if made is not None and made.identity != identity:
+                raise ConfigError(self._difference(name, made, config, inputs if keep_inputs else {}))
+            return made
+
+        if (made := standing()) is not None:
+            return made
         started = time.time()
-        manifest = make(Attempts(self.output, name, identity), identity)
+        attempts = Attempts(self.output, name, identity)
+        try:
+            manifest, files = make(attempts, identity)
+        except TokError:
+            # An equal build may have been faster, and have removed the working folder when it was done.
+            if (made := standing()) is not None:
+                return made
+            raise
+        claim(attempts)
+        standing()  # a build that committed and is done holds no claim any more
+        publish(attempts, storage.join(self.output, *filter(None, [folder])), files)
         run = {
             "name": self.config.build.name,
             "base": self.config.base,
@@ -355,7 +382,7 @@ class Build:
             "workers": self.options.num_workers,
             "kernel": kernel.implementation(),
         }
-        return commit(self.output, folder, manifest, run)
+        return commit(self.output, folder, manifest, run, attempts.scratch)
 
     def _difference(self, name: str, standing: Manifest, config: Mapping[str, Any], inputs: Mapping[str, Input]) -> str:
         where = manifest_url(self.output, "" if name == "build" else name)
@@ -414,13 +441,12 @@ class Build:
         config = {"special_text": self.config.encode.special_text}
         inputs = {"plan": planned.as_input()}
 
-        def make(_: Attempts, identity: str) -> Manifest:
+        def make(own: Attempts, identity: str) -> Made:
             stored = [
-                _write(attempts, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
-                write_rejects(attempts, plan, ranges, parts),
+                _write(own, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
+                write_rejects(own, plan, ranges, (attempts.url(part.attempt) for part in parts)),
             ]
-            publish(attempts, storage.join(self.output, "rejected"), stored)
-            return Manifest(
+            manifest = Manifest(
                 stage="rejected",
                 identity=identity,
                 config=config,
@@ -428,6 +454,7 @@ class Build:
                 files=tuple(FileEntry.of(file) for file in stored),
                 totals=ledger.totals_of(files),
             )
+            return manifest, stored
 
         self._stage("rejected", config, inputs, make)
 

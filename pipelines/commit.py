@@ -12,9 +12,11 @@ from importlib import metadata
 from typing import Any
 
 from pipelines import storage
-from pipelines.attempts import Attempts
+from pipelines.attempts import FOLDER, Attempts
+from pipelines.crashpoints import reached
 from schemas.manifest import Manifest, parse_manifest
 from schemas.refs import StoredFile
+from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError, StageError
 
 MANIFEST = "manifest.json"
@@ -40,31 +42,56 @@ def manifest_url(output: str, stage: str) -> str:
     return storage.join(output, stage, MANIFEST) if stage else storage.join(output, MANIFEST)
 
 
+def claim_url(output: str, stage: str) -> str:
+    return storage.join(output, FOLDER, f"{stage}.claim")
+
+
+def claim(attempts: Attempts) -> None:
+    """Say that this stage is about to get its files, so that those of two builds never mix; equal builds share a claim.
+
+    It lasts until the build is done: what a killed one has published is its own, too. Raises ConfigError if a build of
+    another identity was first.
+    """
+    url = claim_url(attempts.output, attempts.stage)
+    data = canonical_json({"identity": attempts.identity})
+    if not storage.create_exclusive(url, data, attempts.scratch) and storage.read_bytes(url) != data:
+        raise ConfigError(
+            f"{storage.redact(attempts.output)}: another build is committing its {attempts.stage} here, or was killed "
+            f"while it was. Choose another build.output; if nothing runs there any more, `tokcore gc` makes room."
+        )
+
+
 def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile]) -> None:
     """Move finished files from their attempt names to their final ones below folder, a URL.
 
-    An interrupted build may have moved some already: what stands there must then be what was recorded.
-    Raises StageError otherwise.
+    An interrupted build, or an equal one at work, may have moved some: what stands there must then be what was
+    recorded. Raises StageError otherwise.
     """
     for file in files:
         source, target = attempts.url(file.attempt), storage.join(folder, file.path)
         if storage.exists(source):
-            storage.publish(source, target)
-        elif (found := storage.sha256(target)) != file.sha256:
+            try:
+                storage.publish(source, target)
+                continue
+            except StageError:
+                if storage.exists(source):
+                    raise
+        if (found := storage.sha256(target)) != file.sha256:
             raise StageError(
                 f"{storage.redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
                 f"Remove the output and build it again."
             )
 
 
-def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) -> Manifest:
-    """Create the manifest, and beside it run.json; return what now stands there.
+def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], scratch: str) -> Manifest:
+    """Create the manifest, and beside it run.json; return what now stands there. scratch: see storage.create_exclusive.
 
     Raises ConfigError if another build of a different identity committed first.
     """
     data = manifest.to_bytes()
     url = manifest_url(output, stage)
-    if not storage.create_exclusive(url, data):
+    reached("stage.published")
+    if not storage.create_exclusive(url, data, scratch):
         # Lost a race, or an earlier answer was lost: what stands there decides.
         standing = storage.read_bytes(url)
         other = parse_manifest(standing, url)
@@ -76,6 +103,7 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any]) 
                 f"compare the package versions in the two run.json and report this"
             )
     else:
+        reached("stage.committed")
         with storage.write_attempt(storage.join(output, stage, RUN) if stage else storage.join(output, RUN)) as file:
             file.write(_run_json(run))
     return manifest

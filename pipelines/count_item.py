@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from pipelines import storage
 from pipelines.attempts import Attempts, key_of
+from pipelines.crashpoints import reached
 from pipelines.documents import ItemReader, LanguageTally, by_language, taken
 from pipelines.read import Batch
 from schemas.document import document_key, selected
@@ -66,6 +67,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
                     chosen = normalizer.apply(taken(batch.texts, where))
                     tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
             tables.spill_if_over(job.memory_bytes)
+    reached("count.item")
     return job.attempts.record(
         key,
         ItemCounted(
@@ -144,6 +146,7 @@ class LanguageTables:
                     if len(rows.counts):
                         self._runs.append(write_section(new.file, new.attempt, lang, partition, [rows]))
         self._counters.clear()
+        reached("count.spilled")
 
 
 def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, rows: Iterable[CountRows]) -> RunRef:
@@ -170,7 +173,10 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
         rows = merge_rows([read_section(attempts, run) for run in runs])
         merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
-    return attempts.record(record_key, attempts.name_by_content(merged))
+    reached("merge.written")
+    named = attempts.name_by_content(merged)
+    reached("merge.named")
+    return attempts.record(record_key, named)
 
 
 def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -> TableRef:
@@ -183,5 +189,6 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
     path = f"{lang}.parquet"
     with attempts.new_file(path) as new:
         totals = write_table(new.file, merge_rows([read_section(attempts, run) for run in runs]))
+    reached("count.table")
     stored = StoredFile(path, new.attempt, new.file.size_bytes, new.file.sha256, totals.content_sha256)
     return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

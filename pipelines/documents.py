@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipelines import storage
+from pipelines.crashpoints import reached
 from pipelines.read import Batch, FileRejected, ReadSettings, Reject, read_documents
 from pipelines.worker import report_progress
 from schemas.jsonable import from_jsonable, to_jsonable
@@ -73,6 +74,7 @@ class ItemReader:
                     tally = self.tallies.setdefault(lang, LanguageTally())
                     tally.num_documents += len(where)
                     tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
+                reached("read.batch")
                 if batch.texts.num_texts:
                     yield r, batch
         except FileRejected as error:  # raised before anything was yielded

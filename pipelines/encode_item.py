@@ -21,6 +21,7 @@ import numpy.typing as npt
 from pipelines import storage
 from pipelines.attempts import Attempts, NewFile
 from pipelines.count_item import item_key, write_section
+from pipelines.crashpoints import reached
 from pipelines.documents import ItemReader, LanguageTally, by_language, taken
 from pipelines.read import Batch
 from schemas.document import document_key, selected
@@ -107,6 +108,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                     tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
                     streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
         shards = streams.close()
+    reached("encode.item")
     return job.attempts.record(
         key,
         ItemEncoded(
@@ -316,6 +318,7 @@ class _Shard:
             if writer is not None:
                 writer.close()
         self._stack.close()
+        reached("encode.shard")
         content = self._content.hexdigest()
         shard = ShardRef(
             name=self.name,

@@ -16,16 +16,17 @@ from tokcore.canonical import canonical_json, parse_canonical
 REJECTED = "rejected.jsonl"
 
 
-def write_rejects(
-    attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[StoredFile]
-) -> StoredFile:
-    """One file with the rejects of all work items, in the order of files and records. parts: in the order of items."""
+def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[str]) -> StoredFile:
+    """One file with the rejects of all work items, in the order of files and records.
+
+    parts: URLs of what the workers wrote, in the order of items.
+    """
     first = first_records(ranges)
     with attempts.new_file(REJECTED) as new:
         for part in parts:
-            with io.BufferedReader(storage.open_read(attempts.url(part.attempt))) as lines:
+            with io.BufferedReader(storage.open_read(part)) as lines:
                 for line in lines:
-                    reject = from_jsonable(RejectRef, parse_canonical(line, part.attempt), part.attempt)
+                    reject = from_jsonable(RejectRef, parse_canonical(line, part), part)
                     new.file.write(_placed(plan, first, reject))
     return new.stored(REJECTED)
 

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
 
 import fsspec
 
+from pipelines.crashpoints import reached
 from tokcore.errors import ConfigError, FormatError, StageError, TokError
 
 Result = TypeVar("Result")
@@ -475,10 +476,14 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
             _make_folder(local.parent)
             file = local.open("wb")
         try:
-            with _named("write", url), file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
+            with _named("write", url):
+                with file:
+                    yield file
+                    file.flush()
+                    reached("write.before_sync")
+                    os.fsync(file.fileno())
+                _sync_folder(local.parent)
+                reached("write.after_sync")
         except BaseException:
             local.unlink(missing_ok=True)
             raise
@@ -495,7 +500,9 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
             with contextlib.suppress(Exception):
                 system.rm_file(path)
             raise
+        reached("write.before_sync")
         remote.close()
+        reached("write.after_sync")
 
 
 def publish(source: str, target: str) -> None:
@@ -508,6 +515,7 @@ def publish(source: str, target: str) -> None:
     _, target_path = _file_system(target)
     if _scheme(source) != _scheme(target) and not (is_local(source) and is_local(target)):
         raise StageError(f"cannot publish {redact(source)} as {redact(target)}: not the same store")
+    reached("publish.before_link")
     with _named("publish", target):
         if is_local(target):
             _make_folder(Path(target_path).parent)
@@ -515,7 +523,8 @@ def publish(source: str, target: str) -> None:
                 os.link(path, target_path)  # unlike a rename it fails if the name is taken
             except FileExistsError:
                 _require_same(source, target)
-            Path(path).unlink()
+            reached("publish.after_link")
+            Path(path).unlink(missing_ok=True)
             _sync_folder(Path(target_path).parent)
             return
         if exists(target):
@@ -524,25 +533,31 @@ def publish(source: str, target: str) -> None:
             _retrying("publish", target, lambda: system.copy(path, target_path))
             if stat(target).size_bytes != stat(source).size_bytes:
                 raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
-        _retrying("publish", target, lambda: system.rm_file(path))
+        reached("publish.after_link")
+        with contextlib.suppress(FileNotFoundError):  # removed, and the answer was lost
+            _retrying("publish", target, lambda: system.rm_file(path))
 
 
-def create_exclusive(url: str, data: bytes) -> bool:
+def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
     """Creates a file with these bytes unless the name is taken; whether it did. Of several racers exactly one did.
 
-    Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for ours.
+    scratch: a folder of the same store; a process that is killed half-way leaves what it wrote there, not beside the
+    file. Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for
+    ours.
     """
     system, path = _file_system(url)
     with _named("create", url):
         if is_local(url):
-            return _create_exclusive_locally(Path(path), data)
+            return _create_exclusive_locally(Path(path), data, local_path(scratch))
 
         unsure = False
 
         def create() -> bool:
             nonlocal unsure
             try:
+                reached("create.before_link")
                 system.pipe_file(path, data, mode="create")
+                reached("create.after_link")
                 return True
             except FileExistsError:
                 return unsure and read_bytes(url) == data
@@ -553,20 +568,23 @@ def create_exclusive(url: str, data: bytes) -> bool:
         return _retrying("create", url, create)
 
 
-def _create_exclusive_locally(path: Path, data: bytes) -> bool:
+def _create_exclusive_locally(path: Path, data: bytes, scratch: Path) -> bool:
     _make_folder(path.parent)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    scratch.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=scratch, prefix=f"{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
+        reached("create.before_link")
         try:
             os.link(temporary, path)
         except FileExistsError:
             return False
         _sync_folder(path.parent)
+        reached("create.after_link")
         return True
     finally:
         Path(temporary).unlink(missing_ok=True)
@@ -584,9 +602,15 @@ def remove_tree(url: str) -> None:
     system, path = _file_system(url)
     with _named("remove", url), contextlib.suppress(FileNotFoundError):
         if is_local(url):
-            _retrying("remove", url, lambda: shutil.rmtree(path))
+            _retrying("remove", url, lambda: _remove_folder(Path(path)))
         elif exists(url):
             _retrying("remove", url, lambda: system.rm(path, recursive=True))
+
+
+def _remove_folder(folder: Path) -> None:
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):  # somebody else is removing it, too
+            shutil.rmtree(folder)
 
 
 def list_tree(url: str) -> list[str]:

@@ -34,6 +34,7 @@ WITHOUT_BEAM = (
     "encode_item",
     "decode_item",
     "documents",
+    "crashpoints",
 )
 
 

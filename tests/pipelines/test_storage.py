@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import fsspec
@@ -321,9 +324,11 @@ def test_write_attempt_that_fails_leaves_nothing(folder):
 def test_write_attempt_is_durable_when_it_ends(tmp_path, monkeypatch):
     (tmp_path / "sub").mkdir()
     synced = []
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, os.fstat(fd).st_size)))
     put(f"{tmp_path}/sub/a", b"12345")
-    assert synced == [5]
+    (file, size), (folder, _) = synced
+    assert (file, size) == ((tmp_path / "sub" / "a").stat().st_ino, 5)
+    assert folder == (tmp_path / "sub").stat().st_ino, "its name must survive, too"
 
 
 def test_publish(folder):
@@ -344,10 +349,23 @@ def test_publish(folder):
 
 def test_create_exclusive(folder):
     url = f"{folder}/sub/manifest.json"
-    assert storage.create_exclusive(url, b"first")
-    assert not storage.create_exclusive(url, b"second")
+    assert storage.create_exclusive(url, b"first", folder)
+    assert not storage.create_exclusive(url, b"second", folder)
     assert storage.read_bytes(url) == b"first"
     assert storage.list_tree(folder) == ["sub/manifest.json"]
+
+
+def test_what_is_not_finished_lies_apart(tmp_path):
+    """A process killed while it creates a manifest leaves nothing beside it: verify would call that an extra file."""
+    script = (
+        "from pipelines.storage import create_exclusive\n"
+        f"create_exclusive({str(tmp_path / 'out' / 'manifest.json')!r}, b'x', {str(tmp_path / 'scratch')!r})"
+    )
+    environment = {**os.environ, "TOKCORE_CRASH": "create.before_link", "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run([sys.executable, "-c", script], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list((tmp_path / "out").iterdir()) == []
+    assert len(list((tmp_path / "scratch").iterdir())) == 1
 
 
 def test_create_exclusive_has_one_winner(tmp_path):
@@ -358,7 +376,7 @@ def test_create_exclusive_has_one_winner(tmp_path):
 
         def race(number, url=url, start=start, won=won):
             start.wait()
-            if storage.create_exclusive(url, b"%d" % number * 1000):
+            if storage.create_exclusive(url, b"%d" % number * 1000, str(tmp_path)):
                 won.append(number)
 
         threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
@@ -383,7 +401,7 @@ def test_a_lost_answer_is_looked_up(monkeypatch, ours, expected):
 
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: Store())
     try:
-        assert storage.create_exclusive("memory://manifest", b"mine") is expected
+        assert storage.create_exclusive("memory://manifest", b"mine", "memory://") is expected
         assert storage.read_bytes("memory://manifest") == ours
     finally:
         MemoryFileSystem.store.clear()
