@@ -1,0 +1,336 @@
+"""Schedules of faults. A seed gives a schedule; whatever happens in it, these hold:
+
+- between any two attempts, every manifest that is there is whole and names only whole files, all of them there;
+- an attempt that does not finish says so: it was killed, or its error has a name and the documented exit code;
+- the same command, left alone, then gives the files of a build that was never disturbed, and `verify` is content.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from builds import build_file, jsonl, texts, tree, write
+from chaos.faultfs import READS, WRITES, random_faults
+from chaos.server import Warm
+
+from schemas.manifest import parse_manifest
+
+# A build of a dozen items in two languages and three formats, with work of every kind in it and next to no text.
+SOURCES = """
+[[source]]
+lang = "en"
+files = "en.jsonl.zst"
+id = "id"
+[[source]]
+lang_field = "l"
+files = ["mixed.jsonl", "more.jsonl.gz"]
+[[source]]
+lang = "hi"
+files = "hi.txt"
+unit = "line"
+"""
+SETTINGS = """
+[plan]
+range_bytes = 2500
+[learn]
+vocab_size = {vocab_size}
+[shards]
+target_tokens = 600
+validation = 0.1
+"""
+
+
+class Broken(AssertionError):  # noqa: N818 - it is a promise that is
+    """A promise was not kept."""
+
+
+@dataclasses.dataclass
+class Lab:
+    """The corpus, what undisturbed builds of it give, and the process that builds."""
+
+    folder: Path
+    warm: Warm
+    build_files: dict[str, Path] = dataclasses.field(default_factory=dict)
+    roots: dict[str, str] = dataclasses.field(default_factory=dict)
+    trees: dict[tuple[str, str], dict[str, str]] = dataclasses.field(default_factory=dict)
+    visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of a build that is not disturbed
+    calls: dict[str, int] = dataclasses.field(default_factory=dict)
+    tally: Counter[str] = dataclasses.field(default_factory=Counter)
+
+    def new_output(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.folder, prefix="out-")) / "out"
+
+
+@contextmanager
+def opened_lab() -> Iterator[Lab]:
+    """A lab in memory where the machine allows it: a file system that syncs nothing is as good for this."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="tokcore-chaos-", dir=memory if memory.is_dir() else None))
+    warm = Warm()
+    try:
+        lab = Lab(folder, warm)
+        _prepare(lab)
+        yield lab
+    finally:
+        warm.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def corpus(folder: Path) -> None:
+    """About 40 documents, some of them no documents."""
+    write(folder / "en.jsonl.zst", jsonl([{"id": f"e{i}", "text": t} for i, t in enumerate(texts("en", 14))]))
+    mixed = [{"l": lang, "text": texts(lang, 1, i)[0]} for i in range(6) for lang in ("en", "ru")]
+    write(folder / "mixed.jsonl", jsonl(mixed))
+    write(folder / "more.jsonl.gz", jsonl([{"l": "zh", "text": t} for t in texts("zh", 8)]))
+    write(folder / "hi.txt", "\n".join(t.replace("\n", " ") for t in texts("hi", 6)).encode())
+
+
+def _prepare(lab: Lab) -> None:
+    corpus(lab.folder)
+    for name, vocab_size in (("a", 300), ("b", 310)):
+        lab.build_files[name] = build_file(
+            lab.folder, SOURCES, SETTINGS.format(vocab_size=vocab_size), name=f"{name}.toml"
+        )
+    for name, inputs in (("a", ""), ("b", ""), ("a", "faultfs")):
+        output = lab.new_output()
+        where = f"faultfs://{output}" if inputs else str(output)
+        done = lab.warm.build(lab.build_files[name], where, inputs=inputs, hostility=0, verify=True)
+        if "root" not in done or done["problems"]:
+            raise Broken(f"a build that nobody disturbed: {done}")
+        if lab.roots.setdefault(name, done["root"]) != done["root"]:
+            raise Broken("inputs read through another store give another root")
+        lab.trees[name, inputs] = tree(output)
+        if inputs:
+            lab.calls = done["calls"]
+        else:
+            lab.visits = done["visits"]
+        shutil.rmtree(output)
+
+
+# ---------------------------------------------------------------------------------------------------------- the checks
+
+
+def check_manifests(output: Path) -> None:
+    """Raises Broken unless every manifest there is names only what is there, whole."""
+    for path in [*output.glob("manifest.json"), *output.glob("*/manifest.json")]:
+        manifest = parse_manifest(path.read_bytes(), str(path))
+        for entry in manifest.files:
+            file = path.parent / entry.path
+            if not file.is_file():
+                raise Broken(f"{path} names {entry.path}, which is not there")
+            data = file.read_bytes()
+            if len(data) != entry.size_bytes or hashlib.sha256(data).hexdigest() != entry.sha256:
+                raise Broken(f"{path} names {entry.path}, which holds other bytes")
+        for stage, made_from in manifest.inputs.items():
+            if stage in ("plan", "rejected", "counts", "tokenizer", "shards"):
+                made = (output / stage / "manifest.json").read_bytes()
+                if hashlib.sha256(made).hexdigest() != made_from.sha256:
+                    raise Broken(f"{path} was made from another {stage}")
+
+
+def check_finished(lab: Lab, name: str, inputs: str, output: Path, done: dict[str, Any]) -> None:
+    """Raises Broken unless a build finished as the one that nobody disturbed did."""
+    if "root" not in done:
+        raise Broken(f"left alone, the build did not finish: {done}")
+    if done["root"] != lab.roots[name]:
+        raise Broken(f"root {done['root']}, expected {lab.roots[name]}")
+    if done["problems"]:
+        raise Broken(f"verify: {done['problems']}")
+    # Of its own work a build leaves nothing; what another one, that did not finish, left is that one's.
+    manifests = [parse_manifest(path.read_bytes(), str(path)) for path in output.rglob("manifest.json")]
+    own = tuple(f"_attempts/{made.stage}-{made.identity[:16]}" for made in manifests)
+    found = {
+        path: digest
+        for path, digest in tree(output).items()
+        if path.startswith(own) or path.endswith(".claim") or not path.startswith("_attempts")
+    }
+    expected = lab.trees[name, inputs]
+    if found != expected:
+        differ = sorted(path for path in {*found, *expected} if found.get(path) != expected.get(path))
+        raise Broken(f"other files than of an undisturbed build: {differ}")
+
+
+def check_ended(lab: Lab, name: str, output: Path, done: dict[str, Any]) -> None:
+    """After an attempt that may have failed: it failed as documented, and nothing half-done is visible."""
+    check_manifests(output)
+    if "killed" in done:
+        lab.tally["killed"] += 1
+    elif "error" in done:
+        if done["error"] == "bug" or done["code"] not in (2, 3):
+            raise Broken(f"an error without a name: {done['message']}")
+        lab.tally["errors named"] += 1
+    elif done["root"] != lab.roots[name]:
+        raise Broken(f"an attempt ended with root {done['root']}, expected {lab.roots[name]}")
+    else:
+        lab.tally["finished in spite of it"] += 1
+    for fault in done.get("fired", ()):
+        lab.tally[f"fault {fault}"] += 1
+
+
+def leave_alone(lab: Lab, chance: random.Random, name: str, output: Path, where: str, inputs: str = "") -> None:
+    """The same command again, on a runner that is merely hostile."""
+    how = {"seed": chance.randrange(1 << 30), "hostility": 0.4, "concurrent": chance.random() < 0.5}
+    done = lab.warm.build(lab.build_files[name], where, inputs=inputs, verify=True, **how)
+    check_finished(lab, name, inputs, output, done)
+    lab.tally["resumed"] += 1
+
+
+# ------------------------------------------------------------------------------------------------------- the schedules
+
+
+def crashes(lab: Lab, chance: random.Random, output: Path) -> None:
+    """kill -9 at one to four crash points, one after the other."""
+    for attempt in range(chance.randint(1, 4)):
+        point = chance.choice(sorted(lab.visits))
+        # What an earlier attempt finished is not visited again.
+        crash = [point, chance.randint(1, max(1, lab.visits[point] // (1 + attempt)))]
+        done = lab.warm.build(lab.build_files["a"], output, crash=crash, seed=chance.randrange(1 << 30))
+        check_ended(lab, "a", output, done)
+        if "killed" in done:
+            lab.tally[f"crash {point}"] += 1
+    leave_alone(lab, chance, "a", output, str(output))
+
+
+def store_faults(lab: Lab, chance: random.Random, output: Path) -> None:
+    """A store that misbehaves, for the inputs, the output, or both; at times a crash on top."""
+    where = f"faultfs://{output}"
+    for _ in range(chance.randint(1, 3)):
+        faults = random_faults(chance, lab.calls, {**READS, **WRITES})
+        how: dict[str, Any] = {"faults": faults, "seed": chance.randrange(1 << 30), "hostility": 0}
+        if chance.random() < 0.2:
+            point = chance.choice(sorted(lab.visits))
+            how["crash"] = [point, chance.randint(1, lab.visits[point])]
+        with _kept_inputs(lab.folder):
+            done = lab.warm.build(lab.build_files["a"], where, inputs="faultfs", **how)
+        check_ended(lab, "a", output, done)
+    leave_alone(lab, chance, "a", output, where, "faultfs")
+
+
+@contextmanager
+def _kept_inputs(folder: Path) -> Iterator[None]:
+    """Puts input files back that a fault changed, as they were: their times are pinned, too."""
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir() if path.is_file()}
+    yield
+    for path, (data, mtime_ns) in before.items():
+        if path.stat().st_mtime_ns != mtime_ns:
+            path.write_bytes(data)
+            os.utime(path, ns=(mtime_ns, mtime_ns))
+
+
+def two_at_once(lab: Lab, chance: random.Random, output: Path) -> None:
+    """Two builds into one output; of different ones exactly one commits, and the other says so with exit code 2."""
+    names = chance.choice([("a", "a"), ("a", "b")])
+    ways: list[dict[str, Any]] = [{"seed": chance.randrange(1 << 30)} for _ in names]
+    if chance.random() < 0.3:
+        point = chance.choice(sorted(lab.visits))
+        ways[0]["crash"] = [point, chance.randint(1, lab.visits[point])]
+    numbers = [lab.warm.start(lab.build_files[name], output, **how) for name, how in zip(names, ways, strict=True)]
+    outcomes = [lab.warm.wait(number) for number in numbers]
+    for name, done in zip(names, outcomes, strict=True):
+        check_ended(lab, name, output, done)
+    survivors = [(n, d) for n, d in zip(names, outcomes, strict=True) if "killed" not in d]
+    if names[0] == names[1]:
+        if failed := [done for _, done in survivors if "root" not in done]:
+            raise Broken(f"of two equal builds, one failed: {failed[0]}")
+    elif len(survivors) == 2:
+        winners = [name for name, done in survivors if "root" in done]
+        losers = [done for _, done in survivors if "root" not in done]
+        if len(winners) != 1:
+            raise Broken(f"of two different builds {len(winners)} committed: {outcomes}")
+        if losers[0]["code"] != 2:
+            raise Broken(f"the build that lost ended otherwise than with exit code 2: {losers[0]}")
+        leave_alone(lab, chance, winners[0], output, str(output))
+        return
+    if names[0] == names[1]:
+        leave_alone(lab, chance, "a", output, str(output))
+
+
+def another_configuration(lab: Lab, chance: random.Random, output: Path) -> None:
+    """A build that was killed, and another build file in the same output: never a mixture, and one of them finishes."""
+    for _ in range(chance.randint(1, 2)):
+        point = chance.choice(sorted(lab.visits))
+        crash = [point, chance.randint(1, lab.visits[point])]
+        check_ended(lab, "a", output, lab.warm.build(lab.build_files["a"], output, crash=crash))
+    done = lab.warm.build(lab.build_files["b"], output, verify=True)
+    check_ended(lab, "b", output, done)
+    if "root" in done:
+        check_finished(lab, "b", "", output, done)
+    else:
+        if done["code"] != 2:
+            raise Broken(f"another configuration in the output is a matter of configuration: {done}")
+        leave_alone(lab, chance, "a", output, str(output))
+
+
+def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
+    """Worker processes; the driver, a worker or all of them get a signal at some moment."""
+    import psutil
+
+    for _ in range(chance.randint(1, 2)):
+        number = lab.warm.start(lab.build_files["a"], output, workers=2)
+        driver = psutil.Process(lab.warm.pids[number])
+        time.sleep(chance.uniform(0.05, 1.6))
+        victim = chance.choice(["driver", "worker", "group", "SIGTERM", "SIGINT"])
+        try:
+            workers = driver.children(recursive=True)
+            if victim == "worker":
+                if not workers:
+                    victim = "driver"
+                else:
+                    chance.choice(workers).kill()
+            if victim == "driver":
+                driver.kill()
+            elif victim == "group":
+                os.killpg(driver.pid, signal.SIGKILL)
+            elif victim.startswith("SIG"):
+                driver.send_signal(signal.Signals[victim])
+        except (psutil.NoSuchProcess, ProcessLookupError):
+            workers, victim = [], "nobody"
+        done = lab.warm.wait(number)
+        lab.tally[f"signal to {victim}"] += 1
+        _, alive = psutil.wait_procs(workers, timeout=1)
+        if alive:
+            raise Broken(f"workers outlived their driver by a second: {alive}")
+        if victim == "SIGINT" and done.get("error") == "bug" and "KeyboardInterrupt" in done["message"]:
+            done = {"killed": signal.SIGINT}  # the command line turns it into exit code 130
+        if victim == "worker" and "error" in done and "resumes" not in done["message"]:
+            raise Broken(f"a worker died and the message does not say what to do: {done}")
+        check_ended(lab, "a", output, done)
+    leave_alone(lab, chance, "a", output, str(output))
+
+
+# In shares of a hundred schedules.
+KINDS: dict[Callable[[Lab, random.Random, Path], None], int] = {
+    crashes: 50,
+    store_faults: 30,
+    two_at_once: 8,
+    another_configuration: 8,
+    random_moments: 4,
+}
+
+
+def kind_of(seed: int) -> Callable[[Lab, random.Random, Path], None]:
+    """Which kind of schedule a seed gives: seeds in a row give the shares of KINDS."""
+    kinds = [kind for kind, share in KINDS.items() for _ in range(share)]
+    random.Random(0).shuffle(kinds)
+    return kinds[seed % len(kinds)]
+
+
+def play(lab: Lab, seed: int) -> None:
+    """Run one schedule. Raises Broken, with what happened."""
+    kind = kind_of(seed)
+    output = lab.new_output()
+    lab.tally[f"schedules: {kind.__name__}"] += 1
+    kind(lab, random.Random(seed), output)
+    shutil.rmtree(output.parent)

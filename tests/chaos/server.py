@@ -1,0 +1,207 @@
+"""A process that has imported everything and forks one child for each build asked of it, so that a build costs a fifth
+of a second; `Warm` is its other end. A request and a reply are a line of JSON each.
+
+A child dies of its crash point as if by kill -9; what it had open, it leaves as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parent.parent
+
+
+class Warm:
+    """The client: start builds, wait for what became of them."""
+
+    def __init__(self) -> None:
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(TESTS.parent), str(TESTS)]))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "chaos.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            cwd=TESTS.parent,
+            text=True,
+        )
+        self._number = 0
+        self._replies: dict[int, dict[str, Any]] = {}
+        self.pids: dict[int, int] = {}  # of children: number -> process id, once told
+
+    def start(self, build_file: Path, output: str | Path, **how: Any) -> int:
+        """Start a build; returns its number. how: see _child."""
+        self._number += 1
+        request = {"number": self._number, "build_file": str(build_file), "output": str(output), **how}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        while self._number not in self.pids:
+            self._receive()
+        return self._number
+
+    def wait(self, number: int) -> dict[str, Any]:
+        """What became of a build: {"killed": signal}, {"root": ...}, {"error": class, "message": ..., "code": ...}."""
+        while number not in self._replies:
+            self._receive()
+        return self._replies.pop(number)
+
+    def build(self, build_file: Path, output: str | Path, **how: Any) -> dict[str, Any]:
+        return self.wait(self.start(build_file, output, **how))
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+    def _receive(self) -> None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server of builds ended with exit code {self._process.wait()}")
+        reply = json.loads(line)
+        if "pid" in reply:
+            self.pids[reply["number"]] = reply["pid"]
+        else:
+            self._replies[reply["number"]] = reply
+
+
+def serve() -> None:
+    """Fork a child per line of standard input; end when it ends and all children have."""
+    _import_all()
+    waiting = selectors.DefaultSelector()
+    waiting.register(0, selectors.EVENT_READ, None)
+    buffered = b""
+    children = 0
+    while children or 0 in waiting.get_map():
+        for key, _ in waiting.select():
+            if key.data is None:
+                data = os.read(0, 1 << 16)
+                if not data:
+                    waiting.unregister(0)
+                *lines, buffered = (buffered + data).split(b"\n")
+                for line in lines:
+                    request = json.loads(line)
+                    pid, pipe = _fork(request, waiting)
+                    waiting.register(pipe, selectors.EVENT_READ, (pid, request["number"], bytearray()))
+                    children += 1
+                    _say({"number": request["number"], "pid": pid})
+            else:
+                pid, number, said = key.data
+                data = os.read(key.fd, 1 << 16)
+                said += data
+                if not data:
+                    waiting.unregister(key.fd)
+                    os.close(key.fd)
+                    _, status = os.waitpid(pid, 0)
+                    children -= 1
+                    killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+                    _say({"number": number, **({"killed": killed} if killed else json.loads(bytes(said)))})
+
+
+def _say(reply: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(reply) + "\n")
+    sys.stdout.flush()
+
+
+def _import_all() -> None:
+    import logging
+
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    logging.disable(logging.CRITICAL)
+    # Beam parses the same options for every transform: half of what a small build costs.
+    view_as = PipelineOptions.view_as
+
+    views: dict[tuple[int, Any], Any] = {}  # with what it is a view of, which so keeps its id
+
+    def remembered(self: Any, cls: Any) -> Any:
+        if (id(self), cls) not in views:
+            views[id(self), cls] = self, view_as(self, cls)
+        return views[id(self), cls][1]
+
+    PipelineOptions.view_as = remembered
+
+
+def _fork(request: dict[str, Any], waiting: selectors.BaseSelector) -> tuple[int, int]:
+    read, write = os.pipe()
+    if pid := os.fork():
+        os.close(write)
+        return pid, read
+    os.close(read)
+    waiting.close()
+    os.setpgid(0, 0)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, *(() if request.get("loud") else (2,))):
+        os.dup2(null, descriptor)
+    try:
+        reply = _child(request)
+    except BaseException:
+        reply = {"error": "bug", "message": traceback.format_exc(), "code": 1}
+    with os.fdopen(write, "w") as pipe:
+        json.dump(reply, pipe)
+    os._exit(0)
+
+
+def _child(request: dict[str, Any]) -> dict[str, Any]:
+    """Run one build.
+
+    crash: [point, visit]. faults: of faultfs. seed, hostility, concurrent: of the eager runner. workers: use the local
+    runner and its processes instead. inputs: "faultfs" reads them from there. patch: module:function, called first.
+    verify: check the output afterwards.
+    """
+    import dataclasses
+    import importlib
+
+    from chaos import eager, faultfs
+
+    from pipelines import crashpoints, storage
+    from pipelines.build import Build
+    from pipelines.cli import EXIT_STAGE, EXIT_USAGE
+    from pipelines.options import RunOptions
+    from pipelines.verify import verify
+    from schemas.config import load_config
+    from tokcore.errors import ConfigError, TokError
+
+    storage.FIRST_PAUSE_SECONDS = 0
+    schedule = faultfs.install([faultfs.Fault(*fault) for fault in request.get("faults", ())])
+    visits: Counter[str] = Counter()
+    if crash := request.get("crash"):
+        crashpoints.watch(crashpoints.kill_at(*crash))
+    else:
+        crashpoints.watch(lambda name: visits.update([name]))
+    if patch := request.get("patch"):
+        module, function, *arguments = patch
+        getattr(importlib.import_module(module), function)(*arguments)
+    workers = request.get("workers")
+    if workers:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        options = RunOptions(workers)
+    else:
+        eager.seed(request.get("seed", 0), request.get("hostility", 0.3), request.get("concurrent", False))
+        options = RunOptions(1, eager.RUNNER)
+    facts: dict[str, Any] = {"visits": visits, "calls": schedule.calls, "fired": schedule.fired}
+    try:
+        config = load_config(request["build_file"])
+        if request.get("inputs") == "faultfs":
+            config = dataclasses.replace(config, base=f"faultfs://{config.base}")
+        root = Build(config, options, request["output"]).run().root
+        problems = verify(request["output"], options=options).problems if request.get("verify") else ()
+        return {"root": root, "problems": problems, **facts}
+    except TokError as error:
+        code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_STAGE
+        return {"error": type(error).__name__, "message": str(error), "code": code, **facts}
+
+
+if __name__ == "__main__":
+    serve()
