@@ -41,7 +41,6 @@ from tokcore.masking import checked_mask
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
-
 # A stage's manifest and the files that it names, as they lie in the stage's working folder.
 Made = tuple[Manifest, Sequence[StoredFile]]
 
