@@ -38,7 +38,6 @@ from tokcore import kernel
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError, StageError, TokError
 from tokcore.masking import checked_mask
-from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # A stage's manifest and the files that it names, as they lie in the stage's working folder.
@@ -225,15 +224,15 @@ class Build:
         config = self.config.encode_identity()
         inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
         tokenizer_url = storage.join(self.output, "tokenizer", "tokcore.json")
-        tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(tokenizer_url), tokenizer_url))
 
         def make(attempts: Attempts, identity: str) -> Made:
+            tokenizer = TokenizerSpec.from_json_bytes(storage.read_bytes(tokenizer_url), tokenizer_url)
             job = EncodeJob(
                 attempts=attempts,
                 base=self.config.base,
                 tokenizer=tokenizer_url,
                 fingerprint=tokenizer.fingerprint,
-                append=tuple(_special_id(tokenizer.spec, text) for text in self.config.encode.append),
+                append=tuple(_special_id(tokenizer, text) for text in self.config.encode.append),
                 special_text=self.config.encode.special_text,
                 formats=tuple(self.config.shards.formats),
                 target_tokens=self.config.shards.target_tokens,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipelines.reading.columns import read_columns
 from pipelines.reading.jsonl import read_json_lines
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import REASONS, Batch, FileRejected, ReadSettings, Reject
@@ -63,6 +62,9 @@ def read_documents(file: FileId, start: int, end: int, settings: ReadSettings) -
     and StageError if it cannot be read or is not the file that was pinned.
     """
     if settings.format in ("parquet", "arrow"):
+        # Not everybody who reads needs it, and pyarrow's modules for it take a tenth of a second to import.
+        from pipelines.reading.columns import read_columns
+
         return read_columns(file, settings)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes

@@ -6,6 +6,9 @@ show; both come from one table, GPT-2's. Our learned tokenizers use the same ord
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
 _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 
 # BYTE_OF_ID[id] is the byte that token id stands for; ID_OF_BYTE is its inverse.
@@ -24,6 +27,17 @@ def printable(token: bytes) -> str:
     'Ġthe'
     """
     return token.decode("latin-1").translate(_CHARACTER_OF_BYTE)
+
+
+def printable_tokens(tokens: Sequence[bytes]) -> list[str]:
+    """printable of each.
+
+    >>> printable_tokens([b" a", b"b"])
+    ['Ġa', 'b']
+    """
+    joined = printable(b"".join(tokens))
+    ends = [0, *accumulate(map(len, tokens))]
+    return [joined[start:end] for start, end in pairwise(ends)]
 
 
 def from_printable(name: str) -> bytes | None:

@@ -14,6 +14,8 @@ from tokcore.errors import FormatError
 # Lists and dicts within each other; more would be bounded by whatever is left of the caller's stack.
 MAX_DEPTH = 64
 
+_SCALARS = {str, int, bool, type(None)}
+
 
 def sha256_hex(data: bytes | memoryview) -> str:
     """sha256 of data, 64 lowercase hexadecimal digits."""
@@ -71,17 +73,25 @@ class Sha256Writer:
 
 
 def _check(value: Any) -> None:
-    pending = [(value, 0)]
-    while pending:
-        item, depth = pending.pop()
-        if isinstance(item, dict | list | tuple):
-            if depth == MAX_DEPTH:
-                raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")
+    # Level by level, so that what is long is looked at in C.
+    level = [value]
+    for depth in range(MAX_DEPTH + 1):
+        if set(map(type, level)) <= _SCALARS:
+            return
+        containers: dict[int, Any] = {}  # each once, or one that holds itself twice would double with every level
+        for item in level:
+            if isinstance(item, dict | list | tuple):
+                containers[id(item)] = item
+            elif not (item is None or isinstance(item, str | int)):
+                raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")
+        if containers and depth == MAX_DEPTH:
+            raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")
+        level = []
+        for item in containers.values():
             if isinstance(item, dict):
                 for key in item:
                     if not isinstance(key, str):
                         raise TypeError(f"canonical JSON: the key {key!r} is not a str")
-                item = item.values()
-            pending.extend((inner, depth + 1) for inner in item)
-        elif not (item is None or isinstance(item, str | int)):
-            raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")
+                level += item.values()
+            else:
+                level += item

@@ -329,6 +329,29 @@ def find_masked(presets: Sequence[str], texts: Texts) -> MaskedSpans:
     return MaskedSpans(*_native().find_masked(chosen, texts.data, texts.offsets))
 
 
+def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
+    """(left, right, result) of every way to make one of the tokens of two others, as positions in tokens.
+
+    Ordered by the token that is made, then by the length of its left part. tokens: all different, none empty.
+    """
+    if implementation() == "reference":
+        return reference.rank_merges(tokens)
+    left, right, result = _native().rank_merges(tokens.data, tokens.offsets)
+    return left, right, result
+
+
+def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
+    """(left, right, token) for each token of more than one byte: the two that its own bytes come down to.
+
+    tokens: in the order of ranks, all different, none empty; results are positions in them. Only lower ranks are
+    merged, the lowest first and of equal ones the leftmost. left and right are -1 where there are more than two parts.
+    """
+    if implementation() == "reference":
+        return reference.rank_parts(tokens)
+    left, right, token = _native().rank_parts(tokens.data, tokens.offsets)
+    return left, right, token
+
+
 def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes (kernel/hash.h).
 

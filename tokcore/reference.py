@@ -22,6 +22,8 @@ from tokcore.patterns import PATTERNS
 from tokcore.texts import Bytes, Offsets, Texts
 from tokcore.unicode import expand
 
+Ids = npt.NDArray[np.int32]
+
 
 def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     """tokcore.kernel.split: the matches of the pattern's published text, with classes of the pinned tables."""
@@ -301,6 +303,38 @@ class JsonLines:
         line_end = start + data[start:end].tobytes().find(b"\n")
         none, zero = np.zeros(0, np.uint8), np.zeros(1, np.int64)
         return start, start < end, line_end if line_end >= start else end, none, zero, none, zero, none.view(np.int32)
+
+
+def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
+    """tokcore.kernel.rank_merges: every cut of every token."""
+    number_of = {tokens.text(i): i for i in range(tokens.num_texts)}
+    rows = [
+        (number_of[token[:cut]], number_of[token[cut:]], i)
+        for token, i in number_of.items()
+        for cut in range(1, len(token))
+        if token[:cut] in number_of and token[cut:] in number_of
+    ]
+    left, right, result = np.array(rows, np.int32).reshape(-1, 3).T.copy()
+    return left, right, result
+
+
+def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
+    """tokcore.kernel.rank_parts: merge the bytes of each token, by lower ranks only."""
+    number_of = {tokens.text(i): i for i in range(tokens.num_texts)}
+    rows = []
+    for token, rank in number_of.items():
+        parts = [token[i : i + 1] for i in range(len(token))]
+        while len(parts) > 2:
+            ranks = [number_of.get(a + b, rank) for a, b in pairwise(parts)]
+            if min(ranks) >= rank:
+                break
+            i = ranks.index(min(ranks))
+            parts[i : i + 2] = [parts[i] + parts[i + 1]]
+        if len(token) > 1:
+            left, right = (number_of.get(part, -1) for part in parts) if len(parts) == 2 else (-1, -1)
+            rows.append((left, right, rank))
+    left_parts, right_parts, made = np.array(rows, np.int32).reshape(-1, 3).T.copy()
+    return left_parts, right_parts, made
 
 
 def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:

@@ -5,7 +5,7 @@ Leaves to others: where the bytes come from (readers) and what is done with them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -50,10 +50,13 @@ def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """
     if isinstance(strings, str | bytes | bytearray):
         raise TypeError("expected a list of texts, found a single one: put it in a list")
-    # bytes(5) would be five zeros; a memoryview of a number is a TypeError.
-    encoded = [s.encode() if isinstance(s, str) else bytes(memoryview(s)) for s in strings]
+    given = strings if isinstance(strings, list | tuple) else list(strings)
+    encoded: Sequence[bytes] = given  # type: ignore[assignment] # unless they are bytes already:
+    if not set(map(type, given)) <= {bytes}:
+        # bytes(5) would be five zeros; a memoryview of a number is a TypeError.
+        encoded = [s.encode() if isinstance(s, str) else bytes(memoryview(s)) for s in given]
     offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum(np.fromiter((len(s) for s in encoded), np.int64, len(encoded)), out=offsets[1:])
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
 

@@ -6,7 +6,6 @@ not part of it. Leaves to others: encoding (tokcore.tokenizer) and foreign forma
 
 from __future__ import annotations
 
-import base64
 import binascii
 import dataclasses
 import functools
@@ -16,10 +15,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tokcore import unicode
+from tokcore import kernel, unicode
 from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
 from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
+from tokcore.texts import texts_from_strings
 
 FORMAT = "tokcore-tokenizer"
 FORMAT_VERSION = 1
@@ -186,16 +186,8 @@ class RanksModel:
 
     def merge_table(self) -> MergeTable:
         """Every way to make a token of two tokens, with its rank for the kernel."""
-        id_of_token = dict(zip(self.tokens, self.ids.tolist(), strict=True))
-        left, right, result = [], [], []
-        for token, id in id_of_token.items():
-            for i in range(1, len(token)):
-                if (a := id_of_token.get(token[:i])) is not None and (b := id_of_token.get(token[i:])) is not None:
-                    left.append(a)
-                    right.append(b)
-                    result.append(id)
-        ids = np.array([left, right, result], np.int32).reshape(3, -1)
-        return MergeTable(ids[0], ids[1], ids[2], ids[2].astype(np.uint32))
+        left, right, result = (self.ids[places] for places in kernel.rank_merges(texts_from_strings(self.tokens)))
+        return MergeTable(left, right, result, result.astype(np.uint32))
 
     def functional(self) -> dict[str, Any]:
         """The part that decides ids, as JSON."""
@@ -271,35 +263,7 @@ class TokenizerSpec:
         Raises VersionError for another format version or other Unicode tables than this release has, ChecksumError
         if the fingerprint is not that of the content, FormatError for anything else that is wrong.
         """
-        fields = _Fields(parse_canonical(data, name), name)
-        if (format_name := fields.take("format", str)) != FORMAT:
-            raise fields.error("format", repr(FORMAT), format_name)
-        if (version := fields.take("format_version", int)) != FORMAT_VERSION:
-            raise VersionError(
-                f"{name}: format_version {version}, and this release reads {FORMAT_VERSION}. "
-                f"Read it with the release that wrote it, or upgrade tokcore."
-            )
-        fingerprint = fields.take("fingerprint", str)
-        _check_unicode(fields.take_fields("unicode"), name)
-        normalizer = tuple(fields.take_strings("normalizer"))
-        pattern = fields.take_string_map("pattern")
-        special = tuple(_special_from_json(one) for one in fields.take_list_of_fields("special"))
-        model_fields = fields.take_fields("model")
-        if (kind := model_fields.take("kind", str)) not in _MODELS:
-            raise model_fields.error("kind", f"one of {', '.join(_MODELS)}", kind)
-        model = _MODELS[kind].from_json(model_fields)
-        model_fields.finish()
-        fields.finish()
-        try:
-            spec = cls(normalizer, pattern, model, special)
-        except FormatError as error:
-            raise FormatError(f"{name}: {error}") from error
-        if spec.fingerprint != fingerprint:
-            raise ChecksumError(
-                f"{name}: its content has the fingerprint {spec.fingerprint}, but it says {fingerprint}: it was "
-                f"changed after it was written. Restore it, or import the tokenizer anew."
-            )
-        return spec
+        return _from_json_bytes(data, name)
 
     def _functional(self) -> dict[str, Any]:
         return {
@@ -310,6 +274,40 @@ class TokenizerSpec:
             "model": self.model.functional(),
             "special": [{"text": token.text, "id": token.id, "role": token.role} for token in self.special],
         }
+
+
+# A build reads the file that it has just written, and a command prints with what it has built with.
+@functools.lru_cache(maxsize=2)
+def _from_json_bytes(data: bytes, name: str) -> TokenizerSpec:
+    fields = _Fields(parse_canonical(data, name), name)
+    if (format_name := fields.take("format", str)) != FORMAT:
+        raise fields.error("format", repr(FORMAT), format_name)
+    if (version := fields.take("format_version", int)) != FORMAT_VERSION:
+        raise VersionError(
+            f"{name}: format_version {version}, and this release reads {FORMAT_VERSION}. "
+            f"Read it with the release that wrote it, or upgrade tokcore."
+        )
+    fingerprint = fields.take("fingerprint", str)
+    _check_unicode(fields.take_fields("unicode"), name)
+    normalizer = tuple(fields.take_strings("normalizer"))
+    pattern = fields.take_string_map("pattern")
+    special = tuple(_special_from_json(one) for one in fields.take_list_of_fields("special"))
+    model_fields = fields.take_fields("model")
+    if (kind := model_fields.take("kind", str)) not in _MODELS:
+        raise model_fields.error("kind", f"one of {', '.join(_MODELS)}", kind)
+    model = _MODELS[kind].from_json(model_fields)
+    model_fields.finish()
+    fields.finish()
+    try:
+        spec = TokenizerSpec(normalizer, pattern, model, special)
+    except FormatError as error:
+        raise FormatError(f"{name}: {error}") from error
+    if spec.fingerprint != fingerprint:
+        raise ChecksumError(
+            f"{name}: its content has the fingerprint {spec.fingerprint}, but it says {fingerprint}: it was "
+            f"changed after it was written. Restore it, or import the tokenizer anew."
+        )
+    return spec
 
 
 def learned_spec(
@@ -439,7 +437,17 @@ def _special_from_json(fields: _Fields) -> SpecialToken:
 
 
 def _tokens_json(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
-    return [[base64.b64encode(token).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)]
+    return [
+        [binascii.b2a_base64(token, newline=False).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)
+    ]
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return False
+    return True
 
 
 class _Fields:
@@ -502,18 +510,17 @@ class _Fields:
 
     def take_tokens(self, key: str) -> tuple[tuple[bytes, ...], Ids]:
         value = self.take(key, list)
-        tokens, ids = [], np.empty(len(value), np.int32)
         for i, entry in enumerate(value):
             if not (type(entry) is list and len(entry) == 2 and type(entry[0]) is str and type(entry[1]) is int):
                 raise self.error(f"{key}[{i}]", "[base64, id]", entry)
             if not 0 <= entry[1] < ID_LIMIT:
                 raise self.error(f"{key}[{i}]", f"an id below {ID_LIMIT}", entry[1])
-            try:
-                tokens.append(base64.b64decode(entry[0], validate=True))
-            except (binascii.Error, ValueError) as error:
-                raise self.error(f"{key}[{i}]", "base64", entry[0]) from error
-            ids[i] = entry[1]
-        return tuple(tokens), ids
+        try:
+            tokens = tuple([binascii.a2b_base64(token, strict_mode=True) for token, _ in value])
+        except ValueError:
+            bad = next(i for i, (token, _) in enumerate(value) if not _is_base64(token))
+            raise self.error(f"{key}[{bad}]", "base64", value[bad][0]) from None
+        return tokens, np.array([id for _, id in value], np.int32)
 
     def finish(self) -> None:
         if self._left:

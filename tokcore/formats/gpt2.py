@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from tokcore.byte_alphabet import printable
+from tokcore.byte_alphabet import printable_tokens
 from tokcore.errors import FormatError
 from tokcore.formats.ranks import merges_of
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -43,12 +43,12 @@ def left_out(spec: TokenizerSpec) -> str:
 
 def vocabulary(spec: TokenizerSpec) -> dict[str, int]:
     """Every token's printable name (a special token's text) and id, in the order of ids."""
-    named = {printable(token): id for token, id in zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)}
+    named = dict(zip(printable_tokens(spec.model.tokens), spec.model.ids.tolist(), strict=True))
     named |= {token.text: token.id for token in spec.special if token.id is not None}
     return dict(sorted(named.items(), key=lambda item: item[1]))
 
 
 def merge_names(spec: TokenizerSpec) -> list[tuple[str, str]]:
     """The merges by printable names, first merged first."""
-    name_of = {id: printable(token) for token, id in zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)}
+    name_of = dict(zip(spec.model.ids.tolist(), printable_tokens(spec.model.tokens), strict=True))
     return [(name_of[left], name_of[right]) for left, right in merges_of(spec.model).tolist()]

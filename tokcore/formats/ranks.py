@@ -6,8 +6,6 @@ text it stands in, and knowing the joined bytes is as good as knowing the pair.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from tokcore import kernel
@@ -24,27 +22,15 @@ def merges_of(model: Model) -> Ids:
     """
     if not isinstance(model, RanksModel):
         return model.merges
-    id_of_token = dict(zip(model.tokens, model.ids.tolist(), strict=True))
-    pairs = [_parts(token, rank, id_of_token) for token, rank in id_of_token.items() if len(token) > 1]
-    return np.array(pairs, np.int32).reshape(-1, 2)
-
-
-def _parts(token: bytes, rank: int, id_of_token: dict[bytes, int]) -> tuple[int, int]:
-    """The ids of the two tokens that become `token`: encode its bytes with lower ranks only."""
-    parts = [token[i : i + 1] for i in range(len(token))]
-    while len(parts) > 2:
-        ranks = [id_of_token.get(a + b, rank) for a, b in pairwise(parts)]
-        lowest = min(ranks)
-        if lowest >= rank:
-            break
-        i = ranks.index(lowest)
-        parts[i : i + 2] = [parts[i] + parts[i + 1]]
-    if len(parts) != 2:
+    left, right, made = kernel.rank_parts(texts_from_strings(model.tokens))
+    without = np.flatnonzero((left < 0) | (right < 0))
+    if len(without):
+        i = int(made[without[0]])
         raise FormatError(
-            f"token {rank}, {token!r}, is not made of two tokens of lower rank: it has no merge, so the vocabulary "
-            f"cannot be written as merges"
+            f"token {model.ids[i]}, {model.tokens[i]!r}, is not made of two tokens of lower rank: it has no merge, so "
+            f"the vocabulary cannot be written as merges"
         )
-    return id_of_token[parts[0]], id_of_token[parts[1]]
+    return np.stack([model.ids[left], model.ids[right]], axis=1)
 
 
 def check_ranks_suffice(model: Model) -> None:

@@ -26,7 +26,7 @@ def read_rank_file(
             continue
         parts = line.split(b" ")
         try:
-            token, rank = base64.b64decode(parts[0], validate=True), int(parts[1])
+            token, rank = binascii.a2b_base64(parts[0], strict_mode=True), int(parts[1])
         except (IndexError, ValueError, binascii.Error) as error:
             raise FormatError(f"{name}: line {number}: expected `base64 rank`, found {line[:80]!r}") from error
         if len(parts) != 2 or not 0 <= rank < ID_LIMIT or token in rank_of:

@@ -14,7 +14,12 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from vocabularies import learned_models, merges_models
 
 from tokcore.errors import FormatError
-from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json, without_possessive_intervals
+from tokcore.formats.huggingface import (
+    _indented,
+    read_tokenizer_json,
+    tokenizer_json,
+    without_possessive_intervals,
+)
 from tokcore.normalize import Normalizer
 from tokcore.patterns import PATTERNS
 from tokcore.tokenizer import Tokenizer
@@ -215,3 +220,8 @@ def test_a_special_token_with_the_name_of_another_is_refused():
     clash = TokenizerSpec((), {"name": "gpt2"}, spec.model, (SpecialToken("Ġab", 900),))
     with pytest.raises(FormatError, match="special token 'Ġab'"):
         tokenizer_json(clash)
+
+
+def test_indentation_is_that_of_the_standard_library():
+    content = {"a": [], "b": {}, "c": [1, ["\t\n  é\x7f", [[[[[["deep"]]]]]]]], "d": None, "": {"x": {"y": [{}]}}}
+    assert _indented(content) == json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"

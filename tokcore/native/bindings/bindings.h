@@ -20,5 +20,6 @@ void bind_learner(nanobind::module_& module);
 void bind_encoder(nanobind::module_& module);
 void bind_json_lines(nanobind::module_& module);
 void bind_mask_finder(nanobind::module_& module);
+void bind_rank_merges(nanobind::module_& module);
 
 }  // namespace tokcore
