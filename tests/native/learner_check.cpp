@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "counter.h"
@@ -126,10 +128,37 @@ void check(std::mt19937& random) {
   }
 }
 
+// A table that grows several times, of words that are frequent and rare, short and long, alike and not.
+void check_large_table(std::mt19937& random) {
+  std::string text;
+  std::map<std::string, uint64_t> expected;
+  for (size_t i = 0; i < 60'000; ++i) {
+    const uint32_t number = random() % (1 << random() % 17);
+    const std::string word =
+        (number % 5 == 0 ? "the_same_beginning_" : "") + std::to_string(number * 2654435761u);
+    ++expected[word + ' '];
+    text += word + ' ';
+  }
+  const std::vector<uint8_t> bytes(text.begin(), text.end());
+  const int64_t offsets[] = {0, static_cast<int64_t>(bytes.size())};
+  Counter counter(Scanner(Pattern::kCl100k, Implementation::kPortable), 0);
+  expect(counter.add(bytes.data(), bytes.size(), offsets, 1) == CounterStatus::kOk, "add");
+  const Rows rows = counter.take();
+  expect(rows.size() == expected.size(), "number of rows");
+  size_t row = 0;
+  for (const auto& [key, count] : expected) {
+    const auto* const begin = reinterpret_cast<const char*>(rows.data.data());
+    expect(std::string(begin + rows.offsets[row], begin + rows.offsets[row + 1]) == key, "keys in order");
+    expect(rows.counts[row] == count && rows.documents[row] == 1, "counts");
+    ++row;
+  }
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
   std::mt19937 random(7);
+  check_large_table(random);
   for (int rounds = std::atoi(arguments[1]); rounds > 0; --rounds) check(random);
   return 0;
 }

@@ -125,6 +125,14 @@ def test_a_table_that_grows_loses_nothing(name: str) -> None:
     assert [(key, count) for key, count, _ in rows] == sorted(expected.items())
 
 
+@pytest.mark.parametrize("name", NATIVE)
+def test_keys_with_a_common_beginning_are_in_order(name: str) -> None:
+    words = [b"x" * size + b"%d" % number for size in (0, 13, 14, 15, 16, 40) for number in range(0, 500, 7)]
+    rows, _ = counted([b"\n".join(words)], 0, name)
+    assert [key for key, _, _ in rows] == sorted(key for key, _, _ in rows)
+    assert rows == counted([b"\n".join(words)], 0, "reference")[0]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_counter_refuses_what_it_cannot_count(name: str) -> None:
     with kernel.forced(name):

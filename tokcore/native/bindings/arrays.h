@@ -21,11 +21,11 @@ using InputArray = nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_con
 template <typename T>
 using OutputArray = nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>;
 
-template <typename T>
-OutputArray<T> to_numpy(std::vector<T>&& values) {
-  auto* owned = new std::vector<T>(std::move(values));
-  nanobind::capsule owner(owned,
-                          [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
+template <typename T, typename Allocator>
+OutputArray<T> to_numpy(std::vector<T, Allocator>&& values) {
+  using Vector = std::vector<T, Allocator>;
+  auto* owned = new Vector(std::move(values));
+  nanobind::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<Vector*>(pointer); });
   return OutputArray<T>(owned->data(), {owned->size()}, owner);
 }
 

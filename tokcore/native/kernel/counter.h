@@ -2,9 +2,9 @@
 // Counter counts the pre-tokens of documents: how often each occurs, and in how many documents.
 // A pre-token of more than max_pretoken_bytes is cut into parts, each as long as it can be without passing
 // that limit or dividing a well-formed UTF-8 character; each part counts as a pre-token of its own (0: never
-// cut). Cost: a scan and one probe of a hash table for each occurrence; memory is about 64 bytes for each
-// distinct pre-token of up to 15 bytes, plus its bytes for longer ones. Counts are 64-bit and cannot
-// overflow: it would take more bytes than can be addressed. Not thread-safe.
+// cut). Cost: a scan and one probe of a hash table for each occurrence; memory is 51 to 102 bytes for each
+// distinct pre-token, plus its bytes if it has more than 15; take() needs up to 70 more. Counts are 64-bit
+// and cannot overflow: it would take more bytes than can be addressed. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 #include "rows.h"
 #include "scanner.h"
+#include "zeroed_memory.h"
 
 namespace tokcore {
 
@@ -52,24 +53,30 @@ class Counter {
  private:
   struct Slot;
   struct Span;
+  struct LongSpan;
   struct Pending;
   class Arena;
 
-  void begin_document();
-  void add_span(const uint8_t* begin, const uint8_t* end);
-  void add_part(const uint8_t* begin, size_t size);
+  void add_spans(const uint8_t* text, size_t begin, const uint64_t* ends, size_t num_ends);
+  void add_long(const uint8_t* bytes, size_t size);
+  void add_part(const uint8_t* bytes, size_t size);
   void flush();
-  void count_long(const uint8_t* bytes, size_t size, uint64_t hash, uint32_t document);
-  void grow();
-  void clear();
+  Slot* slot_beyond(const Span& span);
+  void flush_long();
+  void make_room();
+  Slot* slots() const;
+  Slot* line_of(uint64_t hash) const;
 
   Scanner scanner_;
   size_t max_pretoken_bytes_;
+  size_t max_short_;                  // longer ones are not for a slot, or may have to be cut
   std::vector<uint64_t> ends_;        // one batch of the scanner
   std::unique_ptr<Pending> pending_;  // one batch of probes
-  std::vector<Slot> slots_;           // a power of two
+  size_t num_lines_;                  // a power of two
+  ZeroedMemory table_;                // lines of two slots
   std::unique_ptr<Arena> arena_;      // keys that do not fit a slot
   size_t num_rows_ = 0;
+  size_t key_bytes_ = 0;
   uint64_t num_pretokens_ = 0;
   uint32_t document_ = 0;           // ordinal of the current document, from 1
   const uint8_t* limit_ = nullptr;  // end of the data being read

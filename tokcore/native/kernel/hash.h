@@ -10,6 +10,7 @@
 // Two multiplications for up to 16 bytes. Not a defence against chosen keys. Thread-safe.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,19 @@ inline uint64_t big_endian(uint64_t value) {
   return value;
 }
 
+// Masks that keep the first bytes of a block, by their number.
+inline constexpr auto kFirstBytes = [] {
+  constexpr uint64_t kAll = ~uint64_t{0};
+  std::array<Block16, 17> masks{};
+  for (size_t size = 0; size <= 16; ++size) {
+    masks[size] = {size >= 8 ? kAll : (uint64_t{1} << 8 * size) - 1,
+                   size == 16  ? kAll
+                   : size <= 8 ? 0
+                               : (uint64_t{1} << 8 * (size - 8)) - 1};
+  }
+  return masks;
+}();
+
 // The 16 bytes at `bytes`, of which only the first `size` (at most 16) are kept, the others being zero; reads
 // no byte at or after `limit`.
 inline Block16 load_block(const uint8_t* bytes, size_t size, const uint8_t* limit) {
@@ -47,14 +61,8 @@ inline Block16 load_block(const uint8_t* bytes, size_t size, const uint8_t* limi
   } else if (size != 0) {
     std::memcpy(&block, bytes, size);
   }
-  block = {little_endian(block.low), little_endian(block.high)};
-  if (size < 8) {
-    block.low &= (uint64_t{1} << (8 * size)) - 1;
-    block.high = 0;
-  } else if (size < 16) {
-    block.high &= (uint64_t{1} << (8 * (size - 8))) - 1;
-  }
-  return block;
+  const Block16 mask = kFirstBytes[size];
+  return {little_endian(block.low) & mask.low, little_endian(block.high) & mask.high};
 }
 
 inline uint64_t fold(uint64_t a, uint64_t b) {

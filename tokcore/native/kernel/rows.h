@@ -6,7 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "buffer.h"
 
 namespace tokcore {
 
@@ -19,10 +20,10 @@ struct RowView {
 };
 
 struct Rows {
-  std::vector<uint8_t> data;
-  std::vector<int64_t> offsets{0};
-  std::vector<uint64_t> counts;
-  std::vector<uint64_t> documents;
+  Buffer<uint8_t> data;
+  Buffer<int64_t> offsets{0};
+  Buffer<uint64_t> counts;
+  Buffer<uint64_t> documents;
 
   size_t size() const { return counts.size(); }
 };

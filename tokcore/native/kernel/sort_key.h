@@ -26,6 +26,12 @@ struct SortKey {
     return {byte_swapped(block.low), byte_swapped(block.high) | (size <= kBytes ? size : 255)};
   }
 
+  // The same of a key of at most 15 bytes, which it holds whole.
+  static SortKey of_short(const uint8_t* bytes, size_t size, const uint8_t* limit) {
+    const Block16 block = load_block(bytes, size, limit);
+    return {byte_swapped(block.low), byte_swapped(block.high) | size};
+  }
+
   bool is_whole() const { return static_cast<uint8_t>(low) <= kBytes; }
   friend bool operator==(const SortKey& a, const SortKey& b) { return a.high == b.high && a.low == b.low; }
   friend bool operator<(const SortKey& a, const SortKey& b) {

@@ -13,6 +13,7 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace tokcore {
@@ -21,7 +22,7 @@ class ZeroedMemory {
  public:
   ZeroedMemory() = default;
 
-  explicit ZeroedMemory(size_t size) {
+  explicit ZeroedMemory(size_t size) : size_(size) {
     if (size == 0) return;
 #if defined(__linux__)
     // Room to move the start to a large page; small blocks need none.
@@ -52,13 +53,38 @@ class ZeroedMemory {
   ~ZeroedMemory() {
     if (block_ == nullptr) return;
 #if defined(__linux__)
-    munmap(block_, block_size_);
+    unmap(static_cast<uint8_t*>(block_), static_cast<uint8_t*>(block_) + block_size_);
 #else
     std::free(block_);
 #endif
   }
 
   uint8_t* data() const { return data_; }
+
+  // Makes it larger: its bytes stay, at another address, the new ones are zero and about to be used. On Linux
+  // pages move, not bytes, so that never more than new_size is in use.
+  void grow(size_t new_size) {
+    ZeroedMemory larger(new_size);
+#if defined(__linux__)
+    if (size_ % static_cast<size_t>(sysconf(_SC_PAGESIZE)) == 0) {
+      if (mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, larger.data_) != larger.data_) {
+        throw std::bad_alloc();
+      }
+      // What was moved away is not to be unmapped: somebody else may already have those addresses.
+      auto* const block = static_cast<uint8_t*>(block_);
+      unmap(block, data_);
+      unmap(data_ + size_, block + block_size_);
+      block_ = nullptr;
+#ifdef MADV_POPULATE_WRITE
+      (void)madvise(larger.data_ + size_, new_size - size_, MADV_POPULATE_WRITE);
+#endif
+      swap(larger);
+      return;
+    }
+#endif
+    if (size_ != 0) std::memcpy(larger.data_, data_, size_);
+    swap(larger);
+  }
 
  private:
   static constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
@@ -68,11 +94,19 @@ class ZeroedMemory {
     std::swap(block_, other.block_);
     std::swap(block_size_, other.block_size_);
     std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
   }
+
+#if defined(__linux__)
+  static void unmap(uint8_t* begin, uint8_t* end) {
+    if (begin != end) munmap(begin, static_cast<size_t>(end - begin));
+  }
+#endif
 
   void* block_ = nullptr;
   size_t block_size_ = 0;
   uint8_t* data_ = nullptr;
+  size_t size_ = 0;
 };
 
 }  // namespace tokcore

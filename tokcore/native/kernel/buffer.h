@@ -1,0 +1,64 @@
+// DESCRIPTION
+// Buffer is a vector for arrays that are large and written once: new elements are not set to zero, and the
+// memory of a large one is in large pages where the system has them, asked for before the first touch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace tokcore {
+
+template <typename T>
+struct BufferAllocator {
+  using value_type = T;
+
+  BufferAllocator() = default;
+  template <typename Other>
+  explicit BufferAllocator(const BufferAllocator<Other>&) {}
+
+  T* allocate(size_t size) {
+    if (size > std::numeric_limits<size_t>::max() / 2 / sizeof(T)) throw std::bad_alloc();
+    void* block = nullptr;
+#if defined(__linux__)
+    if (const size_t size_bytes = size * sizeof(T); size_bytes >= kLargePage) {
+      const size_t num_pages = (size_bytes + kLargePage / 2) / kLargePage;  // a small rest gets small ones
+      block = std::aligned_alloc(kLargePage, (num_pages + 1) * kLargePage);
+      if (block != nullptr) (void)madvise(block, num_pages * kLargePage, MADV_HUGEPAGE);
+    } else
+#endif
+    {
+      block = std::malloc(size * sizeof(T));
+    }
+    if (block == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(block);
+  }
+  void deallocate(T* block, size_t) { std::free(block); }
+
+  template <typename U>
+  void construct(U* place) {
+    ::new (static_cast<void*>(place)) U;
+  }
+  template <typename U, typename... Arguments>
+  void construct(U* place, Arguments&&... arguments) {
+    ::new (static_cast<void*>(place)) U(std::forward<Arguments>(arguments)...);
+  }
+
+  friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
+
+ private:
+  static constexpr size_t kLargePage = size_t{2} << 20;
+};
+
+template <typename T>
+using Buffer = std::vector<T, BufferAllocator<T>>;
+
+}  // namespace tokcore
