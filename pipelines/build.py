@@ -26,17 +26,16 @@ from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
 from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
-from pipelines.rejects import REJECTED, first_rejects, write_rejects
+from pipelines.rejects import LEDGER, REJECTED, first_rejects, write_rejects
 from pipelines.semantics import SEMANTICS
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.document import twins
-from schemas.jsonable import to_jsonable
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Assignment, Plan
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, StoredFile, TableRef
 from tokcore import kernel
-from tokcore.canonical import canonical_json, sha256_hex
-from tokcore.errors import ConfigError, StageError, TokError
+from tokcore.canonical import sha256_hex
+from tokcore.errors import ConfigError, LedgerError, StageError, TokError
 from tokcore.masking import checked_mask
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -130,15 +129,10 @@ class Build:
             languages = _languages(attempts, items)
             ranges = [one for item in items for one in item.ledgers]
             files = ledger.balanced(plan, ranges, languages)
-            self._commit_rejects(attempts, plan, planned, files, ranges, [item.rejects for item in items])
             counted = [lang for lang, counts in languages.items() if counts.num_pretokens]
             tables = [_recorded(attempts, f"table-{lang}", TableRef) for lang in counted]
-            for table in tables:
-                if table.num_pretokens != languages[table.lang].num_pretokens:
-                    raise StageError(
-                        f"count table {table.lang}: holds {table.num_pretokens} pre-tokens, "
-                        f"{languages[table.lang].num_pretokens} were counted"
-                    )
+            ledger.check_counted(languages, tables, self.config.count.sample < 1, bool(self.config.normalize.steps))
+            self._commit_rejects(attempts, plan, planned, files, ranges, [item.rejects for item in items])
             rows = {table.lang: table.num_rows for table in tables}
             manifest = Manifest(
                 stage="counts",
@@ -255,8 +249,10 @@ class Build:
             if self.config.tokenizer is not None:
                 self._commit_rejects(attempts, plan, planned, files, ranges, [item.rejects for item in items])
                 self._check_rejected(totals)
-            elif totals != (counted := self._committed("counts", "count").totals):
-                raise StageError(f"encoding read {totals}, counting had read {counted}: the ledgers differ")
+            else:
+                (table,) = (e for e in self._committed("rejected", "count").files if e.path == LEDGER)
+                counted = self._committed("counts", "count").languages
+                ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))
             shards = [shard for item in items for shard in item.shards]
             digest, num_digests = documents_digest(attempts, job.num_partitions)
             ledger.check_documents(totals["records"]["documents"], shards, languages, num_digests)
@@ -365,6 +361,10 @@ class Build:
         attempts = Attempts(self.output, name, identity)
         try:
             manifest, files = make(attempts, identity)
+        except LedgerError as error:
+            # What is wrong may be in any of the records, so none is used again.
+            storage.remove_tree(attempts.folder)
+            raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
         except TokError:
             # An equal build may have been faster, and have removed the working folder when it was done.
             if (made := standing()) is not None:
@@ -441,7 +441,7 @@ class Build:
 
         def make(own: Attempts, identity: str) -> Made:
             stored = [
-                _write(own, "files.jsonl", b"".join(canonical_json(to_jsonable(file)) for file in files)),
+                _write(own, LEDGER, ledger.files_table(files)),
                 write_rejects(own, plan, ranges, (attempts.url(part.attempt) for part in parts)),
             ]
             manifest = Manifest(

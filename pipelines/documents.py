@@ -15,12 +15,13 @@ import numpy as np
 
 from pipelines import storage
 from pipelines.crashpoints import reached
-from pipelines.read import Batch, FileRejected, ReadSettings, Reject, read_documents
+from pipelines.read import Batch, FileRejected, Meter, ReadSettings, Reject, read_documents
 from pipelines.worker import report_progress
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from tokcore.canonical import Sha256Writer, canonical_json
+from tokcore.errors import LedgerError
 from tokcore.texts import Texts
 
 
@@ -62,8 +63,13 @@ class ItemReader:
         num_records = num_documents = text_bytes = 0
         rejected: Counter[str] = Counter()
         rejected_file = ""
+        meter = Meter()
+        last_ordinal = -1
         try:
-            for batch in read_documents(file, r.start, r.end, settings):
+            for batch in read_documents(file, r.start, r.end, settings, meter):
+                if np.any(np.diff(batch.ordinals, prepend=last_ordinal) <= 0):
+                    raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
+                last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
                 num_records += batch.num_records
                 num_documents += batch.texts.num_texts
                 text_bytes += batch.texts.size_bytes
@@ -85,6 +91,7 @@ class ItemReader:
                 file=r.file,
                 start=r.start,
                 size_bytes=r.end - r.start,
+                read_bytes=meter.stored_bytes,
                 num_records=num_records,
                 num_documents=num_documents,
                 text_bytes=text_bytes,

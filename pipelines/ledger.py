@@ -1,6 +1,7 @@
 """The two ledgers: every record read is a document or a reject, every stored byte is in an accepted or a rejected file.
 
-Computed from what the workers recorded, never from a runner's metrics. No balance, no commit.
+Computed from what the workers recorded, never from a runner's metrics. No balance, no commit: every check here raises
+LedgerError. What the workers of the stage recorded is not to be trusted then, and is not used again.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from schemas.jsonable import to_jsonable
 from schemas.plan import Plan
-from schemas.refs import LanguageCounts, RangeLedger, ShardRef
-from tokcore.errors import StageError
+from schemas.refs import LanguageCounts, RangeLedger, ShardRef, TableRef
+from tokcore.canonical import canonical_json, sha256_hex
+from tokcore.errors import LedgerError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,12 +35,13 @@ class FileLedger:
 def balanced(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:
     """The ledger of each planned file, in plan order.
 
-    Raises StageError if a planned range is missing or doubled, or records, bytes or languages do not add up.
+    Raises LedgerError if a planned range is missing or doubled, or records, bytes or languages do not add up: the lines
+    that the ranges of a file own are all of its bytes, and each once.
     """
     by_range: dict[tuple[int, int], RangeLedger] = {}
     for ledger in ledgers:
         if (ledger.file, ledger.start) in by_range:
-            raise StageError(f"{plan.files[ledger.file].uri}: the range at byte {ledger.start} was read twice")
+            raise LedgerError(f"{plan.files[ledger.file].uri}: the range at byte {ledger.start} was read twice")
         by_range[ledger.file, ledger.start] = ledger
     per_file: dict[int, list[RangeLedger]] = {}
     for item in plan.items:
@@ -45,36 +49,39 @@ def balanced(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str,
             found = by_range.pop((planned.file, planned.start), None)
             uri = plan.files[planned.file].uri
             if found is None:
-                raise StageError(f"{uri}: no worker accounts for bytes {planned.start} to {planned.end}")
+                raise LedgerError(f"{uri}: no worker accounts for bytes {planned.start} to {planned.end}")
             if found.size_bytes != planned.end - planned.start:
-                raise StageError(f"{uri}: range at byte {planned.start} has {found.size_bytes} bytes, not as planned")
+                raise LedgerError(f"{uri}: range at byte {planned.start} has {found.size_bytes} bytes, not as planned")
             if found.num_records != found.num_documents + sum(found.rejected.values()):
-                raise StageError(
+                raise LedgerError(
                     f"{uri}: {found.num_records} records were read, "
                     f"{found.num_documents} became documents and {sum(found.rejected.values())} were rejected"
                 )
             per_file.setdefault(planned.file, []).append(found)
     if by_range:
-        raise StageError(f"{len(by_range)} ranges were read that nobody planned")
+        raise LedgerError(f"{len(by_range)} ranges were read that nobody planned")
     files = [_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
     for name, of_files, of_languages in (
         ("documents", sum(f.documents for f in files), sum(c.num_documents for c in languages.values())),
         ("text bytes", sum(f.text_bytes for f in files), sum(c.text_bytes for c in languages.values())),
     ):
         if of_files != of_languages:
-            raise StageError(f"{of_files} {name} by file, {of_languages} by language: the ledger does not balance")
+            raise LedgerError(f"{of_files} {name} by file, {of_languages} by language: the ledger does not balance")
     return files
 
 
 def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedger:
     file = plan.files[index]
     if sum(r.size_bytes for r in ranges) != file.size_bytes:
-        raise StageError(
+        raise LedgerError(
             f"{file.uri}: planned with {file.size_bytes} bytes, accounted for {sum(r.size_bytes for r in ranges)}"
         )
     rejected: Counter[str] = Counter()
     for r in ranges:
         rejected.update(r.rejected)
+    rejected_file = next((r.rejected_file for r in ranges if r.rejected_file), "")
+    if not rejected_file and (read := sum(r.read_bytes for r in ranges)) != file.size_bytes:
+        raise LedgerError(f"{file.uri}: planned with {file.size_bytes} bytes, its records are {read}")
     return FileLedger(
         uri=file.uri,
         stored_bytes=file.size_bytes,
@@ -82,7 +89,7 @@ def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedge
         documents=sum(r.num_documents for r in ranges),
         text_bytes=sum(r.text_bytes for r in ranges),
         rejected=dict(sorted(rejected.items())),
-        rejected_file=next((r.rejected_file for r in ranges if r.rejected_file), ""),
+        rejected_file=rejected_file,
     )
 
 
@@ -125,16 +132,58 @@ def _share(part: int, whole: int) -> Decimal:
     return Decimal(part) / Decimal(whole) if whole else Decimal(0)
 
 
+def files_table(files: Iterable[FileLedger]) -> bytes:
+    """The ledgers of all files as canonical JSON lines."""
+    return b"".join(canonical_json(to_jsonable(file)) for file in files)
+
+
+def check_counted(
+    languages: Mapping[str, LanguageCounts], tables: Iterable[TableRef], sampled: bool, normalized: bool
+) -> None:
+    """Raises LedgerError unless every document that was read was counted, and every pre-token is in a table.
+
+    sampled: whether some documents are not counted on purpose. normalized: whether their texts changed on the way.
+    """
+    for lang, counts in languages.items():
+        if counts.num_counted > counts.num_documents or (not sampled and counts.num_counted < counts.num_documents):
+            raise LedgerError(f"{lang}: {counts.num_documents} documents were read, {counts.num_counted} counted")
+        if not (sampled or normalized) and counts.counted_bytes != counts.text_bytes:
+            raise LedgerError(f"{lang}: {counts.text_bytes} bytes of text were read, {counts.counted_bytes} counted")
+    in_tables = {table.lang: table.num_pretokens for table in tables}
+    for lang, counts in languages.items():
+        if in_tables.get(lang, 0) != counts.num_pretokens:
+            raise LedgerError(
+                f"count table {lang}: holds {in_tables.get(lang, 0)} pre-tokens, {counts.num_pretokens} were counted"
+            )
+
+
+def check_read_alike(
+    counted: Mapping[str, Mapping[str, Any]], counted_files: str, languages: Mapping[str, LanguageCounts], files: bytes
+) -> None:
+    """Raises LedgerError unless counting and encoding read the same of every language and file.
+
+    counted: the languages of the counts manifest. counted_files: sha256 of the table of files that counting committed.
+    """
+    for lang in sorted({*counted, *languages}):
+        before = {name: counted.get(lang, {}).get(name, 0) for name in ("documents", "text_bytes")}
+        read = languages.get(lang, LanguageCounts(0, 0))
+        now = {"documents": read.num_documents, "text_bytes": read.text_bytes}
+        if before != now:
+            raise LedgerError(f"{lang}: counting had read {before}, encoding read {now}")
+    if sha256_hex(files) != counted_files:
+        raise LedgerError("encoding read other numbers of records, documents or bytes from some file than counting did")
+
+
 def check_documents(
     documents: int, shards: Sequence[ShardRef], languages: Mapping[str, LanguageCounts], num_digests: int
 ) -> None:
-    """Raises StageError unless every document read is in a shard and digested, and tokens add up."""
+    """Raises LedgerError unless every document read is in a shard and digested, and tokens add up."""
     written = sum(shard.num_documents for shard in shards)
     if not documents == written == num_digests:
-        raise StageError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
+        raise LedgerError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
     tokens = sum(shard.num_tokens for shard in shards)
     if tokens != sum(counts.num_tokens for counts in languages.values()):
-        raise StageError(f"shards hold {tokens} tokens, the languages' sum differs")
+        raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 
 
 def encoded_totals(counts: LanguageCounts) -> dict[str, Any]:

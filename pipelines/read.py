@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pipelines.reading.jsonl import read_json_lines
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import REASONS, Batch, FileRejected, ReadSettings, Reject
-from pipelines.reading.streams import file_blocks
+from pipelines.reading.streams import Meter, file_blocks
 from pipelines.storage import FileId
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "REASONS",
     "Batch",
     "FileRejected",
+    "Meter",
     "ReadSettings",
     "Reject",
     "read_documents",
@@ -54,19 +55,27 @@ def settings_of(source: Source, format: str, compression: str, forbidden: tuple[
     )
 
 
-def read_documents(file: FileId, start: int, end: int, settings: ReadSettings) -> Iterator[Batch]:
+def read_documents(
+    file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter | None = None
+) -> Iterator[Batch]:
     """The records of a range in order, as batches of some megabytes; at least one batch, which may be empty.
 
     A record belongs to the range that holds its first byte; formats that cannot be cut take the whole file as one
     range, start and end being ignored. Raises FileRejected before the first batch if the file as a whole is rejected,
-    and StageError if it cannot be read or is not the file that was pinned.
+    and StageError if it cannot be read or is not the file that was pinned. meter: counts the stored bytes read.
     """
+    meter = meter or Meter()
     if settings.format in ("parquet", "arrow"):
         # Not everybody who reads needs it, and pyarrow's modules for it take a tenth of a second to import.
         from pipelines.reading.columns import read_columns
 
-        return read_columns(file, settings)
+        return _whole(read_columns(file, settings), file, meter)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes
-    blocks = file_blocks(file, start, end, settings.compression)
+    blocks = file_blocks(file, start, end, settings.compression, meter)
     return (read_json_lines if settings.format == "jsonl" else read_plain_text)(blocks, settings)
+
+
+def _whole(batches: Iterator[Batch], file: FileId, meter: Meter) -> Iterator[Batch]:
+    yield from batches
+    meter.stored_bytes = file.size_bytes

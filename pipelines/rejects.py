@@ -14,6 +14,7 @@ from schemas.refs import RangeLedger, RejectRef, StoredFile
 from tokcore.canonical import canonical_json, parse_canonical
 
 REJECTED = "rejected.jsonl"
+LEDGER = "files.jsonl"
 
 
 def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[str]) -> StoredFile:

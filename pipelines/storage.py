@@ -187,21 +187,22 @@ def _file_system(url: str) -> tuple[Any, str]:
 # -------------------------------------------------------------------------------------------------------------- retries
 
 
-def _retrying(what: str, url: str, operation: Callable[[], Result]) -> Result:
+def _retrying(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
     """The operation's result; transient errors are retried, permanent ones pass through as they are.
 
-    Raises StageError after the last attempt.
+    attempts: 0 for the usual number. Raises StageError after the last attempt.
     """
-    for attempt in range(ATTEMPTS):
+    attempts = attempts or ATTEMPTS
+    for attempt in range(attempts):
         try:
             return operation()
         except _PERMANENT:
             raise
         except Exception as error:
-            if attempt == ATTEMPTS - 1:
+            if attempt == attempts - 1:
                 reason = redact(str(error)) or type(error).__name__
                 raise StageError(
-                    f"{redact(url)}: cannot {what}, tried {ATTEMPTS} times: {reason}. "
+                    f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
                     f"Finished work is kept: run the same command again when the store answers"
                 ) from error
             time.sleep(FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt)
@@ -489,7 +490,7 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
             raise
         return
     with _named("write", url):
-        remote = system.open(path, "wb", block_size=_BLOCK_BYTES)
+        remote = _retrying("write", url, lambda: system.open(path, "wb", block_size=_BLOCK_BYTES))
         try:
             yield remote
         except BaseException:
@@ -501,7 +502,10 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
                 system.rm_file(path)
             raise
         reached("write.before_sync")
-        remote.close()
+        size_bytes = remote.tell()
+        _retrying("write", url, remote.close, attempts=1)  # a second one would not send what the first one did
+        if (stored := stat(url).size_bytes) != size_bytes:
+            raise StageError(f"{redact(url)}: the store kept {stored} of {size_bytes} bytes. Run the command again")
         reached("write.after_sync")
 
 

@@ -38,7 +38,8 @@ class RangeLedger:
 
     file: int
     start: int
-    size_bytes: int  # stored bytes of the range
+    size_bytes: int  # stored bytes of the range, as planned
+    read_bytes: int  # stored bytes of the records that it owns, as read; of the whole file where files are not cut
     num_records: int
     num_documents: int
     text_bytes: int  # of the accepted documents, before normalizing

@@ -8,6 +8,7 @@ TokError
   IdentityError      tokenizer, tables or shards do not belong together
   LearnError         the count table cannot give the requested vocabulary
   StageError         a stage of a build could not finish; names the stage and the way out
+    LedgerError        records, documents or bytes do not add up: nothing of the stage is committed
 """
 
 from __future__ import annotations
@@ -43,3 +44,7 @@ class LearnError(TokError):
 
 class StageError(TokError):
     """A stage of a build could not finish; the message names the stage and the way out."""
+
+
+class LedgerError(StageError):
+    """Records, documents or bytes do not add up; nothing of the stage is committed."""

@@ -42,7 +42,19 @@ _ZSTD_FEED_BYTES = 1 << 11
 _GZIP_FEED_BYTES = 1 << 16
 
 
-def file_blocks(file: FileId, start: int, end: int, compression: str) -> Iterator[bytes]:
+class Meter:
+    """Counts the stored bytes that a reader owns: over all ranges of a file they add up to the file."""
+
+    def __init__(self) -> None:
+        self.stored_bytes = 0
+
+    def counted(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            self.stored_bytes += len(block)
+            yield block
+
+
+def file_blocks(file: FileId, start: int, end: int, compression: str, meter: Meter) -> Iterator[bytes]:
     """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one.
 
     A byte order mark at the start of the file is left out. Raises FileRejected before the first block if a compressed
@@ -50,13 +62,14 @@ def file_blocks(file: FileId, start: int, end: int, compression: str) -> Iterato
     """
     if compression == "none":
         with open_pinned(file) as opened:
-            yield from _without_mark(_line_blocks(opened, start, end), start == 0)
+            yield from _without_mark(meter.counted(_line_blocks(opened, start, end)), start == 0)
     else:
         decompress = {"gz": _gzip_pieces, "zst": _zstd_pieces}[compression]
 
         def blocks() -> Iterator[bytes]:
             with open_pinned(file) as opened:
                 yield from _joined(_limited(decompress(opened), file.size_bytes))
+                meter.stored_bytes = opened.tell()
 
         yield from _without_mark(proven(blocks, len), True)
 
