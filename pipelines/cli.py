@@ -1,7 +1,7 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
-Exit codes: 0 done, 1 verification found a problem, 2 usage or configuration, 3 a stage failed; as for any program of
-a shell, 130 interrupted from the keyboard, 141 nobody reads the output any more.
+Exit codes: 0 done, 1 verification found a problem or diff a difference, 2 usage or configuration, 3 a stage failed; as
+for any program of a shell, 130 interrupted from the keyboard, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
 
 # They run no stage: what stops them is what the user named.
-_TOOLS = frozenset({"export", "show", "encode-text", "decode-ids"})
+_TOOLS = frozenset({"diff", "gc", "export", "show", "encode-text", "decode-ids"})
 
 
 class _Commands(click.Group):
@@ -124,11 +124,19 @@ _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into
 @click.option("--decode", default="0", metavar="N|all", help="Compare this many documents with their source.")
 @click.option("--root", metavar="HEX", help="The root that the output must have.")
 @click.option("--quick", is_flag=True, help="Hash what is stored; read nothing out of shards and tables.")
+@click.option("--rebuild", metavar="SHARD", help="Compute this shard again from its inputs, and compare; only that.")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it moved since.")
 @_WORKERS
 @_JSON
 def verify(
-    output: str, decode: str, root: str | None, quick: bool, base: str, workers: int | None, as_json: bool
+    output: str,
+    decode: str,
+    root: str | None,
+    quick: bool,
+    rebuild: str | None,
+    base: str,
+    workers: int | None,
+    as_json: bool,
 ) -> None:
     """Check that an output is what was committed, that all its parts agree, and that it decodes to its source."""
     from pipelines import storage
@@ -136,6 +144,11 @@ def verify(
     from pipelines.report import print_verified
     from pipelines.verify import verify as run
 
+    if rebuild is not None:
+        if decode != "0" or root is not None or quick:
+            raise click.UsageError("--rebuild stands alone: --decode, --root and --quick are about the whole output")
+        _rebuild(storage.resolve(os.getcwd(), output), rebuild, base, as_json)  # noqa: PTH109 - resolve wants a str
+        return
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
     if root == "":  # a script's empty variable must not pass for a root that was compared
@@ -150,6 +163,36 @@ def verify(
     )
     _print_json(dataclasses.asdict(report)) if as_json else print_verified(report)
     if report.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
+    from pipelines.rebuild import rebuild
+    from pipelines.report import print_rebuilt
+
+    report = rebuild(output, shard, base)
+    _print_json(dataclasses.asdict(report)) if as_json else print_rebuilt(report)
+    if report.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+@commands.command()
+@click.argument("one", metavar="A")
+@click.argument("other", metavar="B")
+@_JSON
+def diff(one: str, other: str, as_json: bool) -> None:
+    """What differs between two outputs: configuration, inputs, counts, merges, documents, shards. Exit 1 if anything.
+
+    The outputs need not be finished: what both have is compared.
+    """
+    from pipelines import storage
+    from pipelines.diff import diff as run
+    from pipelines.report import print_diff
+
+    one, other = (storage.resolve(os.getcwd(), output) for output in (one, other))  # noqa: PTH109
+    found = run(one, other)
+    _print_json(found) if as_json else print_diff(found, one, other)
+    if found:
         sys.exit(EXIT_PROBLEM)
 
 

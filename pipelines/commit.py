@@ -29,6 +29,10 @@ STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 _PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard", "numpy", "orjson")
 
 
+# Those that decide in which bytes the same content is stored.
+_WRITERS = ("pyarrow",)
+
+
 def committed(output: str, stage: str) -> Manifest | None:
     """The manifest of a finished stage ("" for the build), if there is one.
 
@@ -139,10 +143,15 @@ def _run_json(run: Mapping[str, Any]) -> bytes:
         "machine": platform.machine(),
         "process": os.getpid(),
         "python": sys.version.split()[0],
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": package_versions(_PACKAGES),
         **run,
     }
     return json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None]:
+    """Package -> its version here, None where it is not installed; by default of those that write stored bytes."""
+    return {name: _version(name) for name in packages}
 
 
 def _version(package: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +14,7 @@ from pipelines import storage
 from pipelines.build import Build
 from pipelines.commit import STAGES
 from pipelines.plan import content_of, plan_build
+from pipelines.rebuild import Rebuilt
 from pipelines.verify import Report, describe_problems
 from schemas.manifest import Manifest
 from tokcore import kernel, unicode
@@ -155,6 +158,83 @@ def print_verified(report: Report) -> None:
     if report.num_leftovers:
         print(f"{report.num_leftovers} files of unfinished work in _attempts: `tokcore gc` removes them")
     print(f"root {report.root}")
+
+
+def print_rebuilt(report: Rebuilt) -> None:
+    """The report of `tokcore verify --rebuild`."""
+    if report.problems:
+        print(describe_problems(report.problems))
+        print(f"{report.shard}: {len(report.problems)} problem(s)")
+        return
+    for note in report.notes:
+        print(note)
+    same = "the same content" if report.notes else "every byte is the same"
+    print(f"{report.shard}: {report.documents:,} documents, {report.tokens:,} tokens made again: {same}")
+
+
+def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
+    """The report of `tokcore diff`: a block a kind of difference, a's values before b's; a screen at most."""
+    if not found:
+        print("no difference")
+        return
+    print(f"a  {storage.redact(one)}\nb  {storage.redact(other)}")
+    for kind, what in found.items():
+        if isinstance(what, list):
+            print(f"\n{kind}  {_pair(what)}")
+            continue
+        lines = list(_diff_lines(what))
+        print(f"\n{kind}")
+        for line in lines[:_DIFF_LINES]:
+            print(f"  {_printable(line if len(line) <= 200 else line[:197] + '...')}")
+        if len(lines) > _DIFF_LINES:
+            print(f"  ... and {len(lines) - _DIFF_LINES} more lines (--json shows all)")
+
+
+def _diff_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in found.items():
+        name = _NAMES.get(key, key)
+        if key in ("only_a", "only_b", "other_content", "same_content_in_other_bytes", "changed"):
+            first = value if isinstance(value, list) else value["first"]
+            number = len(value) if isinstance(value, list) else value["number"]
+            if number:
+                yield f"{name}: {number:,}: {', '.join(first)}{', ...' if number > len(first) else ''}"
+        elif key == "first_different_merge":
+            merges = [f"'{' + '.join(merge)}'" if merge else "none" for merge in value["merges"]]
+            yield f"{name}: rank {value['rank']:,}: {' / '.join(merges)}"
+        elif key == "languages":
+            yield from _diff_lines(value)
+        elif isinstance(value, dict):
+            pairs = [f"{_NAMES.get(of, of)} {_pair(pair)}" for of, pair in value.items() if of != "examples"]
+            yield f"{name}: {', '.join(pairs)}"
+            if value.get("examples"):
+                most = ", ".join(f"{text!r} {mine:,} / {its:,}" for text, mine, its in value["examples"])
+                yield f"{' ' * len(name)}  most different: {most}"
+        else:
+            yield f"{name}: {_pair(value)}"
+
+
+_DIFF_LINES = 9  # of each kind
+
+_NAMES = {
+    "only_a": "only in a",
+    "only_b": "only in b",
+    "other_content": "other content",
+    "same_content_in_other_bytes": "same content, stored in other bytes",
+    "different_rows": "rows that differ",
+    "merges_shared": "merges in both",
+    "first_different_merge": "first merge that differs",
+}
+
+
+def _pair(value: Any) -> str:
+    return " / ".join(map(_value, value if isinstance(value, list) else [value]))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = value if isinstance(value, str) else "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:16]}..."  # hashes, above all
 
 
 def shown(path: str, row: int | None) -> dict[str, Any]:

@@ -66,12 +66,12 @@ def verify(
         raise ConfigError(f"{storage.redact(output)}: there is no output")
     options = options or RunOptions()
     problems: list[str] = []
-    manifests = _manifests(output, problems)
+    manifests = read_manifests(output, problems)
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = storage.list_tree(output)
     named = _check_names(manifests, entries, present, problems)
     with ThreadPoolExecutor(options.num_workers) as threads:
-        for found in threads.map(lambda one: _check_file(output, *one), entries):
+        for found in threads.map(lambda one: check_file(output, *one), entries):
             problems.extend(found)
     build = manifests.get("build")
     if build is not None and root and build.root != root:
@@ -83,7 +83,7 @@ def verify(
         if build is not None and not problems and not quick:
             num_read = _check_content(output, manifests, options, problems)
         if build is not None and not problems and decode != 0:
-            num_decoded = _decode(output, manifests, decode, base or _recorded_base(output), options, problems)
+            num_decoded = _decode(output, manifests, decode, base or recorded_base(output), options, problems)
     except MALFORMED as error:
         problems.append(f"shards/{MANIFEST}: {type(error).__name__}: {error}")
     return Report(
@@ -124,7 +124,7 @@ def may_be_unnamed(path: str) -> bool:
     return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
 
 
-def _manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
+def read_manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
     """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
     found: dict[str, Manifest] = {}
     try:
@@ -149,7 +149,7 @@ def _manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
     return found
 
 
-def _check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
+def check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
     path = f"{stage}/{entry.path}"
     try:
         hasher = hashlib.sha256()
@@ -219,7 +219,7 @@ def _check_content(output: str, manifests: Mapping[str, Manifest], options: RunO
     return sum(documents_of.values())
 
 
-def _recorded_base(output: str) -> str:
+def recorded_base(output: str) -> str:
     """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
     try:
         return str(json.loads(storage.read_bytes(storage.join(output, "plan", RUN)))["base"])

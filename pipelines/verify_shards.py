@@ -111,7 +111,7 @@ def check_item(
     found = Found()
     order = _Order(assignment.ranges, num_records, found.problems)
     for shard in shards:
-        with _local_files(output, shard) as folder:
+        with local_files(output, shard) as folder:
             try:
                 _check_shard(folder, rules, shard, order, found)
             except TokError as error:
@@ -121,7 +121,7 @@ def check_item(
 
 
 @contextlib.contextmanager
-def _local_files(output: str, shard: NamedShard) -> Iterator[str]:
+def local_files(output: str, shard: NamedShard) -> Iterator[str]:
     """The folder, on this machine, below which the shard's files are."""
     url = storage.join(output, "shards")
     if storage.is_local(url):

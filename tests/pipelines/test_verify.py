@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from builds import build_file, run, small_corpus, tokcore
-from forging import Forger
+from forging import Forger, written
 
 from pipelines.commit import committed
+from pipelines.rebuild import rebuild
 from pipelines.verify import verify
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError
+from tokcore.formats.arrow_shards import ArrowShardWriter
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +164,66 @@ def test_exit_codes(corpus, output, tmp_path):
     assert root in wrong.stdout
     assert tokcore("verify", tmp_path / "nothing").returncode == 2
     assert tokcore("verify", output, "--decode", "some").returncode == 2
+
+
+# ----------------------------------------------------------------------------------------------------------- one shard
+
+
+def test_a_shard_made_again(corpus, output):
+    for shard in ("train-00000-00000", "shards/arrow/train-00000-00001.arrow", "train-00001-00000"):
+        report = rebuild(str(output), shard)
+        assert (report.problems, report.notes) == ((), ())
+        assert report.documents > 0
+    assert problems(output) == ()
+    with pytest.raises(ConfigError, match=r"no shards of that name; there is, e.g., train-00000-00000"):
+        rebuild(str(output), "train-00009-00000")
+
+
+def test_a_shard_that_its_inputs_do_not_give(output):
+    """Rewritten consistently: the first document that is another one is named, in either format."""
+    forger = Forger(output)
+    name = forger.shard_names()[1]
+    batch = forger.read_arrow(f"arrow/{name}.arrow")
+    tokens = batch.tokens.copy()
+    tokens[batch.offsets[3]] ^= 1
+    forger.write_shard(name, batch._replace(tokens=tokens), ["arrow", "megatron"])
+    forger.hash_anew(4)
+    assert problems(output) == ()
+    found = rebuild(str(output), name).problems
+    place = f"document 3 ({batch.sources[3]}, ordinal {batch.ordinals[3]}) is the first that differs"
+    assert f"shards/arrow/{name}.arrow: {place}" in found
+    assert f"shards/megatron/{name}_text_document.bin: {place}" in found
+
+
+def test_the_same_content_in_the_bytes_of_another_library(output):
+    forger = Forger(output)
+    name = forger.shard_names()[0]
+    batch = forger.read_arrow(f"arrow/{name}.arrow")
+    fingerprint = forger.manifests["shards"]["totals"]["fingerprint"]
+    forger.write(
+        output / "shards" / "arrow" / f"{name}.arrow",
+        written(lambda file: ArrowShardWriter(file, fingerprint, "lz4"), batch),
+    )
+    forger.hash_anew(3)
+    assert problems(output) == ()
+    assert any("with the same versions" in problem for problem in rebuild(str(output), name).problems)
+    facts = json.loads((output / "shards" / "run.json").read_bytes())
+    facts["packages"]["pyarrow"] = "1.2.3"
+    (output / "shards" / "run.json").write_text(json.dumps(facts))
+    report = rebuild(str(output), name)
+    assert report.problems == ()
+    assert "pyarrow 1.2.3 then" in report.notes[0]
+
+
+def test_a_shard_whose_input_changed(tmp_path):
+    small_corpus(tmp_path)
+    run(build_file(tmp_path), tmp_path / "out")
+    forger = Forger(tmp_path / "out")
+    sources = {name: set(forger.read_arrow(f"arrow/{name}.arrow").sources) for name in forger.shard_names()}
+    names = [next(name for name in sources if sources[name] == {source}) for source in ("ru.jsonl", "en.jsonl.zst")]
+    path = tmp_path / "ru.jsonl"
+    path.write_bytes(path.read_bytes() + b"\n")
+    changed, same = (tokcore("verify", tmp_path / "out", "--rebuild", name) for name in names)
+    assert (changed.returncode, same.returncode) == (3, 0)
+    assert "ru.jsonl: input changed since it was planned" in changed.stderr
+    assert "every byte is the same" in same.stdout
