@@ -220,11 +220,13 @@ class Build:
         tokenizer_url = storage.join(self.output, "tokenizer", "tokcore.json")
 
         def make(attempts: Attempts, identity: str) -> Made:
-            tokenizer = TokenizerSpec.from_json_bytes(storage.read_bytes(tokenizer_url), tokenizer_url)
+            data = storage.read_bytes(tokenizer_url)
+            tokenizer = TokenizerSpec.from_json_bytes(data, tokenizer_url)
             job = EncodeJob(
                 attempts=attempts,
                 base=self.config.base,
                 tokenizer=tokenizer_url,
+                tokenizer_sha256=sha256_hex(data),
                 fingerprint=tokenizer.fingerprint,
                 append=tuple(_special_id(tokenizer, text) for text in self.config.encode.append),
                 special_text=self.config.encode.special_text,

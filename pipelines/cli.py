@@ -7,6 +7,7 @@ for any program of a shell, 130 interrupted from the keyboard, 141 nobody reads 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import logging
 import os
@@ -60,6 +61,8 @@ def main() -> None:
     """Entry point of the console command."""
     # Beam tells about an optional cloud library through the root logger as soon as it is imported.
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
+    gc.set_threshold(1 << 17)
     commands()
 
 

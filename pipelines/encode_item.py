@@ -50,6 +50,7 @@ class EncodeJob:
     attempts: Attempts
     base: str  # folder against which relative uris are resolved
     tokenizer: str  # URL of tokcore.json
+    tokenizer_sha256: str  # of that file, which has been checked
     fingerprint: str
     append: tuple[int, ...]  # ids behind each document
     special_text: str  # ordinary | special (reject is the reader's)
@@ -68,8 +69,8 @@ def digests_key(partition: int) -> str:
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenizer(url: str, fingerprint: str) -> Tokenizer:
-    tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url))
+def _tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
+    tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256))
     if tokenizer.fingerprint != fingerprint:
         raise IdentityError(
             f"{url}: its fingerprint is {tokenizer.fingerprint}, the build was started with {fingerprint}"
@@ -91,7 +92,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     key = item_key(assignment.number)
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         return done
-    tokenizer = _tokenizer(job.tokenizer, job.fingerprint)
+    tokenizer = _tokenizer(job.tokenizer, job.tokenizer_sha256, job.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))

@@ -89,8 +89,10 @@ class Pool:
 class _Worker:
     def __init__(self, number: int, lifeline: int) -> None:
         self.number = number
-        # A worker must import what this process can import; nothing else of sys.path matters to it.
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
+        # A worker must import what this process can import; nothing else of sys.path matters to it. Nor does linear
+        # algebra, whose library would start a thread for every core when numpy is imported.
+        modules = os.pathsep.join(p for p in sys.path if p)
+        environment = dict(os.environ, PYTHONPATH=modules, OPENBLAS_NUM_THREADS="1")
         # Ctrl-C is the parent's to handle; a worker inherits that, so that it holds while it still imports.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

@@ -6,6 +6,7 @@ write end the parent holds, reads end-of-file then. Ctrl-C is the parent's to ha
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -34,6 +35,8 @@ def main() -> None:
     # __main__ is not this module for the functions that report progress.
     import pipelines.worker
 
+    # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
+    gc.set_threshold(1 << 17)
     pipelines.worker._replies = replies
     while True:
         try:

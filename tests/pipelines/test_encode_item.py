@@ -19,6 +19,7 @@ from schemas.config import Source
 from schemas.jsonable import to_jsonable
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
+from tokcore.canonical import sha256_hex
 from tokcore.count_rows import row_tuples
 from tokcore.errors import StageError
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
@@ -47,6 +48,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
         attempts=Attempts(str(tmp_path / "first"), "shards", "0" * 64),
         base=str(tmp_path),
         tokenizer=str(tmp_path / "tokcore.json"),
+        tokenizer_sha256=sha256_hex(spec.to_json_bytes()),
         fingerprint=spec.fingerprint,
         append=(300,),
         special_text="ordinary",

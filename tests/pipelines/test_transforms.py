@@ -135,7 +135,7 @@ def test_no_pickle_on_what_travels(tmp_path):
     assignments = p | "Plan" >> beam.Create([Assignment(0, ())]).with_output_types(Assignment)
     _ = assignments | "CountItems" >> CountItems(CountJob(attempts, "", {}, (), 0, 0, "1", 0, 1))
     _ = assignments | "EncodeItems" >> EncodeItems(
-        EncodeJob(attempts, "", "", "", (), "ordinary", ("arrow",), 1, False, "0", 0, "zstd", 1)
+        EncodeJob(attempts, "", "", "", "", (), "ordinary", ("arrow",), 1, False, "0", 0, "zstd", 1)
     )
     components = p.to_runner_api().components
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from vocabularies import learned_models, models
 
 from tokcore import kernel, tokenizer_spec, unicode
-from tokcore.canonical import canonical_json
+from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
 from tokcore.tokenizer_spec import LearnedModel, MergesModel, RanksModel, SpecialToken, TokenizerSpec, learned_spec
 
@@ -236,3 +236,12 @@ def test_byte_order_is_the_learners():
     model = LearnedModel(np.array([[left[0], right[0]]], np.int32))
     assert model.tokens[256] == b"\xc3\xa9"
     assert tokenizer_spec.FORMAT_VERSION == 1
+
+
+def test_a_file_that_was_checked_before_is_known_by_its_hash():
+    spec = spec_of(normalizer=("nfc",))
+    data = spec.to_json_bytes()
+    again = TokenizerSpec.from_json_bytes(data, "x", sha256_hex(data))
+    assert (again, again.fingerprint, again.to_json_bytes()) == (spec, spec.fingerprint, data)
+    with pytest.raises(ChecksumError, match="was changed after it was checked"):
+        TokenizerSpec.from_json_bytes(data.replace(b"nfc", b"nfd"), "x", sha256_hex(data))
