@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -488,9 +488,21 @@ def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
     items = sorted(plan.items, key=lambda item: -item.size_bytes)
     return (
         pipeline
-        | "Plan" >> beam.Create([plan.assignment(item) for item in items]).with_output_types(Assignment)
-        | "Spread" >> beam.Reshuffle()
+        | "Plan"
+        >> beam.Create([plan.assignment(item) for item in items], reshuffle=False).with_output_types(Assignment)
+        # Reshuffle would do the same, with elements that Beam knows no type of and therefore pickles.
+        | "ByNumber" >> beam.Map(_numbered).with_output_types(tuple[int, Assignment])
+        | "Spread" >> beam.GroupByKey()
+        | "OneByOne" >> beam.FlatMap(_of_one_number).with_output_types(Assignment)
     )
+
+
+def _numbered(assignment: Assignment) -> tuple[int, Assignment]:
+    return assignment.number, assignment
+
+
+def _of_one_number(group: tuple[int, Iterable[Assignment]]) -> Iterable[Assignment]:
+    return group[1]
 
 
 def _recorded(attempts: Attempts, key: str, cls: type[Any]) -> Any:

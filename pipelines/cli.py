@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -63,7 +64,15 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
     # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
     gc.set_threshold(1 << 17)
+    sys.excepthook = _show_defect
     commands()
+
+
+def _show_defect(kind: type[BaseException], error: BaseException, _: Any) -> None:
+    """What nobody expected, with its traceback, but without the secrets of what it quotes."""
+    from pipelines.storage import redact
+
+    click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

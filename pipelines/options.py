@@ -24,6 +24,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
+from pipelines import storage
 from pipelines.pool import open_pool
 from tokcore.errors import ConfigError, StageError, TokError
 
@@ -82,11 +83,15 @@ def open_pipeline(
         error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])
         raise
     except Exception as error:
-        # Runners wrap what a worker raised; our own errors already say all a user needs.
-        for cause in _causes(error):
-            if isinstance(cause, TokError):
-                raise cause from error
-        raise StageError(f"stage {stage}: {type(error).__name__}: {error}") from error
+        failure = error
+    else:
+        return
+    # Runners wrap what a worker raised; our own errors already say all a user needs.
+    for cause in _causes(failure):
+        if isinstance(cause, TokError):
+            raise cause
+    reason = storage.redact(f"{type(failure).__name__}: {failure}")
+    raise StageError(f"stage {stage}: {reason}") from storage.as_cause(failure)
 
 
 def _local_pipeline(options: RunOptions) -> beam.Pipeline:

@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
 
 import fsspec
+from fsspec.utils import glob_translate
 
 from pipelines.crashpoints import reached
 from tokcore.errors import ConfigError, FormatError, StageError, TokError
@@ -60,8 +61,14 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _GLOB = re.compile(r"[*?\[]")
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
 _SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
+# Azure names a container as others name a user: abfs://container@account.dfs.core.windows.net/path.
+_USER = re.compile(r"(?<![\w+.-])(?!abfss?:|az:|adl:)([A-Za-z][\w+.-]*://)[^/\s@'\"]*@")
+# Of environment variables and of settings of fsspec: what holds a secret, and what only says where one lies.
+_SECRET_NAME = re.compile(r"(^|_)(secret|token|passw(or)?d|pwd|credentials?|key|sas|connection_string)(_|$)", re.I)
+_PLACE_NAME = re.compile(r"(^GOOGLE_APPLICATION_CREDENTIALS|_FILE|_PATH|_DIR|_URL|_URI)$", re.I)
+_MIN_SECRET_LENGTH = 8  # a shorter value would be found in every other word
 
-# Waiting does not mend these.
+# Waiting does not mend these. The first callers tell apart, or they are named where they are caught.
 _PERMANENT = (
     TokError,
     FileNotFoundError,
@@ -69,10 +76,8 @@ _PERMANENT = (
     PermissionError,
     IsADirectoryError,
     NotADirectoryError,
-    ValueError,
-    TypeError,
-    NotImplementedError,
 )
+_REFUSED = (ValueError, TypeError, NotImplementedError)
 
 
 class FileId(NamedTuple):
@@ -100,7 +105,9 @@ def check_url(url: str) -> str:
     if scheme is not None and scheme not in _SCHEMES:
         supported = ", ".join(f"{name}://" for name in _SCHEMES if name != "memory")
         raise ConfigError(f"{redact(url)}: scheme {scheme}:// is not supported; use a local path or one of {supported}")
-    if scheme is not None and redact(url) != url:
+    if scheme == "file" and not re.match(r"file:///(?!/)", url, re.IGNORECASE):
+        raise ConfigError(f"{redact(url)}: write a local path, or file:// with an absolute one: file:///folder/file")
+    if scheme is not None and _without_credentials(url) != url:
         raise ConfigError(
             f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
             f"remove them and use the store's own environment variables or configuration"
@@ -109,14 +116,63 @@ def check_url(url: str) -> str:
 
 
 def redact(text: str) -> str:
-    """The text with passwords and signed queries of the URLs in it replaced by ***; for every message that is shown.
+    """The text with secrets replaced by ***; for every message that is shown.
+
+    Secrets are passwords and signed queries of URLs, and what environment variables and settings of fsspec hold whose
+    names say so.
 
     >>> redact("s3://me:secret@bucket/a?X-Signature=abc is gone")
     's3://***@bucket/a?*** is gone'
     """
+    for secret in _known_secrets():
+        text = text.replace(secret, "***")
+    return _without_credentials(text)
+
+
+def _without_credentials(text: str) -> str:
     if "://" not in text:
         return text
-    return _SIGNED_QUERY.sub("?***", _PASSWORD.sub("***@", text))
+    return _SIGNED_QUERY.sub("?***", _USER.sub(r"\1***@", _PASSWORD.sub("***@", text)))
+
+
+def _known_secrets() -> list[str]:
+    """What this process was given as secrets, longest first."""
+    found: set[str] = set()
+
+    def collect(settings: Mapping[str, Any]) -> None:
+        for name, value in settings.items():
+            if isinstance(value, Mapping):
+                collect(value)
+            elif isinstance(value, str) and _is_secret(name, value):
+                found.add(value)
+
+    collect(os.environ)
+    collect(fsspec.config.conf)
+    return sorted(found, key=len, reverse=True)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    named = _SECRET_NAME.search(name) is not None and _PLACE_NAME.search(name) is None
+    return named and len(value) >= _MIN_SECRET_LENGTH
+
+
+def as_cause(error: BaseException) -> BaseException | None:
+    """The error, to be raised from, with what it and those behind it say redacted; None if one says it anyhow."""
+    link: BaseException | None = error
+    while link is not None:
+        if _says(link) != redact(_says(link)):
+            link.args = tuple(redact(part) if isinstance(part, str) else part for part in link.args)
+            for name in ("strerror", "filename", "filename2"):
+                if isinstance(part := getattr(link, name, None), str):
+                    setattr(link, name, redact(part))
+        if _says(link) != redact(_says(link)):
+            return None
+        link = link.__cause__ or link.__context__
+    return error
+
+
+def _says(error: BaseException) -> str:
+    return "\n".join([str(error), repr(error), *getattr(error, "__notes__", ())])
 
 
 def is_local(url: str) -> bool:
@@ -128,7 +184,8 @@ def local_path(url: str) -> Path:
     """The path of a local URL, absolute."""
     if not is_local(url):
         raise ConfigError(f"{redact(url)}: expected a local path")
-    return Path(os.path.abspath(url.removeprefix("file://")))  # noqa: PTH100 - resolve() would follow symbolic links
+    path = url[len("file://") :] if _scheme(url) else url
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow symbolic links
 
 
 def resolve(base: str, url: str) -> str:
@@ -188,9 +245,9 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 
 def _retrying(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
-    """The operation's result; transient errors are retried, permanent ones pass through as they are.
+    """The operation's result; transient errors are retried, those of the file system pass through as they are.
 
-    attempts: 0 for the usual number. Raises StageError after the last attempt.
+    attempts: 0 for the usual number. Raises StageError after the last one, and for what the store's library refuses.
     """
     attempts = attempts or ATTEMPTS
     for attempt in range(attempts):
@@ -199,14 +256,18 @@ def _retrying(what: str, url: str, operation: Callable[[], Result], attempts: in
         except _PERMANENT:
             raise
         except Exception as error:
-            if attempt == attempts - 1:
-                reason = redact(str(error)) or type(error).__name__
-                raise StageError(
-                    f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
-                    f"Finished work is kept: run the same command again when the store answers"
-                ) from error
+            failure = error
+        if isinstance(failure, _REFUSED):
+            break
+        if attempt < attempts - 1:
             time.sleep(FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt)
-    raise AssertionError("unreachable")
+    reason = redact(str(failure)) or type(failure).__name__
+    if isinstance(failure, _REFUSED):
+        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
+    raise StageError(
+        f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
+        f"Finished work is kept: run the same command again when the store answers"
+    ) from as_cause(failure)
 
 
 @contextlib.contextmanager
@@ -214,9 +275,11 @@ def _named(what: str, url: str) -> Iterator[None]:
     """Turns what a store raises into a StageError that names the URL."""
     try:
         yield
+        return
     except OSError as error:
-        reason = redact(error.strerror or str(error)) or type(error).__name__
-        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from error
+        failure = error
+    reason = redact(failure.strerror or str(failure)) or type(failure).__name__
+    raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
 
 
 # -------------------------------------------------------------------------------------------------------- listing, pins
@@ -233,12 +296,13 @@ def list_files(pattern: str) -> list[FileId]:
 
     def listing() -> list[FileId]:
         system.invalidate_cache()
-        if system.isfile(path):
+        kind = _kind(system, path)
+        if kind == "file":
             return [stat(pattern)]
         if _GLOB.search(path):
-            found = [_listed(pattern, system, name, info) for name, info in system.glob(path, detail=True).items()]
+            found = [_listed(pattern, system, info) for info in _matching(system, path)]
             return [file for file in found if file is not None]
-        if system.isdir(path):
+        if kind == "directory":
             folder = redact(pattern).rstrip("/")
             raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
         return []
@@ -247,8 +311,53 @@ def list_files(pattern: str) -> list[FileId]:
         return sorted(_retrying("list", pattern, listing))
 
 
-def _listed(pattern: str, system: Any, name: str, info: dict[str, Any]) -> FileId | None:
+def _kind(system: Any, path: str) -> str | None:
+    """What a path is, None if there is nothing. The library's own isfile, isdir and exists take any failure for no."""
+    try:
+        if "file" in system.protocol and Path(path).is_symlink():
+            return "directory" if Path(path).is_dir() else "file" if Path(path).is_file() else None
+        return str(system.info(path)["type"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
+    """What the store says of everything that matches a glob; only folders that can hold a match are looked into."""
+    parts = pattern.split("/")
+    first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
+    matches = [re.compile(glob_translate("/".join(parts[: i + 1]))).match for i in range(len(parts))]
+    any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
+
+    def may_hold(folder: str) -> bool:
+        depth = folder.count("/")
+        return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
+
+    start = "/".join(parts[:first]) or "/" * pattern.startswith("/")
+    return (info for info in _below(system, start, may_hold) if matches[-1](info["name"]))
+
+
+def _below(system: Any, folder: str, may_hold: Callable[[str], bool] = lambda _: True) -> Iterator[dict[str, Any]]:
+    """What the store says of everything below a folder; may_hold: whether to look into a folder there.
+
+    Of a folder that cannot be listed the library's own glob and find say nothing, as if it were empty; here it raises.
+    A symbolic link is never followed.
+    """
+    try:
+        entries = system.ls(folder, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for info in entries:
+        info = {**info, "name": info["name"].rstrip("/")}
+        if info["name"] == folder.rstrip("/"):
+            continue
+        yield info
+        if info["type"] == "directory" and may_hold(info["name"]):
+            yield from _below(system, info["name"], may_hold)
+
+
+def _listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
     """The pin of one listed name, None for what is no file."""
+    name = info["name"]
     if is_local(pattern):
         return stat(name) if Path(name).is_file() else None  # a listing calls symbolic links "other"
     if info["type"] != "file":
@@ -278,9 +387,10 @@ def exists(url: str) -> bool:
 
     def ask() -> bool:
         system.invalidate_cache()
-        return bool(system.exists(path))
+        return Path(path).exists() if is_local(url) else _kind(system, path) is not None
 
-    return _retrying("read", url, ask)
+    with _named("read", url):
+        return _retrying("read", url, ask)
 
 
 def _version(info: Mapping[str, Any]) -> str:
@@ -313,6 +423,7 @@ class ReadFile(io.RawIOBase):
         self._pin = pin
         self._position = 0
         self._file: BinaryIO | None = None
+        self._inode: tuple[int, int] | None = None  # of a local file, once it is open
         self._system, self._path = _file_system(url)
         self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
         try:
@@ -421,6 +532,8 @@ class ReadFile(io.RawIOBase):
         self._check_pin()
         if is_local(self.url):
             self._file = cast(BinaryIO, open(self._path, "rb", buffering=0))  # noqa: SIM115, PTH123 - closed by close()
+            if self._inode is None:
+                self._inode = _inode(self._file.fileno())
         elif _scheme(self.url) == "memory":  # its file objects share one position
             self._file = io.BytesIO(self._system.cat_file(self._path))
         else:
@@ -439,6 +552,9 @@ class ReadFile(io.RawIOBase):
             raise self._changed(f"{self._pin.size_bytes} bytes then, {now.size_bytes} now")
         if now.version != self._pin.version:
             raise self._changed(f"{self._pin.version} then, {now.version} now")
+        # Size and time can be kept when a file is replaced; a plan cannot hold inodes, which no copy of a corpus keeps.
+        if self._inode is not None and _inode(self._path) != self._inode:
+            raise self._changed("another file took its name while it was read")
 
     def _changed(self, how: str) -> StageError:
         self.failure = StageError(
@@ -446,6 +562,11 @@ class ReadFile(io.RawIOBase):
             f"Restore it, or run again with a new output, which plans anew"
         )
         return self.failure
+
+
+def _inode(file: str | int) -> tuple[int, int]:
+    facts = os.stat(file)  # noqa: PTH116 - of a path or a descriptor
+    return facts.st_dev, facts.st_ino
 
 
 def open_read(url: str) -> ReadFile:
@@ -629,7 +750,8 @@ def list_tree(url: str) -> list[str]:
 
         def listing() -> list[str]:
             system.invalidate_cache()
-            return [str(name)[len(path.rstrip("/")) + 1 :] for name in system.find(path)]
+            files = (info["name"] for info in _below(system, path.rstrip("/")) if info["type"] != "directory")
+            return [str(name)[len(path.rstrip("/")) + 1 :] for name in files]
 
         return sorted(_retrying("list", url, listing))
 

@@ -239,8 +239,8 @@ def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
         for entry in manifest["files"]:
             name = PurePosixPath(entry["path"])
             documents, tokens = entry["about"]["documents"], entry["about"]["tokens"]
-            if name.is_absolute() or ".." in name.parts or "\0" in str(name):
-                raise FormatError(f"{path}: names {str(name)!r}, which is not below its folder")
+            if not _is_below(root, entry["path"]):
+                raise FormatError(f"{path}: names {entry['path']!r}, which is not below its folder")
             if not (isinstance(documents, int) and isinstance(tokens, int) and documents >= 0 and tokens >= 0):
                 raise FormatError(f"{path}: {name}: {documents!r} documents, {tokens!r} tokens: expected two counts")
             if _is_shard(name):
@@ -253,6 +253,15 @@ def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")
     return files, fingerprint
+
+
+def _is_below(root: Path, path: str) -> bool:
+    """Whether a path that a manifest names is plain, relative, and stays below root behind every symbolic link."""
+    if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
+        return False
+    if any(name in ("", ".", "..") for name in path.split("/")):
+        return False
+    return (root / path).resolve().is_relative_to(root)
 
 
 def _of_one_format(place: Path, paths: list[str]) -> list[str]:

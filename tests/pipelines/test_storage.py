@@ -152,6 +152,40 @@ def test_list_files_with_odd_names(tmp_path):
     assert listed == ["a::b.txt", "line\nfeed.txt", "link.txt", "x1.txt", "x[1].txt"]
 
 
+class HalfDeaf(MemoryFileSystem):
+    """A store that does not answer about one folder."""
+
+    cachable = False
+
+    def ls(self, path, detail=True, **kwargs):
+        if path.endswith("silent"):
+            raise PermissionError("403")
+        return super().ls(path, detail, **kwargs)
+
+    def info(self, path, **kwargs):
+        if path.endswith("mute"):
+            raise PermissionError("403")
+        return super().info(path, **kwargs)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_empty(monkeypatch):
+    """fsspec's glob and find leave it out, its isfile and exists take any failure for no."""
+    for name in ("a/1.txt", "silent/2.txt", "mute"):
+        put(f"memory://deaf/{name}", b"")
+    monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: HalfDeaf())
+    assert len(storage.list_files("memory://deaf/a*/1.txt")) == 1
+    for use in (
+        lambda: storage.list_files("memory://deaf/**"),
+        lambda: storage.list_files("memory://deaf/*/*.txt"),
+        lambda: storage.list_tree("memory://deaf"),
+        lambda: storage.list_files("memory://deaf/mute"),
+        lambda: storage.exists("memory://deaf/mute"),
+    ):
+        with pytest.raises(StageError, match=r"cannot (list|read): 403"):
+            use()
+    MemoryFileSystem.store.clear()
+
+
 @pytest.mark.parametrize(
     ("info", "version"),
     [

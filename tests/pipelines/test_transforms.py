@@ -13,14 +13,8 @@ from builds import texts
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments
-from pipelines.attempts import Attempts
 from pipelines.coders import DocumentCoder, EncodedDocumentCoder
-from pipelines.count import CountItems
-from pipelines.count_item import CountJob
-from pipelines.encode import EncodeItems
-from pipelines.encode_item import EncodeJob
 from schemas import Document, EncodedDocument
-from schemas.plan import Assignment
 from tokcore.errors import ConfigError
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
 
@@ -124,38 +118,3 @@ def test_encoded_document_coder():
     assert (again.lang, again.id, again.tokens.tolist()) == ("en", "x", [1, 2**31 - 1])
     assert again.tokens.dtype == np.int32
     assert EncodedDocumentCoder().decode(EncodedDocumentCoder().encode(document._replace(id=None))).id is None
-
-
-def test_no_pickle_on_what_travels(tmp_path):
-    """Whatever travels between our transforms has a coder of ours, or one that Beam has a name for."""
-    attempts = Attempts(str(tmp_path), "test", "0" * 64)
-    p = pipeline()
-    _ = p | "Documents" >> beam.Create(DOCUMENTS) | "Count" >> CountPretokens(str(tmp_path))
-    _ = p | "More" >> beam.Create(DOCUMENTS) | "Encode" >> EncodeDocuments(learned())
-    assignments = p | "Plan" >> beam.Create([Assignment(0, ())]).with_output_types(Assignment)
-    _ = assignments | "CountItems" >> CountItems(CountJob(attempts, "", {}, (), 0, 0, "1", 0, 1))
-    _ = assignments | "EncodeItems" >> EncodeItems(
-        EncodeJob(attempts, "", "", "", "", (), "ordinary", ("arrow",), 1, False, "0", 0, "zstd", 1)
-    )
-    components = p.to_runner_api().components
-
-    def pickled(coder_id: str) -> bool:
-        coder = components.coders[coder_id]
-        return "pickle" in coder.spec.urn or any(map(pickled, coder.component_coder_ids))
-
-    # Reshuffle's and Create's own elements are Beam's; they carry bytes or nothing.
-    ours = (
-        "Its",
-        "AddUp",
-        "CountItem",
-        "CountDoc",
-        "Encode",
-        "Merge",
-        "Drop",
-        "GroupByLanguage",
-        "Write",
-        "Publish",
-        "Keep",
-    )
-    names = {pc.unique_name for pc in components.pcollections.values() if pickled(pc.coder_id)}
-    assert not {name for name in names if any(word in name for word in ours)}

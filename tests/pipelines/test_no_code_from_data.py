@@ -1,0 +1,220 @@
+"""Nothing that is read, received or named by a build can become code."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+from builds import ROOT, build_file, run, small_corpus
+from graphs import every_graph
+
+from pipelines.attempts import Attempts
+from pipelines.commit import committed, publish
+from pipelines.verify import verify
+from schemas.refs import RunRef, StoredFile
+from tokcore.canonical import canonical_json
+from tokcore.errors import FormatError
+from tokcore.shards import open_shards
+
+PACKAGES = ("tokcore", "schemas", "pipelines")
+
+# ------------------------------------------------------------------------------------------------------ between workers
+
+# Transforms of Beam's own that pickle what they hold. Create and GroupByKey, which we use, need not; Reshuffle would.
+BEAMS_OWN: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> list[beam.Pipeline]:
+    return every_graph(tmp_path_factory.mktemp("graphs"))
+
+
+def pickled(components, coder_id: str) -> bool:
+    coder = components.coders[coder_id]
+    return "pickle" in coder.spec.urn or any(pickled(components, part) for part in coder.component_coder_ids)
+
+
+def test_no_pickle_on_what_travels(graphs):
+    names = set()
+    for graph in graphs:
+        components = graph.to_runner_api().components
+        assert len(components.pcollections) >= 5
+        names |= {pc.unique_name for pc in components.pcollections.values() if pickled(components, pc.coder_id)}
+    assert names == BEAMS_OWN
+
+
+def test_no_pickle_in_accumulators(graphs):
+    combined = 0
+    for graph in graphs:
+        components = graph.to_runner_api().components
+        for transform in components.transforms.values():
+            if transform.spec.urn == "beam:transform:combine_per_key:v1":
+                payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
+                assert not pickled(components, payload.accumulator_coder_id), transform.unique_name
+                combined += 1
+    assert combined >= 5
+
+
+def test_every_transform_of_ours_is_in_a_graph(graphs):
+    def below(cls):
+        return {cls} | {one for sub in cls.__subclasses__() for one in below(sub)}
+
+    ours = below(beam.PTransform) | below(beam.DoFn) | below(beam.CombineFn)
+    ours = {cls.__name__ for cls in ours if cls.__module__.split(".")[0] == "pipelines"}
+    text = "".join(str(graph.to_runner_api()) for graph in graphs)
+    assert len(ours) > 10
+    assert not [name for name in ours if name not in text]
+
+
+# -------------------------------------------------------------------------------------------------------- in the source
+
+# What turns bytes or strings into code, or hands them to a shell.
+CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execfile"}
+MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "jinja2", "mako", "code", "runpy"}
+MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
+# The local runner's own pipes, which nobody else can write to.
+ALLOWED = {
+    "pipelines/pool.py": {"import pickle", "import subprocess"},
+    "pipelines/worker.py": {"import pickle"},
+}
+
+
+def code_from_data(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {f"import {a.name.split('.')[0]}" for a in node.names if a.name.split(".")[0] in MODULES}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES:
+            found.add(f"import {(node.module or '').split('.')[0]}")
+        elif isinstance(node, ast.Call):
+            function = node.func
+            name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+            owner = getattr(getattr(function, "value", None), "id", "")
+            if name in CALLS and (not owner or owner in ("os", "builtins")):
+                found.add(f"{name}()")
+            if owner in ("np", "numpy") and name in ("load", "fromfile", "loadtxt", "genfromtxt"):
+                found.add(f"np.{name}()")
+            if name == "import_module":
+                found.add("import_module()")
+            for keyword in node.keywords:
+                if keyword.arg in ("shell", "allow_pickle", "trust_remote_code", "weights_only"):
+                    found.add(f"{keyword.arg}=")
+    return found
+
+
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_turns_data_into_code(path):
+    assert code_from_data(ast.parse(path.read_text())) == ALLOWED.get(path.relative_to(ROOT).as_posix(), set())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "eval('1')",
+        "exec(text)",
+        "compile(text, '', 'exec')",
+        "__import__(name)",
+        "os.system(text)",
+        "import pickle",
+        "from dill import loads",
+        "import marshal as m",
+        "yaml.load(f); import yaml",
+        "np.load(path)",
+        "read(path, allow_pickle=True)",
+        "run(text, shell=True)",
+        "importlib.import_module(name)",
+        "import jinja2.sandbox",
+    ],
+)
+def test_what_would_be_found(code):
+    assert code_from_data(ast.parse(code))
+
+
+def test_what_is_harmless():
+    assert not code_from_data(ast.parse("re.compile(x); json.load(f); self.system(); 'eval(1)'  # exec()"))
+
+
+# ------------------------------------------------------------------------------------------------------------ in paths
+
+OUTSIDE = ["/etc/passwd", "../../secret", "arrow/../../secret", "s3://bucket/a", "a\\b", "a\0b", "", ".", "a//b", "./a"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paths")
+    small_corpus(folder)
+    run(build_file(folder), folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture
+def output(built: Path, tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_text("not yours")
+    return Path(shutil.copytree(built, tmp_path / "out"))
+
+
+def rewritten(output: Path, stage: str, change) -> None:
+    """A manifest changed, and every hash above it made to fit: what somebody who can write there would do."""
+    path = output / stage / "manifest.json"
+    content = json.loads(path.read_bytes())
+    change(content)
+    path.write_bytes(canonical_json(content))
+    build = committed(str(output), "")
+    inputs = {name: committed(str(output), name).as_input() for name in build.inputs}
+    build = dataclasses.replace(build, inputs=inputs, root="")
+    build = dataclasses.replace(build, root=build.content_id())
+    (output / "manifest.json").write_bytes(build.to_bytes())
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("stage", ["plan", "rejected", "counts", "tokenizer", "shards"])
+def test_a_manifest_that_names_what_is_outside(output, stage, path):
+    def change(content):
+        content["files"][0]["path"] = path
+
+    rewritten(output, stage, change)
+    assert any("expected a relative path" in problem for problem in verify(str(output)).problems)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_shards_outside_are_not_opened(output, path):
+    def change(content):
+        content["files"][0]["path"] = path
+
+    rewritten(output, "shards", change)
+    with pytest.raises(FormatError, match="not below its folder"):
+        open_shards(output)
+
+
+def test_shards_behind_a_link_are_not_opened(output):
+    shard = next((output / "shards" / "megatron").glob("*.bin"))
+    shard.rename(output.parent / "elsewhere.bin")
+    shard.symlink_to(output.parent / "elsewhere.bin")
+    with pytest.raises(FormatError, match="not below its folder"):
+        open_shards(output)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_records_of_work_that_name_what_is_outside(tmp_path, path):
+    attempts = Attempts(str(tmp_path / "out"), "counts", "0" * 64)
+    (tmp_path / "out").mkdir()
+    with attempts.new_file("a") as new:
+        new.file.write(b"content")
+    stored = attempts.record("good", new.stored("a"))
+    for changed in (dataclasses.replace(stored, path=path), dataclasses.replace(stored, attempt=path)):
+        recorded = attempts.record(f"key-{changed.path == path}", changed)
+        assert attempts.result(f"key-{changed.path == path}", StoredFile) == recorded
+        with pytest.raises(FormatError, match="expected a relative path"):
+            publish(attempts, str(tmp_path / "out" / "counts"), [recorded])
+    with pytest.raises(FormatError, match="expected a relative path"):
+        attempts.url(RunRef("en", 0, path, 0, 0, 0, "").attempt)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
