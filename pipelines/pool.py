@@ -97,7 +97,7 @@ class _Worker:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.worker", str(lifeline)],
+                [sys.executable, "-m", "pipelines.lifeline", str(lifeline)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(lifeline,),

@@ -1,7 +1,6 @@
-"""A worker process of the local runner: `python -m pipelines.worker LIFELINE`. See pipelines.pool.
+"""What a worker process of the local runner does; pipelines.lifeline starts it, pipelines.pool talks to it.
 
-It ends at once when its parent does, in whatever process group either of them is: the lifeline, a pipe whose only
-write end the parent holds, reads end-of-file then. Ctrl-C is the parent's to handle.
+Ctrl-C is the parent's to handle.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import sys
-import threading
 import traceback
 from typing import Any, BinaryIO
 
@@ -28,16 +25,12 @@ def report_progress(num_bytes: int) -> None:
 
 def main() -> None:
     """Serve requests until the parent closes the pipe."""
-    threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
+    global _replies
     requests = os.fdopen(os.dup(0), "rb")
-    replies = os.fdopen(os.dup(1), "wb")
+    replies = _replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not be taken for a reply
-    # __main__ is not this module for the functions that report progress.
-    import pipelines.worker
-
     # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
     gc.set_threshold(1 << 17)
-    pipelines.worker._replies = replies
     while True:
         try:
             function, arguments = receive(requests)
@@ -50,11 +43,6 @@ def main() -> None:
         send(replies, reply)
 
 
-def _end_with_parent(lifeline: int) -> None:
-    os.read(lifeline, 1)
-    os._exit(1)
-
-
 def _portable(error: Exception) -> Any:
     """The error itself if it survives pickling, else a StageError that quotes it."""
     error.add_note("in a worker process:\n" + "".join(traceback.format_tb(error.__traceback__)))
@@ -63,7 +51,3 @@ def _portable(error: Exception) -> Any:
     except Exception:
         return StageError("".join(traceback.format_exception(error)))
     return error
-
-
-if __name__ == "__main__":
-    main()

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import psutil
 import pytest
+from builds import ROOT
 
 from pipelines.pool import WorkerDied, open_pool, run_in
 from tokcore.errors import StageError
@@ -61,6 +61,13 @@ def test_closing_ends_workers_in_the_middle_of_their_work():
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # somebody will collect it
+    except psutil.NoSuchProcess:
+        return False
+
+
 DRIVER = """
 import sys, threading, time
 from pipelines.pool import Pool
@@ -73,8 +80,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_their_driver(how):
-    root = Path(__file__).parent.parent.parent
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True, cwd=root)
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     with driver:
         assert driver.stdout is not None
         pids = [int(word) for word in driver.stdout.readline().split()]
@@ -83,7 +89,39 @@ def test_workers_end_with_their_driver(how):
         assert connections == []
         driver.send_signal(how)
         driver.wait()
-    deadline = time.monotonic() + 5
-    while any(psutil.pid_exists(pid) for pid in pids):
+    deadline = time.monotonic() + 3  # a second, and what a busy machine adds
+    while any(is_alive(pid) for pid in pids):
         assert time.monotonic() < deadline, "a worker outlived its driver"
-        time.sleep(0.05)
+        time.sleep(0.02)
+
+
+def test_workers_end_with_their_driver_however_little_they_have_imported():
+    """The lifeline is watched before what takes long: a worker that cannot import anything yet still notices."""
+    read, write = os.pipe()
+    slow = [sys.executable, "-X", "importtime", "-m", "pipelines.lifeline", str(read)]
+    worker = subprocess.Popen(slow, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(read,), cwd=ROOT)
+    with worker:
+        assert worker.stderr is not None
+        while b"threading" not in worker.stderr.readline():
+            pass
+        os.close(write)
+        os.close(read)
+        assert b"pipelines.worker" not in worker.stderr.read()
+        assert worker.wait(timeout=10) == 1
+
+
+def test_a_stopped_worker_that_wakes_after_its_driver_is_gone_ends():
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    with driver:
+        assert driver.stdout is not None
+        workers = [psutil.Process(int(word)) for word in driver.stdout.readline().split()]
+        for worker in workers:
+            worker.suspend()
+        driver.kill()
+        driver.wait()
+    time.sleep(0.2)
+    assert all(worker.status() == psutil.STATUS_STOPPED for worker in workers)
+    for worker in workers:
+        worker.resume()
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
