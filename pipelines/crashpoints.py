@@ -51,8 +51,8 @@ def watch(visit: Callable[[str], None] | None) -> None:
     _visit = visit
 
 
-def kill_at(name: str, visit: int) -> Callable[[str], None]:
-    """For watch: ends the process at the visit-th time that it comes to that place, 1 being the first."""
+def kill_at(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
+    """For watch: sends the process a signal at the visit-th time that it comes to that place, 1 being the first."""
     if name not in POINTS:
         raise ValueError(f"no crash point {name!r}; there are {', '.join(POINTS)}")
     visits: Counter[str] = Counter()
@@ -62,7 +62,7 @@ def kill_at(name: str, visit: int) -> Callable[[str], None]:
         with lock:
             visits[reached] += 1
             if reached == name and visits[name] == visit:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), signal_number)
 
     return count
 

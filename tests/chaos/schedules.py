@@ -309,6 +309,29 @@ def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
     leave_alone(lab, chance, "a", output, str(output))
 
 
+def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
+    """A build that stands still (a machine that swaps, a virtual one that moves), is taken for dead, and goes on when
+    its work was done again: what it writes then is ignored."""
+    import psutil
+
+    point = chance.choice(sorted(lab.visits))
+    stop = [point, chance.randint(1, lab.visits[point])]
+    number = lab.warm.start(lab.build_files["a"], output, stop=stop, seed=chance.randrange(1 << 30))
+    process = psutil.Process(lab.warm.pids[number])
+    while process.is_running() and process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
+        time.sleep(0.01)
+    check_manifests(output)
+    again = lab.warm.build(lab.build_files["a"], output, seed=chance.randrange(1 << 30))
+    check_ended(lab, "a", output, again)
+    if "root" not in again:
+        raise Broken(f"a build that stood still was in the way: {again}")
+    process.resume()
+    done = lab.warm.wait(number)
+    check_ended(lab, "a", output, done)
+    lab.tally["woken"] += 1
+    leave_alone(lab, chance, "a", output, str(output))
+
+
 def _outlived(workers: list[Any]) -> list[Any]:
     """The workers that still run after a second, and after what a busy machine adds to it."""
     deadline = time.monotonic() + 3
@@ -321,10 +344,11 @@ def _outlived(workers: list[Any]) -> list[Any]:
 
 # In shares of a hundred schedules.
 KINDS: dict[Callable[[Lab, random.Random, Path], None], int] = {
-    crashes: 50,
-    store_faults: 30,
+    crashes: 48,
+    store_faults: 28,
     two_at_once: 8,
     another_configuration: 8,
+    woken_too_late: 4,
     random_moments: 4,
 }
 

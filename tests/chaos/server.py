@@ -156,12 +156,11 @@ def _fork(request: dict[str, Any], waiting: selectors.BaseSelector) -> tuple[int
 def _child(request: dict[str, Any]) -> dict[str, Any]:
     """Run one build.
 
-    crash: [point, visit]. faults: of faultfs. seed, hostility, concurrent: of the eager runner. workers: use the local
-    runner and its processes instead. inputs: "faultfs" reads them from there. patch: module:function, called first.
-    verify: check the output afterwards.
+    crash: [point, visit]. stop: the same, with a signal after which it can be woken. faults: of faultfs. seed,
+    hostility, concurrent: of the eager runner. workers: use the local runner and its processes instead. inputs:
+    "faultfs" reads them from there. verify: check the output afterwards. only: "verify", nothing but that.
     """
     import dataclasses
-    import importlib
 
     from chaos import eager, faultfs
 
@@ -178,11 +177,10 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     visits: Counter[str] = Counter()
     if crash := request.get("crash"):
         crashpoints.watch(crashpoints.kill_at(*crash))
+    elif stop := request.get("stop"):
+        crashpoints.watch(crashpoints.kill_at(*stop, signal.SIGSTOP))
     else:
         crashpoints.watch(lambda name: visits.update([name]))
-    if patch := request.get("patch"):
-        module, function, *arguments = patch
-        getattr(importlib.import_module(module), function)(*arguments)
     workers = request.get("workers")
     if workers:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -192,6 +190,8 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
         options = RunOptions(1, eager.RUNNER)
     facts: dict[str, Any] = {"visits": visits, "calls": schedule.calls, "fired": schedule.fired}
     try:
+        if request.get("only") == "verify":
+            return {"problems": verify(request["output"], options=RunOptions(1)).problems}
         config = load_config(request["build_file"])
         if request.get("inputs") == "faultfs":
             config = dataclasses.replace(config, base=f"faultfs://{config.base}")
