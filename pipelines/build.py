@@ -28,6 +28,7 @@ from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
 from pipelines.rejects import LEDGER, REJECTED, first_rejects, write_rejects
 from pipelines.semantics import SEMANTICS
+from pipelines.token_counts import write_token_counts
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.document import twins
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
@@ -261,35 +262,40 @@ class Build:
             spelled: Counter[str] = Counter()
             for item in items:
                 spelled.update(item.special_text)
+            num_tokens = sum(shard.num_tokens for shard in shards)
+            token_counts = write_token_counts(attempts, [file.uri for file in plan.files], num_tokens)
             manifest = Manifest(
                 stage="shards",
                 identity=identity,
                 config=config,
                 inputs=inputs,
-                files=tuple(
-                    FileEntry.of(
-                        file,
-                        shard=shard.name,
-                        lang=shard.lang,
-                        split=shard.split,
-                        documents=shard.num_documents,
-                        tokens=shard.num_tokens,
-                        max_token_id=shard.max_token_id,
-                    )
-                    for shard in shards
-                    for file in shard.files
+                files=(
+                    *(
+                        FileEntry.of(
+                            file,
+                            shard=shard.name,
+                            lang=shard.lang,
+                            split=shard.split,
+                            documents=shard.num_documents,
+                            tokens=shard.num_tokens,
+                            max_token_id=shard.max_token_id,
+                        )
+                        for shard in shards
+                        for file in shard.files
+                    ),
+                    FileEntry.of(token_counts, documents=totals["records"]["documents"], tokens=num_tokens),
                 ),
                 totals={
                     **totals,
                     "shards": len(shards),
-                    "tokens": sum(shard.num_tokens for shard in shards),
+                    "tokens": num_tokens,
                     "documents_digest": digest,
                     "fingerprint": tokenizer.fingerprint,
                     "special_text": dict(sorted(spelled.items())),
                 },
                 languages={lang: ledger.encoded_totals(counts) for lang, counts in languages.items()},
             )
-            return manifest, [file for shard in shards for file in shard.files]
+            return manifest, [*(file for shard in shards for file in shard.files), token_counts]
 
         return self._stage("shards", config, inputs, make)
 

@@ -174,7 +174,7 @@ class MergeTables(beam.CombineFn):
         return runs
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=_run_order)))
+        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=run_order)))
 
 
 class _WriteTable(beam.DoFn):
@@ -184,12 +184,13 @@ class _WriteTable(beam.DoFn):
 
     def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
         lang, runs = element
-        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=_run_order)))
+        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=run_order)))
 
 
 def _drop_partition(key: tuple[str, int], run: RunRef) -> tuple[str, RunRef]:
     return key[0], run
 
 
-def _run_order(run: RunRef) -> tuple[int, str, int]:
+def run_order(run: RunRef) -> tuple[int, str, int]:
+    """One order of runs, so that equal sets of them are merged alike."""
     return run.partition, run.attempt, run.offset

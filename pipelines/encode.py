@@ -1,7 +1,8 @@
 """The encode stage: input ranges to token shards, and the digest of every document.
 
     assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
-                             `-> (lang, totals) -> AddUp -> KeepTotals
+                             |-> (lang, totals) -> AddUp -> KeepTotals
+                             `-> id counts -> MergeIdCounts -> KeepIdCounts
 
 The work itself is in pipelines.encode_item, which worker processes import without Beam.
 """
@@ -16,8 +17,8 @@ import apache_beam as beam
 
 from pipelines.attempts import Attempts
 from pipelines.coders import known_to_workers
-from pipelines.count import AddUpLanguages, KeyedRun, MergeTables
-from pipelines.encode_item import EncodeJob, digests_key, encode_item
+from pipelines.count import AddUpLanguages, KeyedRun, MergeTables, run_order
+from pipelines.encode_item import ID_COUNTS_KEY, EncodeJob, digests_key, encode_item, merge_counts
 from pipelines.pool import run_in
 from schemas.plan import Assignment
 from schemas.refs import ItemEncoded, RunRef
@@ -39,6 +40,13 @@ class EncodeItems(beam.PTransform):
             ItemEncoded
         )
         _ = encoded | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
+        _ = (
+            encoded
+            | "ItsIdCounts" >> beam.Map(_id_counts_of).with_output_types(KeyedRun)
+            | "MergeIdCounts"
+            >> beam.CombinePerKey(MergeIdCounts(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepIdCounts" >> beam.ParDo(_KeepIdCounts(self.job.attempts)).with_output_types(RunRef)
+        )
         return (
             encoded
             | "ItsDigests" >> beam.FlatMap(_digests_of).with_output_types(KeyedRun)
@@ -69,3 +77,25 @@ class _KeepDigests(beam.DoFn):
     def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
         (_, partition), run = element
         yield self._attempts.record(digests_key(partition), run)
+
+
+def _id_counts_of(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
+    return (item.id_counts.key, item.id_counts.partition), item.id_counts
+
+
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(RunRef)
+class MergeIdCounts(MergeTables):
+    """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
+
+    def _merge(self, runs: list[RunRef]) -> RunRef:
+        return run_in(self._pool_key, merge_counts, self._attempts, tuple(sorted(runs, key=run_order)))
+
+
+class _KeepIdCounts(beam.DoFn):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
+        _, run = element
+        yield self._attempts.record(ID_COUNTS_KEY, run)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines import storage
-from pipelines.attempts import Attempts, NewFile
+from pipelines.attempts import Attempts, NewFile, key_of
 from pipelines.count_item import item_key, write_section
 from pipelines.crashpoints import reached
 from pipelines.documents import ItemReader, LanguageTally, by_language, taken
@@ -27,6 +27,7 @@ from pipelines.read import Batch
 from schemas.document import document_key, selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, RunRef, ShardEncoded, ShardRef
+from tokcore import id_counts
 from tokcore.counting import CountRows
 from tokcore.errors import IdentityError, StageError
 from tokcore.formats.arrow_shards import ArrowShardWriter
@@ -78,6 +79,9 @@ def _tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
     return tokenizer
 
 
+ID_COUNTS_KEY = "id-counts"  # the record key of the counts of ids, all added up
+
+
 def shard_key(stream: Stream, item: int, number: int) -> str:
     """The record key of a shard that was finished before its work item was."""
     return "-".join(("shard", *filter(None, stream), f"{item:05d}", f"{number:05d}"))
@@ -107,9 +111,11 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                 where = streams.unfinished(of)
                 if len(where):
                     tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
-                    streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
+                    streams.write(source.file, tokens, pretokens, [of[i] for i in where.tolist()])
         shards = streams.close()
     reached("encode.item")
+    parts = [read_counts(job.attempts, one.id_counts) for one in shards]
+    parts += [id_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges]
     return job.attempts.record(
         key,
         ItemEncoded(
@@ -118,6 +124,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
             languages=_languages(reader.languages(), shards),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
+            id_counts=write_counts(job.attempts, f"item-{assignment.number:05d}", id_counts.add_up(parts)),
             special_text=dict(sorted(spelled.items())),
             rejects=rejects.stored(""),
         ),
@@ -214,14 +221,15 @@ class _Streams:
                 where.append(i)
         return np.asarray(where, np.int64)
 
-    def write(self, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
+    def write(self, file: int, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
+        """Documents of one file. file: its place in the plan."""
         distinct = dict.fromkeys(streams)
         for stream in distinct:
             if len(distinct) == 1:
-                self._write_stream(stream, tokens, pretokens)
+                self._write_stream(stream, file, tokens, pretokens)
             else:
                 where = [i for i, s in enumerate(streams) if s == stream]
-                self._write_stream(stream, tokens.take(where), pretokens[where])
+                self._write_stream(stream, file, tokens.take(where), pretokens[where])
 
     def close(self) -> tuple[ShardEncoded, ...]:
         """All shards of the item, the last ones closed. Raises StageError if an earlier attempt read more documents."""
@@ -243,7 +251,7 @@ class _Streams:
     def _key(self, stream: Stream, number: int) -> str:
         return shard_key(stream, self._item, number)
 
-    def _write_stream(self, stream: Stream, tokens: TokenBatch, pretokens: Positions) -> None:
+    def _write_stream(self, stream: Stream, file: int, tokens: TokenBatch, pretokens: Positions) -> None:
         start = 0
         finished = self._finished[stream]
         while start < len(tokens.langs):
@@ -254,7 +262,7 @@ class _Streams:
             # The first document that reaches the target is the shard's last.
             reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))
             end = min(max(reached, start + 1), len(tokens.langs))
-            shard.write(tokens.slice(start, end), pretokens[start:end])
+            shard.write(file, tokens.slice(start, end), pretokens[start:end])
             if shard.num_tokens >= self._job.target_tokens:
                 # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
                 key = self._key(stream, len(finished))
@@ -277,6 +285,7 @@ class _Shard:
         self._max_token_id = -1
         self._tallies: dict[str, LanguageTally] = {}
         self._digests: list[bytes] = []
+        self._ids = id_counts.SourceCounter()
         self._job = job
         self._arrow: ArrowShardWriter | None = None
         self._megatron: MegatronShardWriter | None = None
@@ -298,7 +307,8 @@ class _Shard:
         self._files[path] = self._stack.enter_context(self._job.attempts.new_file(path))
         return self._files[path].file
 
-    def write(self, tokens: TokenBatch, pretokens: Positions) -> None:
+    def write(self, file: int, tokens: TokenBatch, pretokens: Positions) -> None:
+        self._ids.add(file, tokens.tokens, tokens.offsets)
         for writer in (self._arrow, self._megatron):
             if writer is not None:
                 writer.write(tokens)
@@ -332,7 +342,8 @@ class _Shard:
             files=tuple(new.stored(path, content) for path, new in sorted(self._files.items())),
         )
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
-        return ShardEncoded(shard, languages, _write_digests(self._job, self.name, self._digests))
+        digests = _write_digests(self._job, self.name, self._digests)
+        return ShardEncoded(shard, languages, digests, write_counts(self._job.attempts, self.name, self._ids.take()))
 
 
 def _write_digests(job: EncodeJob, shard: str, digests: list[bytes]) -> tuple[RunRef, ...]:
@@ -353,3 +364,25 @@ def _write_digests(job: EncodeJob, shard: str, digests: list[bytes]) -> tuple[Ru
             rows = CountRows(texts, counts[where], counts[where])
             runs.append(write_section(new.file, new.attempt, "", p, [rows]))
     return tuple(runs)
+
+
+def write_counts(attempts: Attempts, name: str, counts: id_counts.IdCounts) -> RunRef:
+    """Counts of token ids in an attempt file of their own."""
+    with attempts.new_file(f"{name}.ids") as new:
+        num_ids = id_counts.write_id_counts(new.file, counts)
+    return RunRef("", 0, new.attempt, 0, new.file.size_bytes, num_ids, new.file.sha256)
+
+
+def read_counts(attempts: Attempts, run: RunRef) -> id_counts.IdCounts:
+    """The inverse of write_counts."""
+    with storage.open_read(attempts.url(run.attempt)) as file:
+        return id_counts.read_id_counts(file)
+
+
+def merge_counts(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
+    """One file, named after its content, with the sums of several."""
+    record_key = key_of("merge-ids", runs)
+    if (done := attempts.result(record_key, RunRef)) is not None:
+        return done
+    merged = write_counts(attempts, "merge", id_counts.add_up([read_counts(attempts, run) for run in runs]))
+    return attempts.record(record_key, attempts.name_by_content(merged))

@@ -23,6 +23,7 @@ from pipelines.commit import MANIFEST, RUN, STAGES, committed
 from pipelines.decode_item import DecodeJob, decode_item, load_tokenizer
 from pipelines.options import RunOptions
 from pipelines.pool import open_pool
+from pipelines.token_counts import ShardTokens
 from pipelines.verify_manifests import MALFORMED, check_count_table, check_manifests, file_ledgers, planned
 from pipelines.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of
 from schemas.manifest import FileEntry, Manifest, parse_manifest
@@ -187,7 +188,7 @@ def _check_content(output: str, manifests: Mapping[str, Manifest], options: RunO
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests["counts"].files if "counts" in manifests else ()
-    ledgers = file_ledgers(output)
+    ledgers, ids = file_ledgers(output), ShardTokens(plan)
     records = {file.uri: file.records for file in ledgers}
     with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals["records"]["documents"]) as digests:
         read = threads.map(
@@ -201,11 +202,13 @@ def _check_content(output: str, manifests: Mapping[str, Manifest], options: RunO
                 held = languages.setdefault(lang, [0, 0])
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
             digests.add(found.digests)
+            ids.add(found.ids.take())
         for wrong in threads.map(lambda e: list(check_count_table(output, e.about, e.path, e.content_sha256)), tables):
             problems.extend(wrong)
         digest = digests.hexdigest()
     if digest != made.totals["documents_digest"]:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
+    problems.extend(ids.problems(output, made))
     for lang in sorted(set(languages) | set(made.languages)):
         said = made.languages.get(lang, {"documents": 0, "tokens": 0})
         if languages.get(lang, [0, 0]) != [said["documents"], said["tokens"]]:

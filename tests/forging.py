@@ -116,6 +116,8 @@ class Forger:
 
     def _describe_shards(self) -> None:
         for entry in self.manifests["shards"]["files"]:
+            if "shard" not in entry["about"]:
+                continue
             suffix = IDX if entry["path"].endswith(IDX) else BIN
             prefix = entry["path"].removesuffix(DOCUMENTS).removesuffix(suffix)
             if entry["path"].startswith("megatron"):

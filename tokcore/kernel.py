@@ -205,6 +205,33 @@ class Counter:
         return CountRows(Texts(data, offsets), counts, documents)
 
 
+class IdRows(NamedTuple):
+    """What is known of token ids, by id ascending: only ids that occur."""
+
+    ids: Ids  # int32[n]
+    counts: Counts  # uint64[n], occurrences
+    documents: Counts  # uint64[n], with at least one
+    max_in_document: Counts  # uint64[n], occurrences in the document that has most
+
+
+class IdCounter:
+    """Counts the token ids of documents. One thread at a time.
+
+    Raises ValueError for a negative id, of whose batch nothing is counted then.
+    """
+
+    def __init__(self) -> None:
+        self._inner: Any = reference.IdCounter() if implementation() == "reference" else _native().IdCounter()
+
+    def add(self, ids: Ids, offsets: Offsets) -> None:
+        """Count documents; document i is ids[offsets[i]:offsets[i + 1]]."""
+        self._inner.add(ids, offsets)
+
+    def take(self) -> IdRows:
+        """The rows since the last take."""
+        return IdRows(*self._inner.take())
+
+
 class RowMerger:
     """Merges sorted runs of count rows into one, adding up equal keys; holds one block of each run at a time.
 

@@ -138,6 +138,26 @@ class Counter:
         return rows
 
 
+class IdCounter:
+    """tokcore.kernel.IdCounter: a dictionary."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[int, int, int]] = {}
+
+    def add(self, ids: npt.NDArray[np.int32], offsets: Offsets) -> None:
+        if (ids[offsets[0] : offsets[-1]] < 0).any():
+            raise ValueError("ids: one is negative")
+        for start, end in pairwise(offsets.tolist()):
+            for id, number in collections.Counter(ids[start:end].tolist()).items():
+                count, documents, most = self._rows.get(id, (0, 0, 0))
+                self._rows[id] = (count + number, documents + 1, max(most, number))
+
+    def take(self) -> tuple[npt.NDArray[np.int32], *tuple[npt.NDArray[np.uint64], ...]]:
+        rows, self._rows = sorted(self._rows.items()), {}
+        columns = [np.array([row[i] for _, row in rows], np.uint64) for i in range(3)]
+        return np.array([id for id, _ in rows], np.int32), *columns
+
+
 def check_max_pretoken_bytes(limit: int) -> None:
     """Raise ValueError for a limit into which not every character fits."""
     if limit < 0 or 0 < limit < 4:

@@ -10,7 +10,7 @@ from builds import ROOT, run
 from pipelines.commit import committed
 from pipelines.verify import verify
 
-DEMO_ROOT = "57a8601641dc2c731c90ca6f7136f6cac7160655c810036825f2841a4df3d433"
+DEMO_ROOT = "1c7037f993a183cb4183d90e8210126c5a81ea248f4f5fa46bba339b47ea4fd7"
 DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
 
 

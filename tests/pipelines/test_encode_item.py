@@ -31,10 +31,10 @@ DOCUMENTS = [{"text": texts(LANGS[i % 4], 1, i)[0], "l": LANGS[i % 4]} for i in 
 @pytest.fixture
 def assignment(tmp_path: Path) -> Assignment:
     ranges = []
-    for name, documents in (("a.jsonl.gz", DOCUMENTS[:50]), ("b.jsonl", DOCUMENTS[50:])):
+    for i, (name, documents) in enumerate((("a.jsonl.gz", DOCUMENTS[:50]), ("b.jsonl", DOCUMENTS[50:]))):
         pin = storage.stat(str(write(tmp_path / name, jsonl(documents))))
         settings = settings_of(Source(files=(name,), lang_field="l"), "jsonl", "gz" if name.endswith("gz") else "none")
-        ranges.append(AssignedRange(0, name, pin.size_bytes, pin.version, 0, pin.size_bytes, to_jsonable(settings)))
+        ranges.append(AssignedRange(i, name, pin.size_bytes, pin.version, 0, pin.size_bytes, to_jsonable(settings)))
     return Assignment(3, tuple(ranges))
 
 
@@ -76,7 +76,8 @@ def outcome(job: EncodeJob, done: ItemEncoded) -> object:
         row for run in done.digests for rows in read_section(job.attempts, run) for row in row_tuples(rows)
     )
     rejects = dataclasses.replace(done.rejects, attempt="")
-    return dataclasses.replace(done, shards=tuple(shards), digests=(), rejects=rejects), digests
+    ids = dataclasses.replace(done.id_counts, attempt="")
+    return dataclasses.replace(done, shards=tuple(shards), digests=(), id_counts=ids, rejects=rejects), digests
 
 
 class Power(Exception):  # noqa: N818 - that fails
