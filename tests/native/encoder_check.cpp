@@ -82,7 +82,7 @@ struct RandomVocabulary {
   }
 };
 
-bool check(Random& random) {
+bool check(Random& random, tokcore::Implementation implementation) {
   const RandomVocabulary made(random, random.below(30), random.below(3) != 0);
   std::string data;
   std::vector<int64_t> offsets = {0};
@@ -93,7 +93,7 @@ bool check(Random& random) {
     ids.push_back(static_cast<int32_t>(ids.size()));
   }
   const size_t cache_sizes[] = {0, 4096, 20000, 1 << 20};
-  Encoder encoder(std::nullopt, cache_sizes[random.below(4)]);
+  Encoder encoder(std::nullopt, implementation, cache_sizes[random.below(4)]);
   const auto built =
       encoder.build({reinterpret_cast<const uint8_t*>(data.data()), data.size(), offsets.data(), ids.size(),
                      ids.data(), made.left.size(), made.left.data(), made.right.data(), made.result.data(),
@@ -139,8 +139,10 @@ bool check(Random& random) {
 
 int main(int count, char** arguments) {
   Random random{0x9E3779B97F4A7C15u};
+  const bool wide = count > 2 && std::string(arguments[2]) == "avx2";
+  const auto implementation = wide ? tokcore::Implementation::kAvx2 : tokcore::Implementation::kPortable;
   for (long i = count > 1 ? std::atol(arguments[1]) : 100; i > 0; --i) {
-    if (!check(random)) return 1;
+    if (!check(random, implementation)) return 1;
   }
   return 0;
 }

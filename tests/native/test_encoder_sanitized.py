@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tokcore import _native
 
 KERNEL = Path(__file__).parents[2] / "tokcore" / "native" / "kernel"
 
@@ -26,7 +29,12 @@ def test_encoder_stays_inside_of_its_memory(tmp_path: Path) -> None:
         '#include "scanner.h"\n'
         "size_t tokcore::Scanner::scan(const uint8_t*, size_t, size_t, uint64_t*, size_t) const { return 0; }\n"
     )
-    sources = [Path(__file__).parent / "encoder_check.cpp", KERNEL / "encoder.cpp", KERNEL / "bpe_model.cpp", unused]
-    subprocess.run([compiler, *sanitize, f"-I{KERNEL}", *sources, "-o", program], check=True)
-    done = subprocess.run([program, "300"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    names = ["encoder.cpp", "bpe_model.cpp", "pair_ranks.cpp", "merge_lanes_portable.cpp"]
+    sources = [Path(__file__).parent / "encoder_check.cpp", *(KERNEL / name for name in names), unused]
+    wide = tmp_path / "merge_lanes_avx2.o"
+    flags = ["-mavx2", "-mbmi", "-mbmi2", "-mlzcnt", "-mpopcnt"] if platform.machine() in ("x86_64", "AMD64") else []
+    subprocess.run([compiler, *sanitize, *flags, "-c", KERNEL / "merge_lanes_avx2.cpp", "-o", wide], check=True)
+    subprocess.run([compiler, *sanitize, f"-I{KERNEL}", *sources, wide, "-o", program], check=True)
+    for implementation in _native.implementations():
+        done = subprocess.run([program, "300", implementation], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -10,6 +10,10 @@
 
 namespace tokcore {
 
+// The implementation of that name. Throws std::invalid_argument (ValueError) for one that this processor
+// cannot run.
+Implementation checked_implementation(std::string_view name);
+
 // The scanner that Python asks for by names. Throws std::invalid_argument (ValueError) for an unknown pattern
 // or an implementation that this processor cannot run.
 Scanner scanner_from_names(std::string_view pattern, std::string_view implementation);

@@ -29,7 +29,8 @@ std::string message(const VocabularyResult& result) {
     case VocabularyStatus::kBadOffsets:
       return "token " + at + ": its offsets do not ascend, or leave the data";
     case VocabularyStatus::kTooLarge:
-      return "the tokens have " + at + " bytes together: expected at most 2^30";
+      return "the tokens have " + at +
+             " bytes together, or there are as many merges: at most 2^30 and 2^25 - 2";
     case VocabularyStatus::kNegativeId:
       return "token " + at + ": its id is negative";
     case VocabularyStatus::kEmptyToken:
@@ -77,7 +78,7 @@ void make_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> d
   check_size("priority", priority, num_merges);
   std::optional<Scanner> scanner;
   if (!pattern.empty()) scanner = scanner_from_names(pattern, implementation);
-  new (self) Encoder(scanner, cache_bytes);
+  new (self) Encoder(scanner, checked_implementation(implementation), cache_bytes);
   VocabularyResult built;
   {
     const nb::gil_scoped_release released;

@@ -107,20 +107,24 @@ NumpyArray<uint8_t> character_classes() {
 
 }  // namespace
 
+Implementation checked_implementation(std::string_view name) {
+  const auto implementation = implementation_from_name(name);
+  if (!implementation ||
+      (*implementation == Implementation::kAvx2 && best_implementation() != Implementation::kAvx2)) {
+    throw std::invalid_argument("implementation \"" + std::string(name) + "\": this processor can run " +
+                                (best_implementation() == Implementation::kAvx2 ? "avx2 and " : "") +
+                                "portable");
+  }
+  return *implementation;
+}
+
 Scanner scanner_from_names(std::string_view pattern_name, std::string_view implementation_name) {
   const auto pattern = pattern_from_name(pattern_name);
   if (!pattern) {
     throw std::invalid_argument("pattern \"" + std::string(pattern_name) +
                                 "\": expected gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2 or nanochat");
   }
-  const auto implementation = implementation_from_name(implementation_name);
-  if (!implementation ||
-      (*implementation == Implementation::kAvx2 && best_implementation() != Implementation::kAvx2)) {
-    throw std::invalid_argument(
-        "implementation \"" + std::string(implementation_name) + "\": this processor can run " +
-        (best_implementation() == Implementation::kAvx2 ? "avx2 and " : "") + "portable");
-  }
-  return Scanner(*pattern, *implementation);
+  return Scanner(*pattern, checked_implementation(implementation_name));
 }
 
 void bind_scanner(nb::module_& module) {

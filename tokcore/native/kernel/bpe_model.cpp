@@ -49,6 +49,17 @@ class IdIndex {
   std::vector<std::pair<int32_t, uint32_t>> sorted_;
 };
 
+// Of several entries for one pair, the last one counts.
+void keep_last_of_each(std::vector<PairRanks::Entry>* pairs) {
+  std::stable_sort(pairs->begin(), pairs->end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  size_t kept = 0;
+  for (size_t i = 0; i < pairs->size(); ++i) {
+    if (i + 1 < pairs->size() && (*pairs)[i + 1].key == (*pairs)[i].key) continue;
+    (*pairs)[kept++] = (*pairs)[i];
+  }
+  pairs->resize(kept);
+}
+
 struct Merge {
   uint32_t left;  // positions in the vocabulary
   uint32_t right;
@@ -57,27 +68,6 @@ struct Merge {
 };
 
 }  // namespace
-
-void BpeModel::PairTable::reset(size_t num_pairs) {
-  of_bytes_.assign(size_t{256} * 256, kNone);
-  const size_t size = table_size(num_pairs);
-  keys_.assign(size, kNoPair);
-  ranks_.assign(size, kNone);
-  mask_ = size - 1;
-  shift_ = shift_of(size);
-}
-
-void BpeModel::PairTable::insert(uint32_t left, uint32_t right, uint32_t rank) {
-  if ((left | right) < 256) {
-    of_bytes_[left << 8 | right] = rank;
-    return;
-  }
-  const uint64_t key = uint64_t{left} << 32 | right;
-  size_t slot = first_slot(key);
-  while (keys_[slot] != kNoPair && keys_[slot] != key) slot = (slot + 1) & mask_;
-  keys_[slot] = key;
-  ranks_[slot] = rank;
-}
 
 void BpeModel::TokenIndex::reset(size_t num_tokens) {
   slots_.assign(table_size(num_tokens), Slot{0, kNone});
@@ -193,6 +183,8 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
   std::vector<uint32_t> priorities(vocabulary.priority, vocabulary.priority + merges.size());
   std::sort(priorities.begin(), priorities.end());
   priorities.erase(std::unique(priorities.begin(), priorities.end()), priorities.end());
+  if (priorities.size() >= static_cast<size_t>(PairRanks::kNoRank))
+    return {VocabularyStatus::kTooLarge, priorities.size()};
   std::vector<uint32_t> result_at_rank(priorities.size(), kNone);  // positions
   for (size_t i = 0; i < merges.size(); ++i) {
     Merge& merge = merges[i];
@@ -232,10 +224,19 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     starts_.push_back(bytes_.size());
     external_.push_back(vocabulary.token_ids[position]);
   }
+  is_external_ = true;
+  for (size_t token = 256; token < num_reachable; ++token)
+    is_external_ &= external_[token] == static_cast<int32_t>(token);
   result_of_rank_.clear();
   for (const uint32_t position : result_at_rank) result_of_rank_.push_back(numbers[position]);
-  pairs_.reset(merges.size());
-  for (const Merge& merge : merges) pairs_.insert(numbers[merge.left], numbers[merge.right], merge.rank);
+  std::vector<PairRanks::Entry> pairs;
+  pairs.reserve(merges.size());
+  for (const Merge& merge : merges) {
+    pairs.push_back(
+        {PairRanks::key(numbers[merge.left], numbers[merge.right]), static_cast<int32_t>(merge.rank)});
+  }
+  keep_last_of_each(&pairs);
+  pairs_.build(pairs);
 
   whole_.reset(num_tokens);
   for (uint32_t token = 0; token < num_tokens; ++token) {
@@ -250,28 +251,30 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
 
 void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
   const size_t num_tokens = external_.size();
-  std::vector<bool> own(num_tokens, false);
+  is_own_.assign(num_tokens, false);
   parts_.assign(num_reachable, LastMerge{kNone, kNone});
   well_formed_ = num_reachable == 256 + result_of_rank_.size();  // no token has two ranks
   PieceScratch scratch;
   for (uint32_t token = 0; token < num_tokens; ++token) {
     if (token < 256) {
-      own[token] = true;
+      is_own_[token] = true;
       parts_[token] = {token, token};
       continue;
     }
     LastMerge last{kNone, kNone};
     const size_t count = merge_by_heap(token_data(token), token_size(token), scratch, &last);
-    own[token] = count == 1 && scratch.symbols[0] == token;
+    is_own_[token] = count == 1 && scratch.symbols[0] == token;
     if (token >= num_reachable) continue;
     parts_[token] = last;
-    if (!own[token] || last.left >= token || last.right >= token) well_formed_ = false;
+    if (!is_own_[token] || last.left >= token || last.right >= token) well_formed_ = false;
   }
   // A token that its bytes encode to may be emitted at sight.
-  if (!whole && std::find(own.begin(), own.end(), false) != own.end()) {
+  const bool all_own = std::find(is_own_.begin(), is_own_.end(), false) == is_own_.end();
+  whole_decides_ = whole && !all_own;
+  if (!whole && !all_own) {
     whole_.reset(num_tokens);
     for (uint32_t token = 0; token < num_tokens; ++token) {
-      if (own[token]) whole_.insert(*this, token);
+      if (is_own_[token]) whole_.insert(*this, token);
     }
   }
   if (!well_formed_) {
@@ -280,10 +283,12 @@ void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
   }
   // No text ever brings another pair of the same joined bytes together, so the table needs only one for each
   // token.
-  pairs_.reset(num_reachable);
+  std::vector<PairRanks::Entry> pairs;
   for (uint32_t token = 256; token < num_reachable; ++token) {
-    pairs_.insert(parts_[token].left, parts_[token].right, token - 256);
+    pairs.push_back(
+        {PairRanks::key(parts_[token].left, parts_[token].right), static_cast<int32_t>(token - 256)});
   }
+  pairs_.build(pairs);
   trie_.build(*this, num_reachable);
   longest_prefix_.assign(num_reachable, kNone);
   for (uint32_t token = 256; token < num_reachable; ++token) {
@@ -291,51 +296,35 @@ void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
   }
 }
 
-size_t BpeModel::encode(const uint8_t* text, size_t size, PieceScratch& scratch, int32_t* out) const {
-  if (size == 1) {
-    out[0] = external_[text[0]];
-    return 1;
-  }
-  if (const uint32_t token = whole_.find(*this, text, size); token != kNone) {
-    out[0] = external_[token];
-    return 1;
-  }
-  uint32_t short_symbols[kScanLimit];
-  const uint32_t* symbols = short_symbols;
-  size_t count;
-  if (size <= kScanLimit) {
-    count = merge_by_scan(text, size, short_symbols);
-  } else {
-    count =
-        well_formed_ ? match_left_to_right(text, size, scratch) : merge_by_heap(text, size, scratch, nullptr);
-    symbols = scratch.symbols.data();
-  }
-  for (size_t i = 0; i < count; ++i) out[i] = external_[symbols[i]];
-  return count;
-}
-
-size_t BpeModel::merge_by_scan(const uint8_t* text, size_t size, uint32_t* symbols) const {
-  uint32_t ranks[kScanLimit];  // of the pair that begins at each symbol
-  for (size_t i = 0; i < size; ++i) symbols[i] = text[i];
-  for (size_t i = 0; i + 1 < size; ++i) ranks[i] = pairs_.find(symbols[i], symbols[i + 1]);
-  while (size > 1) {
-    uint32_t lowest = kNone;
-    size_t at = 0;
-    for (size_t i = 0; i + 1 < size; ++i) {
-      if (ranks[i] < lowest) {
-        lowest = ranks[i];
-        at = i;
+void BpeModel::encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const {
+  std::vector<Piece*>& waiting = scratch.waiting;
+  waiting.clear();
+  for (size_t i = 0; i < num_pieces; ++i) {
+    Piece& piece = pieces[i];
+    if (whole_decides_ || piece.size > kMaxLaneBytes) {
+      if (const uint32_t token = whole_.find(*this, piece.text, piece.size); token != kNone) {
+        piece.ids[0] = external_[token];
+        piece.count = 1;
+        continue;
       }
     }
-    if (lowest == kNone) break;
-    symbols[at] = result_of_rank_[lowest];
-    --size;
-    for (size_t i = at + 1; i < size; ++i) symbols[i] = symbols[i + 1];
-    for (size_t i = at + 1; i + 1 < size; ++i) ranks[i] = ranks[i + 1];
-    if (at > 0) ranks[at - 1] = pairs_.find(symbols[at - 1], symbols[at]);
-    if (at + 1 < size) ranks[at] = pairs_.find(symbols[at], symbols[at + 1]);
+    if (piece.size > kMaxLaneBytes) {
+      piece.count = encode_long(piece, scratch);
+    } else {
+      waiting.push_back(&piece);
+    }
   }
-  return size;
+  const MergeTables tables{pairs_, well_formed_ ? nullptr : result_of_rank_.data(), external_.data(),
+                           is_external_};
+  for (size_t i = 0; i < waiting.size(); i += kMaxPiecesInLanes)
+    merge_(tables, waiting.data() + i, std::min(kMaxPiecesInLanes, waiting.size() - i));
+}
+
+size_t BpeModel::encode_long(const Piece& piece, PieceScratch& scratch) const {
+  const size_t count = well_formed_ ? match_left_to_right(piece.text, piece.size, scratch)
+                                    : merge_by_heap(piece.text, piece.size, scratch, nullptr);
+  for (size_t i = 0; i < count; ++i) piece.ids[i] = external_[scratch.symbols[i]];
+  return count;
 }
 
 size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch,
@@ -360,12 +349,12 @@ size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& s
     next[i] = i + 1;
   }
   for (uint32_t i = 0; i < end; ++i) {
-    ranks[i] = i + 1 < end ? pairs_.find(symbols[i], symbols[i + 1]) : kNone;
+    ranks[i] = i + 1 < end ? rank_of(symbols[i], symbols[i + 1]) : kNone;
     if (ranks[i] != kNone) heap.push_back(uint64_t{ranks[i]} << 32 | i);
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
   const auto renew = [&](uint32_t at) {
-    ranks[at] = next[at] < end ? pairs_.find(symbols[at], symbols[next[at]]) : kNone;
+    ranks[at] = next[at] < end ? rank_of(symbols[at], symbols[next[at]]) : kNone;
     if (ranks[at] == kNone) return;
     heap.push_back(uint64_t{ranks[at]} << 32 | at);
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
@@ -425,7 +414,7 @@ bool BpeModel::may_follow(uint32_t left, uint32_t right) const {
   uint32_t limit =
       kNone;  // number of the younger of the tokens taken apart so far: merges from it on came too late
   for (;;) {
-    if (const uint32_t rank = pairs_.find(left, right); rank != kNone && 256 + rank < limit) return false;
+    if (const uint32_t rank = rank_of(left, right); rank != kNone && 256 + rank < limit) return false;
     if (left > right) {
       limit = left;
       left = parts_[left].right;

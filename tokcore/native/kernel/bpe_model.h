@@ -2,7 +2,7 @@
 // BpeModel encodes one pre-token: its bytes become token ids by the merges of a vocabulary. In every step the
 // pair of lowest priority number is merged, the leftmost among equal ones, until no pair is left. Three ways
 // to the same ids, chosen by length:
-//   - a scan of a small array for each merge (short pre-tokens);
+//   - a scan of a small array for each merge (short pre-tokens), several pre-tokens side by side;
 //   - left to right, the longest token that may follow the last one, going back where none may (long ones).
 //     Linear, but only for a well-formed vocabulary: every merged token's own bytes encode to it, and its
 //     parts have lower priority numbers. Vocabularies that were learned are; then a token is only ever made
@@ -15,12 +15,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "merge_lanes.h"
+#include "pair_ranks.h"
+
 namespace tokcore {
 
 enum class VocabularyStatus : uint8_t {
   kOk,
   kBadOffsets,       // offsets do not ascend, or leave the data (position: token)
-  kTooLarge,         // the tokens together have more than 2^30 bytes (their bytes)
+  kTooLarge,         // the tokens together have more than 2^30 bytes (their bytes), or 2^25 merges or more
   kNegativeId,       // (token)
   kEmptyToken,       // (token)
   kDuplicateId,      // (token)
@@ -53,6 +56,7 @@ struct Vocabulary {
 
 // Memory that encoding reuses from piece to piece. One per thread.
 struct PieceScratch {
+  std::vector<Piece*> waiting;
   std::vector<uint32_t> symbols;
   std::vector<uint32_t> ranks;
   std::vector<uint32_t> previous;
@@ -66,49 +70,37 @@ class BpeModel {
   // The longest pre-token: positions in it are 32 bits wide.
   static constexpr size_t kMaxPieceBytes = (size_t{1} << 32) - 2;
 
+  // merge: how short pieces are merged, for this processor.
+  explicit BpeModel(MergeInLanes* merge) : merge_(merge) {}
+
   VocabularyResult build(const Vocabulary& vocabulary);
 
-  // Writes the external ids of the pre-token to out, which has room for one id a byte, and returns how many.
-  // 0 < size <= kMaxPieceBytes.
-  size_t encode(const uint8_t* text, size_t size, PieceScratch& scratch, int32_t* out) const;
+  // Writes the external ids of each piece, 0 < size <= kMaxPieceBytes. The more pieces, the quicker each:
+  // looking up pairs for one waits for memory while others go on.
+  void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const;
+
+  // All tokens, the most common first as far as ranks tell. is_own: whether it is what its bytes encode to.
+  struct Tokens {
+    size_t num;
+    const uint8_t* data;
+    const uint64_t* starts;  // num + 1
+    const int32_t* ids;
+    const std::vector<bool>& is_own;
+  };
+  Tokens tokens() const {
+    return {external_.size(), bytes_.data(), starts_.data(), external_.data(), is_own_};
+  }
 
   bool well_formed() const { return well_formed_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr size_t kScanLimit = 40;  // longest piece, in bytes, for merge_by_scan
 
   // Inside, tokens have numbers of their own: 0 to 255 are the bytes, then come the results of merges in the
   // order of ranks, then what no merge makes. Ranks are priorities without gaps.
   struct LastMerge {
     uint32_t left;
     uint32_t right;
-  };
-
-  // (left, right) -> rank; open addressing, an empty slot holds kNoPair.
-  class PairTable {
-   public:
-    void reset(size_t num_pairs);
-    void insert(uint32_t left, uint32_t right,
-                uint32_t rank);  // a pair that is there already gets the new rank
-    uint32_t find(uint32_t left, uint32_t right) const {
-      if ((left | right) < 256) return of_bytes_[left << 8 | right];
-      const uint64_t key = uint64_t{left} << 32 | right;
-      for (size_t slot = first_slot(key);; slot = (slot + 1) & mask_) {
-        if (keys_[slot] == key) return ranks_[slot];
-        if (keys_[slot] == kNoPair) return kNone;
-      }
-    }
-
-   private:
-    static constexpr uint64_t kNoPair = UINT64_MAX;
-    size_t first_slot(uint64_t key) const { return (key * 0x9E3779B97F4A7C15u) >> shift_; }
-
-    std::vector<uint32_t> of_bytes_;  // 256 x 256
-    std::vector<uint64_t> keys_;
-    std::vector<uint32_t> ranks_;
-    size_t mask_ = 0;
-    unsigned shift_ = 63;
   };
 
   // bytes -> token number; open addressing over numbers, with a part of the hash to tell most strangers at
@@ -163,19 +155,28 @@ class BpeModel {
   const uint8_t* token_data(uint32_t token) const { return bytes_.data() + starts_[token]; }
   size_t token_size(uint32_t token) const { return starts_[token + 1] - starts_[token]; }
 
+  // kNone if the pair is never merged.
+  uint32_t rank_of(uint32_t left, uint32_t right) const {
+    const int32_t rank = pairs_.find(left, right);
+    return rank == PairRanks::kNoRank ? kNone : static_cast<uint32_t>(rank);
+  }
   void find_own_encodings(size_t num_reachable, bool whole);
-  // Each leaves the tokens in symbols (the last two in scratch.symbols) and returns how many.
-  size_t merge_by_scan(const uint8_t* text, size_t size, uint32_t* symbols) const;
+  size_t encode_long(const Piece& piece, PieceScratch& scratch) const;
+  // Each leaves the tokens in scratch.symbols and returns how many.
   size_t merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch, LastMerge* last) const;
   size_t match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const;
   bool may_follow(uint32_t left, uint32_t right) const;
 
+  MergeInLanes* merge_;
   std::vector<uint8_t> bytes_;    // of all tokens, by number
   std::vector<uint64_t> starts_;  // where each begins, and the end
   std::vector<int32_t> external_;
+  bool is_external_ = false;  // whether numbers from 256 on are ids
   std::vector<uint32_t> result_of_rank_;
-  PairTable pairs_;
-  TokenIndex whole_;  // the tokens that are emitted when a pre-token is one of them
+  PairRanks pairs_;
+  TokenIndex whole_;            // the tokens that are emitted when a pre-token is one of them
+  std::vector<bool> is_own_;    // whether a token is what its bytes encode to
+  bool whole_decides_ = false;  // whether whole_ has a token that merging does not give
   bool well_formed_ = false;
   // Only for a well-formed vocabulary.
   std::vector<LastMerge> parts_;          // the two parts of each token; a byte is its own parts

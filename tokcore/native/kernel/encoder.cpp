@@ -20,11 +20,14 @@ struct Encoder::Range {
 };
 
 // What one thread needs: a cache, and room to put the pre-tokens of a batch side by side, so that looking one
-// up in the cache does not wait for the one before.
+// up in the cache does not wait for the one before. Those that the cache does not know wait, with a gap in
+// the ids, until there are enough of them to be encoded side by side too.
 class Encoder::Worker {
  public:
   Worker(const Encoder& encoder, size_t cache_bytes)
-      : model_(encoder.model_), scanner_(encoder.scanner_), cache_(cache_bytes) {}
+      : model_(encoder.model_), scanner_(encoder.scanner_), cache_(cache_bytes) {
+    remember_tokens();
+  }
 
   size_t cache_bytes() const { return cache_.budget_bytes(); }
 
@@ -34,7 +37,8 @@ class Encoder::Worker {
                       int64_t* starts, int64_t* pretokens) {
     ids_ = ids;
     starts_ = starts;
-    count_ = num_ended_ = 0;
+    count_ = num_ended_ = num_unknown_ = num_gaps_ = 0;
+    ++window_;
     limit_ = texts.data + texts.data_size;
     for (size_t i = first; i < last; ++i) {
       const uint8_t* text = texts.data + texts.offsets[i];
@@ -42,26 +46,68 @@ class Encoder::Worker {
       const EncodeResult result = pieces != nullptr ? add_pieces(texts, *pieces, i, &pretokens[i])
                                                     : add_text(text, size, i, &pretokens[i]);
       if (result.status != EncodeStatus::kOk) return result;
-      if (num_ended_ == kCapacity) flush();
-      ended_[num_ended_++] = {i, count_};
+      if (num_ended_ == kMaxEnded) settle();
+      look_up();
+      ended_[num_ended_++] = {i, ids_->size(), num_gaps_};
     }
-    flush();
+    settle();
     return {EncodeStatus::kOk, 0};
   }
 
  private:
-  static constexpr size_t kBatch = 256;
+  static constexpr size_t kBatch = 128;
   static constexpr size_t kCapacity = 2 * kBatch;
+  static constexpr size_t kMaxEnded = 512;
+  static constexpr size_t kEnoughUnknown = 64;
+  static constexpr size_t kMaxUnknown = kEnoughUnknown + kCapacity;
+  static constexpr size_t kEnoughGaps = 512;
+  static constexpr size_t kMaxGaps = kEnoughGaps + kCapacity;
 
   struct Pretoken {
     const uint8_t* text;
     size_t size;
-    PretokenCache::Key key;  // if the size is at most kMaxShortBytes
+    PretokenCache::Key key;  // if the size is at most kMaxShortBytes; else one that no entry has
   };
   struct EndOfText {
     size_t text;
-    size_t count;  // pre-tokens in the batch up to its end
+    size_t num_ids;   // up to its end, gaps left out
+    size_t num_gaps;  // up to its end
   };
+  // Where the ids of a piece that the cache did not know go.
+  struct Gap {
+    size_t num_ids;  // before it, other gaps left out
+    size_t piece;
+  };
+  // What the cache is told of a piece.
+  struct Unknown {
+    PretokenCache::Key key;
+    uint64_t hash;  // of a long one
+  };
+
+  // Tells the cache of the vocabulary's own tokens, the least common first, so that others drive those out.
+  void remember_tokens() {
+    const BpeModel::Tokens tokens = model_.tokens();
+    struct Token {
+      PretokenCache::Key key;
+      int32_t id;
+    };
+    Token waiting[kBatch];
+    size_t num_waiting = 0;
+    const auto insert = [&] {
+      for (size_t i = 0; i < num_waiting; ++i) cache_.insert(waiting[i].key, &waiting[i].id, 1);
+      num_waiting = 0;
+    };
+    for (size_t i = tokens.num; i-- > 0;) {
+      const size_t size = tokens.starts[i + 1] - tokens.starts[i];
+      if (!tokens.is_own[i] || size > PretokenCache::kMaxShortBytes) continue;
+      const PretokenCache::Key key =
+          cache_.key(tokens.data + tokens.starts[i], size, tokens.data + tokens.starts[tokens.num]);
+      cache_.prefetch(key);
+      waiting[num_waiting++] = {key, tokens.ids[i]};
+      if (num_waiting == kBatch) insert();
+    }
+    insert();
+  }
 
   EncodeResult add_text(const uint8_t* text, size_t size, size_t number, int64_t* pretokens) {
     uint64_t ends[kBatch];
@@ -74,7 +120,7 @@ class Encoder::Worker {
         begin = ends[i];
       }
       *pretokens += static_cast<int64_t>(found);
-      if (count_ >= kBatch) flush();
+      if (count_ >= kBatch) look_up();
     }
     return {EncodeStatus::kOk, 0};
   }
@@ -92,7 +138,7 @@ class Encoder::Worker {
         return {EncodeStatus::kPieceTooLong, number};
       add(texts.data + begin, static_cast<size_t>(end - begin));
       begin = end;
-      if (count_ >= kBatch) flush();
+      if (count_ >= kBatch) look_up();
     }
     if (begin != texts.offsets[number + 1]) return {EncodeStatus::kBadPieces, number};
     *pretokens = last - first;
@@ -103,94 +149,137 @@ class Encoder::Worker {
     Pretoken& pretoken = batch_[count_++];
     pretoken.text = text;
     pretoken.size = size;
-    if (size > PretokenCache::kMaxShortBytes) return;
+    if (size > PretokenCache::kMaxShortBytes) {
+      pretoken.key = PretokenCache::kNoKey;
+      return;
+    }
     pretoken.key = cache_.key(text, size, limit_);
     cache_.prefetch(pretoken.key);
   }
 
-  void flush() {
-    size_t done = 0;
-    for (size_t i = 0; i < num_ended_; ++i) {
-      emit(done, ended_[i].count);
-      done = ended_[i].count;
-      starts_[ended_[i].text + 1] = static_cast<int64_t>(ids_->size());
-    }
-    emit(done, count_);
-    count_ = 0;
-    num_ended_ = 0;
-  }
-
-  // Appends the ids of a part of the batch.
-  void emit(size_t first, size_t last) {
-    if (first == last) return;
+  // Appends the ids of the batch, as far as the cache knows them.
+  void look_up() {
+    if (count_ == 0) return;
     ids_->reserve_more(kRoom);
     int32_t* out = ids_->end();
-    for (size_t i = first; i < last; ++i) {
+    const size_t count = std::exchange(count_, 0);
+    for (size_t i = 0; i < count; ++i) {
       const Pretoken& pretoken = batch_[i];
-      if (pretoken.size <= PretokenCache::kMaxShortBytes) {
-        const PretokenCache::Entry* entry = cache_.find(pretoken.key);
-        if (entry != nullptr && entry->count() <= PretokenCache::kMaxShortIds) {
-          std::memcpy(out, entry->ids,
-                      sizeof(entry->ids));  // all of them: the next pre-token overwrites the rest
-          out += entry->count();
-          continue;
-        }
-        ids_->set_end(out);
-        if (entry == nullptr || !append(cache_.in_ring(*entry))) encode_short(pretoken);
-      } else {
-        ids_->set_end(out);
-        encode_long(pretoken);
+      const PretokenCache::Entry* entry = cache_.find(pretoken.key);
+      if (entry != nullptr && entry->count() <= PretokenCache::kMaxShortIds) [[likely]] {
+        // All of them: the next pre-token overwrites the rest.
+        std::memcpy(out, entry->ids, sizeof(entry->ids));
+        out += entry->count();
+        continue;
       }
-      ids_->reserve_more(kRoom);
+      ids_->set_end(out);
+      look_further(pretoken, entry);
       out = ids_->end();
     }
     ids_->set_end(out);
+    if (num_unknown_ >= kEnoughUnknown || num_gaps_ >= kEnoughGaps) settle();
   }
 
-  bool append(PretokenCache::Ids known) {
-    if (known.ids == nullptr) return false;
-    ids_->reserve_more(known.count);
-    std::memcpy(ids_->end(), known.ids, known.count * sizeof(int32_t));
-    ids_->set_end(ids_->end() + known.count);
-    return true;
+  [[gnu::noinline]] void look_further(const Pretoken& pretoken, const PretokenCache::Entry* entry) {
+    Unknown unknown{pretoken.key, 0};
+    PretokenCache::Ids known{nullptr, 0};
+    if (entry != nullptr) {
+      if (uint32_t piece; PretokenCache::in_promise(*entry, window_, &piece)) {
+        gaps_[num_gaps_++] = {ids_->size(), piece};
+        return;
+      }
+      if (entry->count() == PretokenCache::kInRing) known = cache_.in_ring(*entry);
+    } else if (pretoken.size > PretokenCache::kMaxShortBytes &&
+               pretoken.size <= PretokenCache::kMaxLongBytes) {
+      unknown.hash = hash_bytes(pretoken.text, pretoken.size, limit_);
+      known = cache_.find_long(pretoken.text, pretoken.size, unknown.hash);
+    }
+    if (known.ids != nullptr) {
+      ids_->reserve_more(known.count + kRoom);
+      int32_t* out = ids_->end();
+      for (size_t i = 0; i < known.count; i += 4) std::memcpy(out + i, known.ids + i, 4 * sizeof(int32_t));
+      ids_->set_end(out + known.count);
+      return;
+    }
+    if (pretoken.size <= PretokenCache::kMaxShortBytes)
+      cache_.promise(pretoken.key, window_, static_cast<uint32_t>(num_unknown_));
+    gaps_[num_gaps_++] = {ids_->size(), num_unknown_};
+    unknown_[num_unknown_] = unknown;
+    pieces_[num_unknown_] = {pretoken.text, pretoken.size, limit_, nullptr, 0};
+    ++num_unknown_;
   }
 
-  void encode_short(const Pretoken& pretoken) {
-    ids_->reserve_more(pretoken.size);
-    const size_t count = model_.encode(pretoken.text, pretoken.size, scratch_, ids_->end());
-    cache_.insert(pretoken.key, ids_->end(), count);
-    ids_->set_end(ids_->end() + count);
+  // Encodes what is unknown, fills the gaps, and says where the texts end.
+  void settle() {
+    size_t room = 0;
+    for (size_t i = 0; i < num_unknown_; ++i) room += pieces_[i].size;
+    found_.set_capacity(std::max(room, found_.capacity()));
+    for (size_t i = 0, start = 0; i < num_unknown_; start += pieces_[i].size, ++i)
+      pieces_[i].ids = found_.data() + start;
+    model_.encode(pieces_, num_unknown_, scratch_);
+    size_t num_new = 0, ended = 0;
+    for (size_t i = 0; i <= num_gaps_; ++i) {
+      for (; ended < num_ended_ && ended_[ended].num_gaps == i; ++ended)
+        starts_[ended_[ended].text + 1] = static_cast<int64_t>(ended_[ended].num_ids + num_new);
+      if (i < num_gaps_) num_new += pieces_[gaps_[i].piece].count;
+    }
+    fill_gaps(num_new);
+    for (size_t i = 0; i < num_unknown_; ++i) {
+      const Piece& piece = pieces_[i];
+      if (piece.size <= PretokenCache::kMaxShortBytes) {
+        cache_.insert(unknown_[i].key, piece.ids, piece.count);
+      } else if (piece.size <= PretokenCache::kMaxLongBytes) {
+        cache_.insert_long(piece.text, piece.size, unknown_[i].hash, piece.ids, piece.count);
+      }
+    }
+    num_unknown_ = num_gaps_ = num_ended_ = 0;
+    ++window_;
   }
 
-  void encode_long(const Pretoken& pretoken) {
-    const bool kept = pretoken.size <= PretokenCache::kMaxLongBytes;
-    const uint64_t hash = kept ? hash_bytes(pretoken.text, pretoken.size, limit_) : 0;
-    if (kept && append(cache_.find_long(pretoken.text, pretoken.size, hash))) return;
-    ids_->reserve_more(pretoken.size);
-    const size_t count = model_.encode(pretoken.text, pretoken.size, scratch_, ids_->end());
-    if (kept) cache_.insert_long(pretoken.text, pretoken.size, hash, ids_->end(), count);
-    ids_->set_end(ids_->end() + count);
+  // From the last gap to the first, so that every id moves once.
+  void fill_gaps(size_t num_new) {
+    ids_->reserve_more(num_new);
+    size_t end = ids_->size();
+    ids_->set_end(ids_->end() + num_new);
+    int32_t* ids = ids_->data();
+    for (size_t i = num_gaps_; i-- > 0;) {
+      const size_t gap = gaps_[i].num_ids;
+      const Piece& piece = pieces_[gaps_[i].piece];
+      std::memmove(ids + gap + num_new, ids + gap, (end - gap) * sizeof(int32_t));
+      num_new -= piece.count;
+      std::memcpy(ids + gap + num_new, piece.ids, piece.count * sizeof(int32_t));
+      end = gap;
+    }
   }
 
-  // What emit may write without looking: kMaxShortIds for each pre-token.
-  static constexpr size_t kRoom = kCapacity * PretokenCache::kMaxShortIds;
+  // What look_up may write without looking: kMaxShortIds for each pre-token, and once more for long ones.
+  static constexpr size_t kRoom = (kCapacity + 1) * PretokenCache::kMaxShortIds;
 
   const BpeModel& model_;
   const std::optional<Scanner>& scanner_;
   PretokenCache cache_;
   PieceScratch scratch_;
+  IdBuffer found_;
 
   IdBuffer* ids_ = nullptr;
   int64_t* starts_ = nullptr;
   const uint8_t* limit_ = nullptr;
   size_t count_ = 0;
+  size_t num_unknown_ = 0;
+  size_t num_gaps_ = 0;
   size_t num_ended_ = 0;
+  uint64_t window_ = 0;  // counts what is settled together
   Pretoken batch_[kCapacity];
-  EndOfText ended_[kCapacity];
+  Unknown unknown_[kMaxUnknown];
+  Gap gaps_[kMaxGaps];
+  Piece pieces_[kMaxUnknown];
+  EndOfText ended_[kMaxEnded];
 };
 
-Encoder::Encoder(std::optional<Scanner> scanner, size_t cache_bytes)
-    : scanner_(scanner), cache_bytes_(cache_bytes) {}
+Encoder::Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes)
+    : scanner_(scanner),
+      model_(implementation == Implementation::kAvx2 ? merge_in_lanes_avx2 : merge_in_lanes_portable),
+      cache_bytes_(cache_bytes) {}
 
 Encoder::~Encoder() = default;
 

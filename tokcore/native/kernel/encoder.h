@@ -19,6 +19,7 @@
 
 #include "bpe_model.h"
 #include "scanner.h"
+#include "zeroed_memory.h"
 
 namespace tokcore {
 
@@ -44,11 +45,13 @@ class IdBuffer {
     if (moved == nullptr) throw std::bad_alloc();
     data_ = static_cast<int32_t*>(moved);
     capacity_ = capacity;
+    advise_large_pages(data_, capacity_ * sizeof(int32_t));
   }
   int32_t* end() const { return data_ + size_; }
   void set_end(const int32_t* end) { size_ = static_cast<size_t>(end - data_); }
   int32_t* data() const { return data_; }
   size_t size() const { return size_; }
+  size_t capacity() const { return capacity_; }
   int32_t* release() { return std::exchange(data_, nullptr); }
 
  private:
@@ -99,7 +102,8 @@ struct [[nodiscard]] EncodeResult {
 class Encoder {
  public:
   // cache_bytes: what the caches of all threads together may hold.
-  Encoder(std::optional<Scanner> scanner, size_t cache_bytes);
+  // implementation must be one that this processor can run.
+  Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes);
   ~Encoder();
 
   // Once, before the first encode.

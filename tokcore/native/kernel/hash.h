@@ -23,13 +23,13 @@ struct Block16 {
   uint64_t high;
 };
 
-inline uint64_t byte_swapped(uint64_t value) {
+constexpr uint64_t byte_swapped(uint64_t value) {
   value = (value & 0x00FF00FF00FF00FFu) << 8 | (value >> 8 & 0x00FF00FF00FF00FFu);
   value = (value & 0x0000FFFF0000FFFFu) << 16 | (value >> 16 & 0x0000FFFF0000FFFFu);
   return value << 32 | value >> 32;
 }
 
-inline uint64_t little_endian(uint64_t value) {
+constexpr uint64_t little_endian(uint64_t value) {
   if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
   return value;
 }

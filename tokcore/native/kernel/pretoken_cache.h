@@ -4,8 +4,9 @@
 //
 // Pre-tokens of at most 15 bytes and 4 ids, which are nearly all, live in 32-byte entries, two to a cache
 // line:
-//     bytes 0-14   the pre-token, zeros after it       byte 15  its size (bits 0-3), number of ids (4-6),
-//     used (7) bytes 16-31  the ids
+//     bytes 0-14   the pre-token, zeros after it
+//     byte 15      its size (bits 0-3), number of ids (4-6), used (7)
+//     bytes 16-31  the ids
 // A newcomer replaces an entry that was not used since it came, so that words seen once do not drive out the
 // common ones. The others (long, or of many ids) live in a ring of records, found by an entry or through a
 // table of positions; the ring overwrites its oldest records. One thread at a time.
@@ -20,7 +21,39 @@
 #include "hash.h"
 #include "zeroed_memory.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace tokcore {
+
+using Bytes16 = uint64_t __attribute__((vector_size(16)));
+
+// 1 if all bits are zero, else 0; computed, so that compilers make no branch of it.
+inline uint32_t is_zero(Bytes16 bytes) {
+#if defined(__SSE2__)
+  const __m128i equal = _mm_cmpeq_epi8(reinterpret_cast<__m128i>(bytes), _mm_setzero_si128());
+  return (static_cast<uint32_t>(_mm_movemask_epi8(equal)) + 1) >> 16;
+#else
+  const uint64_t any = bytes[0] | bytes[1];
+  return static_cast<uint32_t>(~(any | -any) >> 63);
+#endif
+}
+
+// The bytes of a pre-token of up to 15 bytes, and its size in the last byte.
+struct KeyMasks {
+  Bytes16 bytes[16], size[16];
+
+  constexpr KeyMasks() : bytes{}, size{} {
+    for (uint64_t i = 1; i < 16; ++i) {
+      const uint64_t low = i >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * i)) - 1;
+      const uint64_t high = i <= 8 ? 0 : (uint64_t{1} << (8 * (i - 8))) - 1;
+      bytes[i] = Bytes16{little_endian(low), little_endian(high)};
+      size[i] = Bytes16{0, little_endian(i << 56)};
+    }
+  }
+};
+inline constexpr KeyMasks kKeyMasks;
 
 class PretokenCache {
  public:
@@ -30,19 +63,23 @@ class PretokenCache {
 
   // A pre-token of 1 to 15 bytes as the entries hold it, and where to look for it.
   struct Key {
-    uint64_t low;
-    uint64_t high;
-    uint64_t bucket;
+    Bytes16 bytes;
+    size_t bucket;
   };
+
+  // What no entry is found by: entries have a size, free ones only zeros.
+  static constexpr Key kNoKey{{1, 0}, 0};
 
   struct Entry {
-    uint64_t low;
-    uint64_t high;
+    Bytes16 key;
     int32_t ids[kMaxShortIds];
 
-    // Number of ids; above kMaxShortIds if they are in the ring.
-    size_t count() const { return high >> 60 & 7; }
+    // Number of ids; or kInRing, or kPromised.
+    size_t count() const { return high() >> 60 & 7; }
+    uint64_t high() const { return little_endian(key[1]); }
   };
+  static constexpr size_t kInRing = 7;    // they are in the ring
+  static constexpr size_t kPromised = 6;  // see promise()
 
   struct Ids {
     const int32_t* ids;  // nullptr: not known
@@ -60,7 +97,7 @@ class PretokenCache {
     place_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_places));
     bucket_memory_ = ZeroedMemory(num_buckets * sizeof(Bucket));
     place_memory_ = ZeroedMemory(num_places * sizeof(Place));
-    ring_memory_ = ZeroedMemory(ring_size_);
+    ring_memory_ = ZeroedMemory(ring_size_ + kMaxShortIds * sizeof(int32_t));
     buckets_ = reinterpret_cast<Bucket*>(bucket_memory_.data());
     places_ = reinterpret_cast<Place*>(place_memory_.data());
   }
@@ -69,35 +106,31 @@ class PretokenCache {
 
   // Reads no byte at or after `limit`. 0 < size <= kMaxShortBytes.
   Key key(const uint8_t* text, size_t size, const uint8_t* limit) const {
-    uint64_t halves[2] = {0, 0};
-    if (limit - text >= 16) {
-      std::memcpy(halves, text, 16);
+    Bytes16 bytes{0, 0};
+    if (limit - text >= 16) [[likely]] {
+      std::memcpy(&bytes, text, 16);
     } else {
-      std::memcpy(halves, text, size);
+      std::memcpy(&bytes, text, size);
     }
-    Key key;
-    key.low = little_endian(halves[0]) & kLowMask[size];
-    key.high = (little_endian(halves[1]) & kHighMask[size]) | uint64_t{size} << 56;
-    key.bucket = fold(key.low ^ 0xA0761D6478BD642Fu, key.high ^ 0xE7037ED1A0B428DBu) >> bucket_shift_;
-    return key;
+    bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
+    return {bytes, fold(bytes[0] ^ 0xA0761D6478BD642Fu, bytes[1] ^ 0xE7037ED1A0B428DBu) >> bucket_shift_};
   }
 
   void prefetch(const Key& key) const { __builtin_prefetch(&buckets_[key.bucket], 1); }
 
   // The entry of that key, marked as used, or nullptr.
   Entry* find(const Key& key) {
-    Bucket& bucket = buckets_[key.bucket];
-    const bool is_first =
-        bucket.entries[0].low == key.low && ((bucket.entries[0].high ^ key.high) & kKeyBits) == 0;
-    const bool is_second =
-        bucket.entries[1].low == key.low && ((bucket.entries[1].high ^ key.high) & kKeyBits) == 0;
-    if (!(is_first | is_second)) return nullptr;
-    Entry* entry = &bucket.entries[is_second];
-    if ((entry->high & kUsed) == 0) entry->high |= kUsed;
+    // Without a conditional: which of the two it is cannot be predicted.
+    Entry* entries = buckets_[key.bucket].entries;
+    const uint32_t is_first = same(entries[0], key), is_second = same(entries[1], key);
+    if ((is_first | is_second) == 0) return nullptr;
+    Entry* entry = entries + is_second;
+    if ((entry->high() & kUsed) == 0) entry->key[1] |= little_endian(kUsed);
     return entry;
   }
 
-  // The ids of an entry whose count is above kMaxShortIds, if the ring still has them.
+  // The ids of an entry that are in the ring, if it still has them. A ring's ids may be copied four at a
+  // time: what is read after them is in the ring's memory.
   Ids in_ring(const Entry& entry) const {
     uint64_t position;
     std::memcpy(&position, &entry.ids[0], sizeof(position));
@@ -107,34 +140,27 @@ class PretokenCache {
 
   void insert(const Key& key, const int32_t* ids, size_t count) {
     if (!keeps_) return;
-    Entry made{key.low, key.high, {0, 0, 0, 0}};
     if (count <= kMaxShortIds) {
-      std::memcpy(made.ids, ids, count * sizeof(int32_t));
-      made.high |= uint64_t{count} << 60;
-    } else {
-      const uint64_t position = append(count * sizeof(int32_t));
-      if (position == kNoRoom) return;
-      std::memcpy(ring(position), ids, count * sizeof(int32_t));
-      std::memcpy(&made.ids[0], &position, sizeof(position));
-      made.ids[2] = static_cast<int32_t>(count);
-      made.high |= uint64_t{7} << 60;
+      int32_t own[kMaxShortIds] = {};
+      std::memcpy(own, ids, count * sizeof(int32_t));
+      put(key, count, own);
+      return;
     }
-    Entry* entries = buckets_[key.bucket].entries;
-    size_t at = entries[0].low == key.low && ((entries[0].high ^ key.high) & kKeyBits) == 0 ? 0 : 1;
-    const bool is_there = entries[at].low == key.low && ((entries[at].high ^ key.high) & kKeyBits) == 0;
-    if (!is_there) {
-      if (entries[0].high == 0) {
-        at = 0;
-      } else if ((entries[1].high & kUsed) == 0) {
-        at = 1;
-      } else if ((entries[0].high & kUsed) == 0) {
-        at = 0;
-      } else {
-        entries[0].high &= ~kUsed;  // must prove itself again
-        at = 1;
-      }
-    }
-    entries[at] = made;
+    const uint64_t position = append(count * sizeof(int32_t));
+    if (position == kNoRoom) return;
+    std::memcpy(ring(position), ids, count * sizeof(int32_t));
+    put_note(key, kInRing, position, static_cast<int32_t>(count));
+  }
+
+  // Notes that the ids of that key are on their way: in_promise() gives the same two numbers until insert().
+  void promise(const Key& key, uint64_t when, uint32_t number) {
+    if (keeps_) put_note(key, kPromised, when, static_cast<int32_t>(number));
+  }
+  static bool in_promise(const Entry& entry, uint64_t when, uint32_t* number) {
+    uint64_t noted;
+    std::memcpy(&noted, entry.ids, sizeof(noted));
+    *number = static_cast<uint32_t>(entry.ids[2]);
+    return entry.count() == kPromised && noted == when;
   }
 
   // The ids of a pre-token above 15 bytes. hash: hash_bytes of it.
@@ -180,26 +206,35 @@ class PretokenCache {
   static constexpr uint64_t kUsed = uint64_t{1} << 63;
   static constexpr uint64_t kKeyBits = (uint64_t{1} << 60) - 1;
   static constexpr uint64_t kNoRoom = UINT64_MAX;
-  static constexpr uint64_t kLowMask[16] = {0,          0xFF,         0xFFFF,         0xFFFFFF,
-                                            0xFFFFFFFF, 0xFFFFFFFFFF, 0xFFFFFFFFFFFF, 0xFFFFFFFFFFFFFF,
-                                            UINT64_MAX, UINT64_MAX,   UINT64_MAX,     UINT64_MAX,
-                                            UINT64_MAX, UINT64_MAX,   UINT64_MAX,     UINT64_MAX};
-  static constexpr uint64_t kHighMask[16] = {0,
-                                             0,
-                                             0,
-                                             0,
-                                             0,
-                                             0,
-                                             0,
-                                             0,
-                                             0,
-                                             0xFF,
-                                             0xFFFF,
-                                             0xFFFFFF,
-                                             0xFFFFFFFF,
-                                             0xFFFFFFFFFF,
-                                             0xFFFFFFFFFFFF,
-                                             0xFFFFFFFFFFFFFF};
+  static uint32_t same(const Entry& entry, const Key& key) {
+    return is_zero((entry.key ^ key.bytes) & Bytes16{~uint64_t{0}, little_endian(kKeyBits)});
+  }
+
+  void put_note(const Key& key, size_t kind, uint64_t first, int32_t second) {
+    int32_t note[kMaxShortIds] = {};
+    std::memcpy(note, &first, sizeof(first));
+    note[2] = second;
+    put(key, kind, note);
+  }
+
+  void put(const Key& key, size_t count, const int32_t* ids) {
+    Entry* entries = buckets_[key.bucket].entries;
+    size_t at = 1 - same(entries[0], key);
+    if (same(entries[at], key) == 0) {
+      if (entries[0].high() == 0) {
+        at = 0;
+      } else if ((entries[1].high() & kUsed) == 0) {
+        at = 1;
+      } else if ((entries[0].high() & kUsed) == 0) {
+        at = 0;
+      } else {
+        entries[0].key[1] &= little_endian(~kUsed);  // must prove itself again
+        at = 1;
+      }
+    }
+    entries[at].key = key.bytes | Bytes16{0, little_endian(uint64_t{count} << 60)};
+    std::memcpy(entries[at].ids, ids, sizeof(entries[at].ids));
+  }
 
   uint8_t* ring(uint64_t position) const { return ring_memory_.data() + position % ring_size_; }
 

@@ -18,6 +18,20 @@
 
 namespace tokcore {
 
+constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
+
+// Large pages for what of a block can have them, if it was not touched yet; without them all works as well.
+inline void advise_large_pages(void* block, size_t size) {
+#if defined(__linux__)
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block) + kLargePage - 1) & ~(kLargePage - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(block) + size) & ~(kLargePage - 1);
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)block;
+  (void)size;
+#endif
+}
+
 class ZeroedMemory {
  public:
   ZeroedMemory() = default;
@@ -25,15 +39,17 @@ class ZeroedMemory {
   explicit ZeroedMemory(size_t size) : size_(size) {
     if (size == 0) return;
 #if defined(__linux__)
-    // Room to move the start to a large page; small blocks need none.
-    const size_t slack = size >= kLargePage ? kLargePage : 0;
+    // Whole large pages, and room to move the start to one; small blocks need neither.
+    const bool is_large = size >= kLargePage;
+    if (is_large) size = (size + kLargePage - 1) & ~(kLargePage - 1);
+    const size_t slack = is_large ? kLargePage : 0;
     void* mapped = mmap(nullptr, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();
     block_ = mapped;
     block_size_ = size + slack;
     const uintptr_t address = reinterpret_cast<uintptr_t>(mapped);
-    data_ = reinterpret_cast<uint8_t*>(slack == 0 ? address : (address + kLargePage - 1) & ~(kLargePage - 1));
-    if (slack != 0) (void)madvise(data_, size, MADV_HUGEPAGE);  // advice: the table works without
+    data_ = reinterpret_cast<uint8_t*>(is_large ? (address + kLargePage - 1) & ~(kLargePage - 1) : address);
+    if (is_large) advise_large_pages(data_, size);
 #else
     block_ = std::calloc(size + kCacheLine, 1);
     if (block_ == nullptr) throw std::bad_alloc();
@@ -87,7 +103,6 @@ class ZeroedMemory {
   }
 
  private:
-  static constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
   static constexpr uintptr_t kCacheLine = 64;
 
   void swap(ZeroedMemory& other) noexcept {
