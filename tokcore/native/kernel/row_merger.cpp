@@ -135,14 +135,11 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
     if (runs_[i].empty() && !decode(runs_[i])) return {MergeStatus::kNotSorted, i, runs_[i].num_decoded};
   }
   build();
-  const size_t expected = out.size() + std::min<size_t>(max_rows, 1 << 16);
-  out.offsets.reserve(expected + 1);
-  out.counts.reserve(expected);
-  out.documents.reserve(expected);
   constexpr size_t kSlack = 16;  // so that short keys can be written as a whole
-  size_t data_size = out.data.size();
+  constexpr size_t kMoreRows = 1 << 16;
+  size_t data_size = out.data.size(), num_rows = out.size(), room = num_rows;
   MergeResult result;
-  for (bool stops = false; !stops && out.size() < max_rows && data_size < kMaxBytes;) {
+  for (bool stops = false; !stops && num_rows < max_rows && data_size < kMaxBytes;) {
     uint64_t index = losers_[0].run;
     const SortKey sort_key = losers_[0].key;
     if (sort_key == kNoRow) break;
@@ -177,15 +174,25 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
       std::memcpy(out.data.data() + data_size, key, size);
     }
     data_size += size;
-    out.offsets.push_back(static_cast<int64_t>(data_size));
+    if (num_rows == room) {
+      room = std::min(max_rows, room + kMoreRows);
+      out.offsets.resize(room + 1);
+      out.counts.resize(room);
+      out.documents.resize(room);
+    }
+    out.offsets[num_rows + 1] = static_cast<int64_t>(data_size);
+    out.counts[num_rows] = count;
+    out.documents[num_rows] = documents;
     if (overflows) {
-      result = {MergeStatus::kOverflow, 0, out.size()};
+      result = {MergeStatus::kOverflow, 0, num_rows};
       break;
     }
-    out.counts.push_back(count);
-    out.documents.push_back(documents);
+    ++num_rows;
   }
   out.data.resize(data_size);
+  out.offsets.resize(num_rows + 1);
+  out.counts.resize(num_rows);
+  out.documents.resize(num_rows);
   return result;
 }
 

@@ -36,7 +36,12 @@ struct SortKey {
   friend bool operator==(const SortKey& a, const SortKey& b) { return a.high == b.high && a.low == b.low; }
   friend bool operator<(const SortKey& a, const SortKey& b) {
     // Without branches: which of two keys is smaller cannot be predicted.
+#ifdef __SIZEOF_INT128__
+    __extension__ using Wide = unsigned __int128;
+    return (static_cast<Wide>(a.high) << 64 | a.low) < (static_cast<Wide>(b.high) << 64 | b.low);
+#else
     return static_cast<bool>((a.high < b.high) | ((a.high == b.high) & (a.low < b.low)));
+#endif
   }
 
   // Writes the 15 bytes and one more, of which as many are the key as its length says.
