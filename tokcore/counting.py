@@ -8,6 +8,7 @@ Leaves to others: where files are (pipelines), what weights are (mixing), what i
 
 from __future__ import annotations
 
+import bisect
 import concurrent.futures
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,6 +48,7 @@ __all__ = [
 # A block of rows, in runs and as a row group of tables: closed by the first row that reaches one of these.
 BLOCK_ROWS = 65_536
 BLOCK_KEY_BYTES = 16_777_216
+_PARTS_PER_THREAD = 16
 
 _TABLE_SCHEMA = pa.schema(
     [
@@ -85,18 +87,21 @@ def count_pretokens(
     pretokenizer = Pretokenizer.of(pattern)
     chosen = checked_mask(mask)
 
-    def count(part: Texts) -> CountRows:
+    def count(parts: Iterator[Texts]) -> CountRows:
         # A user's own pattern is split outside of the counter, whose own is then not used.
         counter = kernel.Counter(pretokenizer.native_name or "gpt2", max_pretoken_bytes)
-        add_texts(counter, part, pretokenizer, chosen)
+        for part in parts:
+            add_texts(counter, part, pretokenizer, chosen)
         return counter.take()
 
-    parts = _dealt(batch, threads)
-    if len(parts) == 1:
-        return rows_to_table([count(parts[0])])
-    with concurrent.futures.ThreadPoolExecutor(len(parts)) as executor:
-        runs = list(executor.map(count, parts))
-    return rows_to_table(merge_rows([[rows] for rows in runs]))
+    if threads == 1:
+        return rows_to_table([count(iter([batch]))])
+    # Whoever is done takes the next part: a megabyte of one text may take twice as long as one of another.
+    parts = iter(_dealt(batch, threads * _PARTS_PER_THREAD))
+    with concurrent.futures.ThreadPoolExecutor(threads) as executor:
+        runs = list(executor.map(lambda _: count(parts), range(threads)))
+        merged = executor.map(lambda ranges: list(merge_rows([[rows] for rows in ranges])), _key_ranges(runs, threads))
+        return rows_to_table(block for blocks in merged for block in blocks)
 
 
 def merge_rows(runs: Sequence[Iterable[CountRows]], multipliers: Sequence[int] | None = None) -> Iterator[CountRows]:
@@ -292,6 +297,22 @@ def table_totals(file: Any) -> TableTotals:
         key_bytes += block.keys.size_bytes
         content.update(kernel.pack_rows(block))
     return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
+
+
+def _key_ranges(runs: Sequence[CountRows], num_ranges: int) -> list[list[CountRows]]:
+    """The rows of all runs in each of that many ranges of keys, which follow each other and are about equal in size."""
+    longest = max(runs, key=lambda rows: rows.num_rows)
+    if longest.num_rows < num_ranges:
+        return [list(runs)]
+    keys = [longest.keys.text(longest.num_rows * i // num_ranges) for i in range(1, num_ranges)]
+    bounds = [
+        [0, *(bisect.bisect_left(range(rows.num_rows), key, key=rows.keys.text) for key in keys), rows.num_rows]
+        for rows in runs
+    ]
+    return [
+        [rows.slice(bound[i], bound[i + 1]) for rows, bound in zip(runs, bounds, strict=True)]
+        for i in range(num_ranges)
+    ]
 
 
 def _dealt(texts: Texts, num_parts: int) -> list[Texts]:
