@@ -51,7 +51,6 @@ class EncodeJob:
     attempts: Attempts
     base: str  # folder against which relative uris are resolved
     tokenizer: str  # URL of tokcore.json
-    tokenizer_sha256: str  # of that file, which has been checked
     fingerprint: str
     append: tuple[int, ...]  # ids behind each document
     special_text: str  # ordinary | special (reject is the reader's)
@@ -62,6 +61,7 @@ class EncodeJob:
     seed: int
     compression: str
     num_partitions: int
+    tokenizer_sha256: str = ""  # of that file, if it was checked before
 
 
 def digests_key(partition: int) -> str:

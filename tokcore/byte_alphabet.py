@@ -17,7 +17,9 @@ ID_OF_BYTE = bytes(BYTE_OF_ID.index(byte) for byte in range(256))
 
 _CHARACTERS = [*map(chr, _PRINTABLE), *map(chr, range(256, 512 - len(_PRINTABLE)))]
 _CHARACTER_OF_BYTE = {byte: _CHARACTERS[ID_OF_BYTE[byte]] for byte in range(256)}
-_BYTE_OF_CHARACTER = {ord(character): BYTE_OF_ID[i] for i, character in enumerate(_CHARACTERS)}
+# Characters that stand for no byte become one that Latin-1 does not have, as those above stay.
+_BYTE_OF_CHARACTER = dict.fromkeys(range(256), "\uffff")
+_BYTE_OF_CHARACTER |= {ord(character): chr(BYTE_OF_ID[i]) for i, character in enumerate(_CHARACTERS)}
 
 
 def printable(token: bytes) -> str:
@@ -47,6 +49,6 @@ def from_printable(name: str) -> bytes | None:
     (b' the', None)
     """
     try:
-        return bytes(_BYTE_OF_CHARACTER[ord(character)] for character in name)
-    except KeyError:
+        return name.translate(_BYTE_OF_CHARACTER).encode("latin-1")
+    except UnicodeEncodeError:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import chain
 from typing import Any, Protocol
 
 from tokcore.errors import FormatError
@@ -76,22 +77,20 @@ def _check(value: Any) -> None:
     # Level by level, so that what is long is looked at in C.
     level = [value]
     for depth in range(MAX_DEPTH + 1):
-        if set(map(type, level)) <= _SCALARS:
+        others = [item for item in level if type(item) not in _SCALARS]
+        if not others:
             return
-        containers: dict[int, Any] = {}  # each once, or one that holds itself twice would double with every level
-        for item in level:
-            if isinstance(item, dict | list | tuple):
-                containers[id(item)] = item
-            elif not (item is None or isinstance(item, str | int)):
+        for item in others:
+            if not isinstance(item, dict | list | tuple | str | int):
                 raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")
+        # Each once, or one that holds itself twice would double with every level.
+        containers = {id(item): item for item in others if not isinstance(item, str | int)}
         if containers and depth == MAX_DEPTH:
             raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")
-        level = []
         for item in containers.values():
             if isinstance(item, dict):
                 for key in item:
                     if not isinstance(key, str):
                         raise TypeError(f"canonical JSON: the key {key!r} is not a str")
-                level += item.values()
-            else:
-                level += item
+        inner = (item.values() if isinstance(item, dict) else item for item in containers.values())
+        level = list(chain.from_iterable(inner))
