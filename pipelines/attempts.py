@@ -48,8 +48,14 @@ class Attempts:
     def new_file(self, name: str) -> Iterator[NewFile]:
         """A file of a fresh attempt name, hashed while it is written and durable when the block ends."""
         attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
-        with storage.write_attempt(self.url(attempt)) as file:
-            yield NewFile(attempt, Sha256Writer(file))
+        url = self.url(attempt)
+        with storage.write_attempt(url) as file:
+            yield NewFile(attempt, url, Sha256Writer(file))
+
+    def begin(self) -> None:
+        """Leave a new file, by which `tokcore gc` sees that somebody is at work."""
+        with storage.write_attempt(self.url(f"begun.{uuid.uuid4().hex[:12]}")):
+            pass
 
     def name_by_content(self, run: RunRef) -> RunRef:
         """Rename the run's file, which holds nothing else, after its bytes: equal merges share one file and one ref."""
@@ -82,11 +88,17 @@ class NewFile:
     """A file that is being written under an attempt name."""
 
     attempt: str
+    url: str
     file: Sha256Writer
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
-        """Its description; call when all is written. Without a codec, the file's own hash is the content's."""
+        """Read the closed file back and describe it. Without a codec, the file's own hash is the content's.
+
+        Whatever a manifest will name comes by here, on the machine that wrote it: it is durable and was read back.
+        Raises StageError if the store gives other bytes than were written.
+        """
         sha256 = self.file.sha256
+        storage.require_sha256(self.url, sha256)
         return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
 
 

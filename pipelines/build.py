@@ -367,6 +367,7 @@ class Build:
             return made
         started = time.time()
         attempts = Attempts(self.output, name, identity)
+        attempts.begin()
         try:
             manifest, files = make(attempts, identity)
         except LedgerError as error:

@@ -210,6 +210,29 @@ def diff(one: str, other: str, as_json: bool) -> None:
 
 @commands.command()
 @click.argument("output")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option(
+    "--older-than", default="24h", show_default=True, metavar="DURATION", help="90s, 30m, 24h, 7d; 0: at once."
+)
+@_JSON
+def gc(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
+    """Remove what no manifest names: unfinished work, files of stages that were never committed.
+
+    Nothing is removed while the youngest of it is younger than DURATION, so that a running build is safe.
+    """
+    from pipelines import storage
+    from pipelines.gc import gc as run
+    from pipelines.report import print_collected
+
+    collected = run(storage.resolve(os.getcwd(), output), older_than, dry_run)  # noqa: PTH109 - resolve wants a str
+    if as_json:
+        _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
+    else:
+        print_collected(collected, dry_run, older_than)
+
+
+@commands.command()
+@click.argument("output")
 @click.option("--to", "target", type=click.Choice(["huggingface", "tiktoken", "gpt2"]), required=True)
 @click.option("-o", "path", required=True, type=click.Path(), help="A file; a folder for gpt2.")
 def export(output: str, target: str, path: str) -> None:

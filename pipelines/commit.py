@@ -75,7 +75,7 @@ def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile]) -> Non
         source, target = attempts.url(file.attempt), storage.join(folder, file.path)
         if storage.exists(source):
             try:
-                storage.publish(source, target)
+                storage.publish(source, target, file.sha256)
                 continue
             except StageError:
                 if storage.exists(source):

@@ -18,7 +18,7 @@ from pipelines.documents import ItemReader, LanguageTally, by_language, taken
 from pipelines.read import Batch
 from schemas.document import document_key, selected
 from schemas.plan import Assignment
-from schemas.refs import ItemCounted, RunRef, StoredFile, TableRef
+from schemas.refs import ItemCounted, RunRef, TableRef
 from tokcore import kernel
 from tokcore.canonical import Sha256Writer
 from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
@@ -190,5 +190,5 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
     with attempts.new_file(path) as new:
         totals = write_table(new.file, merge_rows([read_section(attempts, run) for run in runs]))
     reached("count.table")
-    stored = StoredFile(path, new.attempt, new.file.size_bytes, new.file.sha256, totals.content_sha256)
+    stored = new.stored(path, totals.content_sha256)
     return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

@@ -13,6 +13,7 @@ from rich.table import Table
 from pipelines import storage
 from pipelines.build import Build
 from pipelines.commit import STAGES
+from pipelines.gc import Collected
 from pipelines.plan import content_of, plan_build
 from pipelines.rebuild import Rebuilt
 from pipelines.verify import Report, describe_problems
@@ -235,6 +236,23 @@ def _value(value: Any) -> str:
         return f"{value:,}"
     text = value if isinstance(value, str) else "none" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:16]}..."  # hashes, above all
+
+
+def print_collected(collected: Collected, dry_run: bool, older_than: str) -> None:
+    """The report of `tokcore gc`."""
+    for path in collected.removed:
+        print(_printable(path))
+    for path in collected.left:
+        print(f"left: {_printable(path)}: no manifest names it, but no build put it there either")
+    if collected.too_young:
+        minutes = int(collected.youngest_seconds or 0) // 60
+        print(
+            f"nothing removed: a file of unfinished work changed {minutes} minutes ago, and a build may be at work; "
+            f"the limit is --older-than {older_than} (0 if nothing runs)"
+        )
+        return
+    verb = "would be removed" if dry_run else "removed"
+    print(f"{len(collected.removed):,} files, {_size(collected.size_bytes)} {verb}")
 
 
 def shown(path: str, row: int | None) -> dict[str, Any]:

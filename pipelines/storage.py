@@ -80,6 +80,13 @@ _PERMANENT = (
 _REFUSED = (ValueError, TypeError, NotImplementedError)
 
 
+class Footprint(NamedTuple):
+    """What a file takes, and when anything about it changed last."""
+
+    size_bytes: int
+    changed: float  # seconds since the epoch; now, if the store does not say
+
+
 class FileId(NamedTuple):
     """A file pinned at the moment it was listed.
 
@@ -381,6 +388,30 @@ def stat(url: str) -> FileId:
         return FileId(str(system.unstrip_protocol(path)), int(described["size"]), _version(described))
 
 
+def footprint(url: str) -> Footprint | None:
+    """Size and last change of a file as it is listed, None if there is none; of a symbolic link, the link's own."""
+    system, path = _file_system(url)
+    with _named("read", url):
+        try:
+            if is_local(url):
+                facts = Path(path).lstat()
+                return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))
+            system.invalidate_cache()
+            info = _retrying("read", url, lambda: system.info(path))
+        except FileNotFoundError:
+            return None
+    for key in ("LastModified", "last_modified", "mtime", "updated", "created"):
+        changed = info.get(key)
+        if isinstance(changed, str):
+            with contextlib.suppress(ValueError):
+                changed = datetime.datetime.fromisoformat(changed)
+        if isinstance(changed, datetime.datetime):
+            return Footprint(int(info["size"]), changed.timestamp())
+        if isinstance(changed, int | float):
+            return Footprint(int(info["size"]), float(changed))
+    return Footprint(int(info["size"]), time.time())
+
+
 def exists(url: str) -> bool:
     """Whether there is a file or folder; raises StageError if the store does not answer."""
     system, path = _file_system(url)
@@ -630,9 +661,10 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
         reached("write.after_sync")
 
 
-def publish(source: str, target: str) -> None:
+def publish(source: str, target: str, sha256: str = "") -> None:
     """Gives a finished file its final name, in the same store. Whoever sees the name sees the whole file.
 
+    sha256: of its bytes, if known. A copy in an object store is confirmed: by the store's checksums, or read back.
     If the target is there already with the same bytes (another attempt was first), the source is just removed; with
     other bytes, StageError.
     """
@@ -656,8 +688,7 @@ def publish(source: str, target: str) -> None:
             _require_same(source, target)
         else:
             _retrying("publish", target, lambda: system.copy(path, target_path))
-            if stat(target).size_bytes != stat(source).size_bytes:
-                raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
+            _confirm_copy(source, target, sha256)
         reached("publish.after_link")
         with contextlib.suppress(FileNotFoundError):  # removed, and the answer was lost
             _retrying("publish", target, lambda: system.rm_file(path))
@@ -732,6 +763,15 @@ def remove_tree(url: str) -> None:
             _retrying("remove", url, lambda: system.rm(path, recursive=True))
 
 
+def remove_empty_folders(url: str) -> None:
+    """Removes the folder and those below it that hold no file; object stores have no such thing."""
+    if not is_local(url):
+        return
+    for folder, _, _ in os.walk(local_path(url), topdown=False):
+        with contextlib.suppress(OSError):  # not empty, or gone
+            Path(folder).rmdir()
+
+
 def _remove_folder(folder: Path) -> None:
     while folder.exists():
         with contextlib.suppress(FileNotFoundError):  # somebody else is removing it, too
@@ -765,6 +805,24 @@ def _walk(root: Path) -> Iterator[str]:
         links = [name for name in folders if (Path(folder) / name).is_symlink()]
         for name in files + links:
             yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _confirm_copy(source: str, target: str, known: str) -> None:
+    one, copy = stat(source), stat(target)
+    if copy.size_bytes != one.size_bytes:
+        raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
+    # Two objects have the same etag only if the store makes it of their bytes.
+    if not (one.version == copy.version and one.version.startswith(("etag:", "blob:"))):
+        require_sha256(target, known or sha256(source))
+
+
+def require_sha256(url: str, expected: str) -> None:
+    """Reads the file back; raises StageError unless its bytes have that sha256."""
+    if (found := sha256(url)) != expected:
+        raise StageError(
+            f"{redact(url)}: written with sha256 {expected}, read back with {found}: "
+            f"the store does not keep what it is given. Check the disk, or choose another build.output"
+        )
 
 
 def _require_same(source: str, target: str) -> None:

@@ -1,0 +1,188 @@
+"""Committing: one manifest, over files that are durable and were read back, whatever a store answers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builds import ROOT, build_file, run, small_corpus, tree
+from fsspec.implementations.memory import MemoryFileSystem
+
+from pipelines import storage
+from pipelines.attempts import Attempts
+from pipelines.commit import commit, committed, publish
+from pipelines.gc import gc
+from pipelines.verify import verify
+from schemas.manifest import FileEntry, Manifest
+from schemas.refs import StoredFile
+from tokcore.errors import ConfigError, StageError
+
+OUTPUT = "memory://commit"
+ATTEMPTS = Attempts(OUTPUT, "counts", "0" * 64)
+
+
+@pytest.fixture(autouse=True)
+def store(monkeypatch):
+    """An empty store in memory, and no waiting between attempts."""
+    monkeypatch.setattr(storage, "FIRST_PAUSE_SECONDS", 0)
+    MemoryFileSystem.store.clear()
+    yield
+    MemoryFileSystem.store.clear()
+
+
+def write_one() -> StoredFile:
+    with ATTEMPTS.new_file("en.parquet") as new:
+        new.file.write(b"rows" * 1000)
+    return new.stored("en.parquet")
+
+
+def manifest(identity: str = "0" * 64, files: tuple[StoredFile, ...] = ()) -> Manifest:
+    return Manifest("counts", identity, {}, {}, tuple(FileEntry.of(file) for file in files), {})
+
+
+def commit_all(made: Manifest, files: tuple[StoredFile, ...] = ()) -> Manifest:
+    publish(ATTEMPTS, f"{OUTPUT}/counts", files)
+    return commit(OUTPUT, "counts", made, {}, ATTEMPTS.scratch)
+
+
+def faulty(monkeypatch, **methods):
+    """Replace methods of the store; each gets the real one first."""
+    for name, method in methods.items():
+        real = getattr(MemoryFileSystem, name)
+
+        def replaced(self, *arguments, real=real, method=method, **options):
+            return method(lambda *a, **o: real(self, *a, **o), *arguments, **options)
+
+        monkeypatch.setattr(MemoryFileSystem, name, replaced)
+
+
+# ----------------------------------------------------------------------------------------------- what a store may do
+
+
+@pytest.mark.parametrize("raised", [TimeoutError("no answer"), OSError(errno.EIO, "no answer"), ConnectionResetError()])
+def test_an_answer_that_is_lost_is_read_back_and_nothing_removed(monkeypatch, raised):
+    """The store created the manifest, and the client saw an error: it is ours, it stays, and run.json follows."""
+    removed = []
+
+    def create(real, path, value, mode="overwrite", **options):
+        real(path, value, mode=mode, **options)
+        if path.endswith("manifest.json"):
+            raise raised
+
+    faulty(monkeypatch, pipe_file=create, rm_file=lambda real, path: (removed.append(path), real(path)))
+    stored = write_one()
+    made = manifest(files=(stored,))
+    assert commit_all(made, (stored,)) == made
+    assert committed(OUTPUT, "counts") == made
+    assert storage.exists(f"{OUTPUT}/counts/run.json")
+    assert not [path for path in removed if "/counts/" in path and "_attempts" not in path]
+
+
+def test_an_answer_that_is_lost_while_another_build_was_first(monkeypatch):
+    theirs = manifest("1" * 64)
+
+    def create(real, path, value, mode="overwrite", **options):
+        if path.endswith("manifest.json") and not storage.exists(f"memory://{path.lstrip('/')}"):
+            real(path, theirs.to_bytes())
+            raise TimeoutError("no answer")
+        real(path, value, mode=mode, **options)
+
+    faulty(monkeypatch, pipe_file=create)
+    with pytest.raises(ConfigError, match=r"another build committed here meanwhile. Choose another build.output"):
+        commit_all(manifest())
+    assert committed(OUTPUT, "counts") == theirs
+
+
+def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
+    def create(real, path, value, mode="overwrite", **options):
+        raise TimeoutError("no answer")
+
+    faulty(monkeypatch, pipe_file=create)
+    with pytest.raises(StageError, match=r"cannot create, tried 5 times: no answer"):
+        commit_all(manifest())
+    monkeypatch.undo()
+    assert committed(OUTPUT, "counts") is None
+
+
+def test_a_copy_that_loses_the_file(monkeypatch):
+    stored = write_one()
+    faulty(monkeypatch, cp_file=lambda real, source, target, **options: None)
+    with pytest.raises(StageError, match=r"counts/en.parquet"):
+        commit_all(manifest(files=(stored,)), (stored,))
+    assert storage.exists(ATTEMPTS.url(stored.attempt))
+    monkeypatch.undo()
+    assert committed(OUTPUT, "counts") is None
+
+
+def test_a_copy_of_other_bytes(monkeypatch):
+    stored = write_one()
+
+    def copy(real, source, target, **options):
+        real(source, target, **options)
+        MemoryFileSystem.store[target] = type(MemoryFileSystem.store[target])(
+            MemoryFileSystem(), target, b"ROWS" * 1000
+        )
+
+    faulty(monkeypatch, cp_file=copy)
+    with pytest.raises(StageError, match=r"counts/en.parquet: written with sha256 .* read back with"):
+        commit_all(manifest(files=(stored,)), (stored,))
+    assert committed(OUTPUT, "counts") is None
+
+
+def test_a_store_that_keeps_other_bytes(monkeypatch, tmp_path):
+    """A bit flips between writing and reading back: nothing is described, so nothing can be named."""
+    attempts = Attempts(str(tmp_path), "counts", "0" * 64)
+    with attempts.new_file("en.parquet") as new:
+        new.file.write(b"rows")
+    path = Path(attempts.url(new.attempt))
+    path.write_bytes(b"rowt")
+    with pytest.raises(StageError, match=r"read back with .*: the store does not keep what it is given"):
+        new.stored("en.parquet")
+
+
+def test_fsync_that_fails(monkeypatch, tmp_path):
+    """Pages that the disk did not take are not there: the file is given up, and a manifest is not created."""
+
+    def failing(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    attempts = Attempts(str(tmp_path), "counts", "0" * 64)
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(StageError, match=r"cannot write: Input/output error"), attempts.new_file("en.parquet") as new:
+        new.file.write(b"rows")
+    with pytest.raises(StageError, match=r"cannot create: Input/output error"):
+        commit(str(tmp_path), "counts", manifest(), {}, attempts.scratch)
+    monkeypatch.undo()
+    assert committed(str(tmp_path), "counts") is None
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+# ------------------------------------------------------------------------------------------------------- two builds
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_two_builds_into_one_output(tmp_path, same):
+    """Processes that start together, as two operators would: one commits; of equal ones, both end well."""
+    small_corpus(tmp_path)
+    files = [build_file(tmp_path), build_file(tmp_path)]
+    if not same:
+        settings = "[plan]\nrange_bytes = 4000\n[learn]\nvocab_size = 390\n"
+        files[1] = build_file(tmp_path, settings=settings, name="2.toml")
+    out = str(tmp_path / "out")
+    command = [sys.executable, "-m", "pipelines.cli", "build", "--workers", "1", "--output", out]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([*command, str(file)], cwd=ROOT, **pipes) for file in files]
+    ended = [(*process.communicate(), process.returncode) for process in processes]
+    codes = [code for *_, code in ended]
+    assert sorted(codes) == ([0, 0] if same else [0, 2]), ended
+    if not same:
+        assert "Choose another build.output" in ended[codes.index(2)][1]
+    winner = files[codes.index(0)]
+    assert verify(out).problems == ()
+    run(winner, tmp_path / "alone")
+    gc(out, "0")  # what the other one left
+    assert tree(tmp_path / "out") == tree(tmp_path / "alone")

@@ -1,0 +1,139 @@
+"""tokcore gc: what no manifest names goes, everything that one names stays, and whoever is at work is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from builds import ROOT, build_file, run, small_corpus, tokcore, tree
+
+from pipelines.gc import gc
+from pipelines.verify import verify
+from tokcore.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gc")
+    small_corpus(folder)
+    run(build_file(folder), folder / "out")
+    return folder
+
+
+@pytest.fixture
+def output(corpus: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(corpus / "out", tmp_path / "out"))
+
+
+LEFTOVERS = ("_attempts/shards-0123/files/piece", "_attempts/shards-0123/done/item.json", "shards/arrow/old.arrow")
+
+
+def leave(output: Path) -> None:
+    for path in LEFTOVERS:
+        (output / path).parent.mkdir(parents=True, exist_ok=True)
+        (output / path).write_bytes(b"12345")
+
+
+def test_what_no_manifest_names_goes(output):
+    before = tree(output)
+    leave(output)
+    (output / "notes.txt").write_text("mine")
+    (output / "elsewhere").symlink_to(output.parent)
+    (output / "shards" / "link").symlink_to(output / "counts")
+    assert verify(str(output)).problems != ()
+    planned = gc(str(output), "0", dry_run=True)
+    assert set(planned.removed) == {*LEFTOVERS, "shards/link"}
+    assert set(tree(output)) > set(before)
+    collected = gc(str(output), "0")
+    assert collected.removed == planned.removed
+    assert collected.size_bytes >= 15
+    assert collected.left == ("elsewhere", "notes.txt")
+    for name in collected.left:
+        (output / name).unlink()
+    assert tree(output) == before
+    assert not (output / "_attempts").exists()
+    assert verify(str(output)).problems == ()
+    again = gc(str(output), "0")
+    assert (again.removed, again.left, again.youngest_seconds) == ((), (), None)
+
+
+def test_nothing_young_goes(output):
+    leave(output)
+    assert gc(str(output)).too_young
+    assert gc(str(output)).removed == ()
+    assert not gc(str(output), "0s", dry_run=True).too_young
+    now = time.time()
+    os.utime(output / LEFTOVERS[0], (now - 1e6, now - 1e6))  # a copied file: its own change of name is young
+    assert gc(str(output), "5m").too_young
+
+
+def test_order_of_removal_leaves_no_record_of_what_is_gone(output):
+    leave(output)
+    (output / "_attempts" / "shards.claim").write_text("{}")
+    removed = gc(str(output), "0", dry_run=True).removed
+    assert removed[0] == "_attempts/shards-0123/done/item.json"
+    assert removed[-1] == "_attempts/shards.claim"
+
+
+def test_nothing_goes_where_a_manifest_cannot_be_read(output):
+    leave(output)
+    path = output / "counts" / "manifest.json"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ConfigError, match=r"counts/manifest.json.*nothing is removed"):
+        gc(str(output), "0")
+    assert all((output / name).exists() for name in LEFTOVERS)
+
+
+def test_a_folder_that_is_no_build(tmp_path):
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="holds no build"):
+        gc(str(tmp_path), "0")
+    with pytest.raises(ConfigError, match="no output"):
+        gc(str(tmp_path / "nothing"), "0")
+    with pytest.raises(ConfigError, match="older-than 5 weeks"):
+        gc(str(tmp_path), "5 weeks")
+
+
+def test_a_killed_build_and_a_running_one(corpus, output, tmp_path):
+    """gc beside a build that works takes nothing from it; a killed one's claim stands."""
+    command = [sys.executable, "-m", "pipelines.cli", "build"]
+    command += [str(corpus / "build.toml"), "--output", str(tmp_path / "o")]
+    killed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, check=False, env={**os.environ, "TOKCORE_CRASH": "stage.published:3"}
+    )
+    assert killed.returncode == -signal.SIGKILL
+    other = build_file(corpus, settings="[plan]\nrange_bytes = 4000\n[count]\nmax_pretoken_bytes = 16\n", name="o.toml")
+    refused = tokcore("count", other, "--output", tmp_path / "o")
+    assert refused.returncode == 2
+    assert "`tokcore gc` makes room" in refused.stderr
+    assert gc(str(tmp_path / "o")).too_young
+    shutil.copytree(tmp_path / "o", tmp_path / "given up")
+    gc(str(tmp_path / "given up"), "0")
+    assert tokcore("count", other, "--output", tmp_path / "given up").returncode == 0
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while process.poll() is None:
+        assert gc(str(tmp_path / "o")).removed == ()
+    assert process.communicate()[1] is not None
+    assert process.returncode == 0
+    assert tree(tmp_path / "o") == tree(output)
+
+
+def test_the_command(output):
+    leave(output)
+    young = tokcore("gc", output)
+    assert young.returncode == 0
+    assert "nothing removed: a file of unfinished work changed 0 minutes ago" in young.stdout
+    dry = tokcore("gc", output, "--dry-run", "--older-than", "0")
+    assert dry.stdout.splitlines()[-1] == "3 files, 15 bytes would be removed"
+    machine = json.loads(tokcore("gc", output, "--older-than", "0s", "--json").stdout)
+    assert sorted(machine["removed"]) == sorted(LEFTOVERS)
+    assert machine["size_bytes"] == 15
+    assert tokcore("gc", output / "nothing").returncode == 2
