@@ -208,14 +208,14 @@ def diff(one: str, other: str, as_json: bool) -> None:
         sys.exit(EXIT_PROBLEM)
 
 
-@commands.command()
+@commands.command("gc")
 @click.argument("output")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed.")
 @click.option(
     "--older-than", default="24h", show_default=True, metavar="DURATION", help="90s, 30m, 24h, 7d; 0: at once."
 )
 @_JSON
-def gc(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
+def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     """Remove what no manifest names: unfinished work, files of stages that were never committed.
 
     Nothing is removed while the youngest of it is younger than DURATION, so that a running build is safe.

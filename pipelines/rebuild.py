@@ -10,7 +10,7 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines import storage
@@ -28,6 +28,7 @@ from tokcore.errors import ConfigError, TokError
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
 from tokcore.shards import ARROW
+from tokcore.tokenizer_spec import FILE_NAME
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,14 +58,14 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     manifests = read_manifests(output, problems)
     for stage, made in manifests.items():
         for entry in made.files:
-            if stage == "plan" or (stage, entry.path) == ("tokenizer", "tokcore.json"):
+            if stage == "plan" or (stage, entry.path) == ("tokenizer", FILE_NAME):
                 problems.extend(check_file(output, stage, entry))
     if problems:
         return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
     shard = _find(manifests["shards"], name)
     plan = planned(output, manifests["plan"])
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
-        attempts, ref = _encode_again(output, manifests["shards"], plan, shard, folder, base or recorded_base(output))
+        attempts, ref = _encode_again(output, manifests, plan, shard, folder, base or recorded_base(output))
         if ref is None:
             problems.append(f"{shard.name}: its inputs give no such shard")
         else:
@@ -92,15 +93,18 @@ def _find(made: Manifest, name: str) -> NamedShard:
 
 
 def _encode_again(
-    output: str, made: Manifest, plan: Plan, shard: NamedShard, folder: str, base: str
+    output: str, manifests: Mapping[str, Manifest], plan: Plan, shard: NamedShard, folder: str, base: str
 ) -> tuple[Attempts, ShardRef | None]:
+    made = manifests["shards"]
     config = made.config
+    (stored,) = (entry for entry in manifests["tokenizer"].files if entry.path == FILE_NAME)
     tokenizer = load_tokenizer(output)
     attempts = Attempts(folder, "shards", made.identity)
     job = EncodeJob(
         attempts=attempts,
         base=base,
-        tokenizer=storage.join(output, "tokenizer", "tokcore.json"),
+        tokenizer=storage.join(output, "tokenizer", FILE_NAME),
+        tokenizer_sha256=stored.sha256,
         fingerprint=tokenizer.fingerprint,
         append=rules_of(tokenizer, config).append,
         special_text=config["special_text"],
