@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.reading import streams
 from pipelines.reading.records import (
     BATCH_BYTES,
     Batch,
@@ -32,6 +33,8 @@ from schemas.document import valid_lang
 # Rows decoded at once. A few stored bytes may stand for the same long text in every row, so that this bounds memory.
 MAX_ROWS = 1 << 8
 _IN_MEMORY_BYTES = 1 << 26
+# What the rows decoded at once may come to, and a column of a row group beyond MAX_RATIO bytes for each stored one.
+_MAX_DECODED_BYTES = 1 << 28
 
 _PARQUET_MAGIC = b"PAR1"
 _ARROW_MAGIC = b"ARROW1"
@@ -75,8 +78,17 @@ def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
                 detail = f"{'parquet' if settings.format == 'parquet' else 'Arrow'} data that cannot be decoded"
                 raise FileRejected("corrupt", detail) from error
 
+    def limited() -> Iterator[_Rows]:
+        limit = streams.FREE_BYTES + streams.MAX_RATIO * file.size_bytes
+        size_bytes = 0
+        for part in rows():
+            size_bytes += part.size_bytes
+            if size_bytes > limit:
+                raise FileRejected("over_limit", f"more than {limit} bytes of columns from {file.size_bytes} stored")
+            yield part
+
     builder = BatchBuilder(settings)
-    for part in proven(rows, lambda part: part.size_bytes):
+    for part in proven(limited, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
             columns = [_values(column, start, num_rows) for column in (part.text, part.id, part.lang)]
@@ -161,12 +173,56 @@ def _parquet_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
             num_rows += metadata.num_rows
             continue
         per_row = metadata.total_byte_size // max(1, metadata.num_rows)
-        rows_at_once = max(1, min(MAX_ROWS, BATCH_BYTES // max(1, per_row)))
+        longest = _longest_value(opened, metadata, columns)
+        rows_at_once = max(1, min(MAX_ROWS, BATCH_BYTES // max(1, per_row), _MAX_DECODED_BYTES // longest))
         for batch in file.iter_batches(rows_at_once, row_groups=[group], columns=columns, use_threads=False):
             yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
             num_rows += batch.num_rows
     if num_rows != file.metadata.num_rows:
         raise FileRejected("corrupt", f"{file.metadata.num_rows} rows promised, {num_rows} found")
+
+
+def _longest_value(opened: ReadFile, group: Any, columns: list[str]) -> int:
+    """The most bytes that rows of a group can repeat: the size of the largest dictionary of the columns, at least 1.
+
+    Raises FileRejected for a column that would unfold beyond the limit.
+    """
+    longest = 1
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        if not any(chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}.") for name in columns):
+            continue
+        if chunk.total_uncompressed_size > _MAX_DECODED_BYTES + streams.MAX_RATIO * chunk.total_compressed_size:
+            detail = f"a column of {chunk.total_uncompressed_size} bytes from {chunk.total_compressed_size} stored"
+            raise FileRejected("over_limit", detail)
+        if chunk.has_dictionary_page:
+            opened.seek(chunk.dictionary_page_offset)
+            size_bytes = _page_bytes(opened.read(_PAGE_HEADER_BYTES))
+            if size_bytes > _MAX_DECODED_BYTES:
+                raise FileRejected("over_limit", f"a dictionary of {size_bytes} bytes, more than {_MAX_DECODED_BYTES}")
+            longest = max(longest, size_bytes)
+    return longest
+
+
+_PAGE_HEADER_BYTES = 32
+
+
+def _page_bytes(header: bytes) -> int:
+    """The uncompressed size that a page's header states: the second of its fields, which are 32-bit integers.
+
+    Thrift's compact protocol: a byte for the field, 0x15 for the next one if it is of 32 bits, then a zigzag varint.
+    """
+    at, value = 0, 0
+    for _ in range(2):
+        if header[at : at + 1] != b"\x15":
+            raise ValueError("not the header of a page")
+        at, value = at + 1, 0
+        for shift in range(0, 35, 7):
+            value |= (header[at] & 0x7F) << shift
+            at += 1
+            if not header[at - 1] & 0x80:
+                break
+    return (value >> 1) ^ -(value & 1)
 
 
 def _arrow_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:

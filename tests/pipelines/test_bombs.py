@@ -1,0 +1,180 @@
+"""Inputs that unfold into more than they are: each ends in a named rejection, within bounded memory and time.
+
+Each is read in a process of its own, whose peak of resident memory and CPU time are measured.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from builds import ROOT
+
+MB = 1 << 20
+SECONDS = 5
+
+READ = """
+import dataclasses, json, sys, time
+from pipelines import storage
+from pipelines.read import FileRejected, ReadSettings, read_documents
+from pipelines.reading import columns, streams
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
+path, settings = sys.argv[1], json.loads(sys.argv[2])
+before, started = peak(), time.process_time()
+records, documents, reasons = 0, 0, []
+try:
+    pin = storage.stat(path)
+    for batch in read_documents(pin, 0, pin.size_bytes, ReadSettings(**settings)):
+        records += batch.num_records
+        documents += batch.texts.num_texts
+        reasons += [reject.reason for reject in batch.rejects]
+except FileRejected as error:
+    reasons.append("file: " + error.reason)
+print(json.dumps([records, documents, sorted(set(reasons)), peak() - before, time.process_time() - started]))
+"""
+
+
+def read(path: Path, max_mb: int, seconds: float = SECONDS, **changes) -> tuple[int, int, list[str]]:
+    """(records, documents, reasons) of a file; asserts what reading it may cost."""
+    suffix = path.name.split(".")
+    settings = {
+        "format": suffix[1],
+        "compression": suffix[2] if len(suffix) > 2 else "none",
+        "text": "text",
+        "id": "",
+        "lang": "en",
+        "lang_field": "",
+        "invalid_utf8": "reject",
+        "max_document_bytes": 1 << 28,
+        "unit": "line",
+        "separator": "",
+        **changes,
+    }
+    command = [sys.executable, "-c", READ, str(path), json.dumps(settings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    records, documents, reasons, memory, spent = json.loads(done.stdout)
+    print(f"{path.name} {changes}: {records} records, {reasons}, {memory / MB:.0f} MB, {spent:.1f} s")
+    assert memory <= max_mb * MB, f"{memory / MB:.0f} MB"
+    assert spent <= seconds, f"{spent} s"
+    return records, documents, reasons
+
+
+def frame(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=1).compress(data)
+
+
+def member(data: bytes) -> bytes:
+    return gzip.compress(data, 1, mtime=0)
+
+
+def write(folder: Path, name: str, *parts: bytes) -> Path:
+    (folder / name).write_bytes(b"".join(parts))
+    return folder / name
+
+
+# ------------------------------------------------------------------------------------------------------------- streams
+
+GOOD = b'{"text": "good"}\n'
+
+
+@pytest.mark.parametrize(("compression", "compress"), [("zst", frame), ("gz", member)])
+def test_a_line_of_a_gigabyte(tmp_path, compression, compress):
+    """It costs itself alone; no more of it is built than max_document_bytes, which is 256 MiB, lets through."""
+    line = [compress(b'{"text": "'), *[compress(b"x" * (64 * MB))] * 16, compress(b'"}\n')]
+    path = write(tmp_path, f"a.jsonl.{compression}", compress(GOOD), *line, compress(GOOD))
+    assert read(path, 800) == (3, 2, ["document_too_large"])
+    assert read(path, 400, max_document_bytes=MB) == (3, 2, ["document_too_large"])
+
+
+@pytest.mark.parametrize("unit", ["line", "paragraph", "separator", "file"])
+def test_a_text_without_end(tmp_path, unit):
+    path = write(tmp_path, "a.text.zst", *[frame(b"x" * (64 * MB))] * 4)
+    got = read(path, 400, unit=unit, separator="--" if unit == "separator" else "", max_document_bytes=MB)
+    assert got == (1, 0, ["document_too_large"])
+
+
+def test_a_gigabyte_of_line_feeds(tmp_path):
+    path = write(tmp_path, "a.jsonl.zst", *[frame(b"\n" * (32 * MB))] * 4)
+    assert read(path, 400) == (0, 0, [])
+
+
+def test_more_than_any_text_unfolds_into(tmp_path):
+    """Five gigabytes of zeros in 27 kB: the limit is 4 GiB and 256 bytes for each stored one."""
+    path = write(tmp_path, "a.jsonl.zst", *[frame(bytes(512 * MB))] * 10)
+    assert path.stat().st_size < 1 * MB
+    assert read(path, 400) == (0, 0, ["file: over_limit"])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\x00" + bytes([(31 - 10) << 3]),  # a window of 2 GiB
+        b"\x00" + bytes([(41 - 10) << 3 | 7]),  # of 3.75 TiB
+        b"\xe0" + struct.pack("<Q", 1 << 40),  # one segment: the window is the content, of a terabyte
+    ],
+)
+def test_a_window_that_is_too_large(tmp_path, header):
+    path = write(tmp_path, "a.jsonl.zst", b"\x28\xb5\x2f\xfd" + header + b"\x01\x00\x00")
+    assert read(path, 50) == (0, 0, ["file: over_limit"])
+
+
+def test_a_gzip_header_without_end(tmp_path):
+    path = write(tmp_path, "a.jsonl.gz", b"\x1f\x8b\x08\x08" + bytes(6), b"n" * (64 * MB))
+    assert read(path, 50) == (0, 0, ["file: over_limit"])
+
+
+def test_many_members_that_hold_nothing(tmp_path):
+    for name, empty in (("a.jsonl.gz", member(b"")), ("a.jsonl.zst", frame(b""))):
+        assert read(write(tmp_path, name, empty * 300_000), 100) == (0, 0, [])
+
+
+@pytest.mark.parametrize("opened", [b"[", b'{"a":', b'[{"a":'])
+@pytest.mark.parametrize("policy", ["reject", "replace"])
+def test_nesting(tmp_path, opened, policy):
+    line = opened * 1_000_000 + b"\xff\n"
+    path = write(tmp_path, "a.jsonl", GOOD, opened * 1_000_000, b"\n", line, GOOD)
+    records, documents, reasons = read(path, 200, invalid_utf8=policy)
+    assert (records, documents) == (4, 2)
+    assert set(reasons) <= {"bad_json", "invalid_utf8"}
+
+
+# ----------------------------------------------------------------------------------------------------- rows of columns
+
+
+def parquet(folder: Path, table: pa.Table, **options) -> Path:
+    pq.write_table(table, folder / "a.parquet", **{"compression": "zstd", **options})
+    return folder / "a.parquet"
+
+
+def test_a_long_value_that_every_row_repeats(tmp_path):
+    """Ten megabytes in the dictionary, 100,000 rows that name them: a terabyte of text in a few kilobytes."""
+    value = pa.array(["x" * (10 * MB)])
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), value)
+    path = parquet(tmp_path, pa.table({"text": column}))
+    assert path.stat().st_size < MB
+    assert read(path, 700) == (0, 0, ["file: over_limit"])
+
+
+def test_a_value_that_is_no_bomb_because_rows_repeat_it(tmp_path):
+    """One paragraph in every row is dull, not hostile."""
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(50_000, np.int32)), pa.array(["x" * 1000]))
+    assert read(parquet(tmp_path, pa.table({"text": column})), 300) == (50_000, 50_000, [])
+
+
+def test_a_column_that_unfolds(tmp_path):
+    """Half a gigabyte of one letter in some kilobytes."""
+    column = pa.array(["x" * (8 * MB)] * 64, pa.large_string())
+    path = parquet(tmp_path, pa.table({"text": column}), use_dictionary=False)
+    assert path.stat().st_size < MB
+    assert read(path, 100) == (0, 0, ["file: over_limit"])
