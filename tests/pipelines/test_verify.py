@@ -188,7 +188,7 @@ def test_a_shard_that_its_inputs_do_not_give(output):
     tokens[batch.offsets[3]] ^= 1
     forger.write_shard(name, batch._replace(tokens=tokens), ["arrow", "megatron"])
     forger.hash_anew(4)
-    assert problems(output) == ()
+    assert problems(output, quick=True) == ()
     found = rebuild(str(output), name).problems
     place = f"document 3 ({batch.sources[3]}, ordinal {batch.ordinals[3]}) is the first that differs"
     assert f"shards/arrow/{name}.arrow: {place}" in found
