@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from builds import (
-    ROOT,
     SETTINGS,
     SOURCES,
     build_file,
@@ -50,13 +44,7 @@ def built(corpus: Path) -> Path:
     return corpus / "out"
 
 
-# ------------------------------------------------------------------------------------------------------ (a) every byte
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_equal_whatever_the_number_of_workers(corpus, built, workers, tmp_path):
-    run(corpus / "build.toml", tmp_path / "out", workers)
-    assert tree(tmp_path / "out") == tree(built)
+# ----------------------------------------------------------- (a) every byte; most of it is in chaos/test_equality.py
 
 
 def test_equal_when_every_bundle_runs_twice(corpus, built, tmp_path):
@@ -69,42 +57,6 @@ def test_equal_with_sources_in_another_order_and_another_name(corpus, built, tmp
     path = build_file(corpus, "".join(reversed(tables)), name="reversed.toml", build='name = "other"')
     run(path, tmp_path / "out")
     assert tree(tmp_path / "out") == tree(built)
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "LC_ALL": "C"},
-        {"PYTHONHASHSEED": "2", "TOKCORE_KERNEL": "portable", "LC_ALL": "tr_TR.UTF-8"},
-        {"TOKCORE_KERNEL": "reference", "TZ": "America/Caracas"},
-    ],
-)
-def test_equal_whatever_the_environment(corpus, built, environment, tmp_path):
-    done = tokcore("build", corpus / "build.toml", "--output", tmp_path / "out", env={**os.environ, **environment})
-    assert done.returncode == 0, done.stderr
-    assert tree(tmp_path / "out") == tree(built)
-
-
-def test_equal_after_kills(corpus, built, tmp_path):
-    """kill -9 at ten moments of one build; the command that is then left alone finishes it."""
-    chance = random.Random(8)
-    command = [
-        sys.executable,
-        "-m",
-        "pipelines.cli",
-        "build",
-        str(corpus / "build.toml"),
-        "--output",
-        str(tmp_path / "o"),
-    ]
-    for _ in range(10):
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.8, 2.6))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert tree(tmp_path / "o") == tree(built)
 
 
 def test_a_finished_build_is_not_run_again(corpus, built):
