@@ -8,7 +8,7 @@ list over the same calls does the same again. Kinds:
     lost_answer  the call did its work, and fails               full      no space, from then on
     short        a read gives fewer bytes than asked for        early_end a read gives none, as if the file ended
     lost         a copy or a removal does nothing, and succeeds torn      a copy or an upload keeps half, and succeeds
-    changed      the file is another one from then on
+    flipped      the same with one bit wrong                changed   the file is another one from then on
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pipelines import storage
 
 READS = {"info": ("error", "foreign"), "read": ("error", "foreign", "short", "early_end", "changed")}
 WRITES = {
-    "upload": ("error", "foreign", "full", "lost_answer", "torn"),
+    "upload": ("error", "foreign", "full", "lost_answer", "torn", "flipped"),
     "create": ("error", "foreign", "full", "lost_answer"),
-    "copy": ("error", "foreign", "full", "lost_answer", "lost", "torn"),
+    "copy": ("error", "foreign", "full", "lost_answer", "lost", "torn", "flipped"),
     "remove": ("error", "foreign", "lost_answer", "lost"),
     "list": ("error", "foreign"),
 }
@@ -153,7 +153,7 @@ class FaultFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with now.around("copy", str(target)) as kind:
             data = source.read_bytes()
             if kind != "lost":
-                _put(target, data[: len(data) // 2] if kind == "torn" else data)
+                _put(target, _damaged(data, kind))
 
     def rm_file(self, path: str) -> None:
         path = self._strip_protocol(path)
@@ -190,6 +190,15 @@ def _put(target: Path, data: bytes) -> None:
     shutil.move(part, target)
 
 
+def _damaged(data: bytes, kind: str) -> bytes:
+    if kind == "torn":
+        return data[: len(data) // 2]
+    if kind == "flipped" and data:
+        middle = len(data) // 2
+        return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    return data
+
+
 class _Download(io.RawIOBase):
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -222,7 +231,7 @@ class _Upload(io.BytesIO):
             with now.around("upload", str(self._path)) as kind:
                 data = self.getvalue()
                 super().close()
-                _put(self._path, data[: len(data) // 2] if kind == "torn" else data)
+                _put(self._path, _damaged(data, kind))
 
     def discard(self) -> None:
         super().close()

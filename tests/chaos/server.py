@@ -6,7 +6,10 @@ A child dies of its crash point as if by kill -9; what it had open, it leaves as
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
+import logging
 import os
 import selectors
 import signal
@@ -17,7 +20,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from apache_beam.options.pipeline_options import PipelineOptions
+from chaos import eager, faultfs
+
+from pipelines import crashpoints, storage
+from pipelines.build import Build
+from pipelines.cli import EXIT_STAGE, EXIT_USAGE
+from pipelines.gc import gc
+from pipelines.options import RunOptions
+from pipelines.verify import verify
+from schemas.config import load_config
+from tokcore.errors import ConfigError, TokError
+
 TESTS = Path(__file__).parent.parent
+# What a build imports late, to start faster; here it is imported once, for all children.
+LATE = ("fsspec.implementations.local", "pipelines.reading.columns", "pyarrow.dataset", "tokcore._native")
 
 
 class Warm:
@@ -78,7 +95,7 @@ class Warm:
 
 def serve() -> None:
     """Fork a child per line of standard input; end when it ends and all children have."""
-    _import_all()
+    _prepare()
     waiting = selectors.DefaultSelector()
     waiting.register(0, selectors.EVENT_READ, None)
     buffered = b""
@@ -114,12 +131,10 @@ def _say(reply: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _import_all() -> None:
-    import logging
-
-    from apache_beam.options.pipeline_options import PipelineOptions
-
+def _prepare() -> None:
     logging.disable(logging.CRITICAL)
+    for name in LATE:
+        importlib.import_module(name)
     # Beam parses the same options for every transform: half of what a small build costs.
     view_as = PipelineOptions.view_as
 
@@ -158,20 +173,8 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
 
     crash: [point, visit]. stop: the same, with a signal after which it can be woken. faults: of faultfs. seed,
     hostility, concurrent: of the eager runner. workers: use the local runner and its processes instead. inputs:
-    "faultfs" reads them from there. verify: check the output afterwards. only: "verify", nothing but that.
+    "faultfs" reads them from there. verify: check the output afterwards. only: "verify" or "gc".
     """
-    import dataclasses
-
-    from chaos import eager, faultfs
-
-    from pipelines import crashpoints, storage
-    from pipelines.build import Build
-    from pipelines.cli import EXIT_STAGE, EXIT_USAGE
-    from pipelines.options import RunOptions
-    from pipelines.verify import verify
-    from schemas.config import load_config
-    from tokcore.errors import ConfigError, TokError
-
     storage.FIRST_PAUSE_SECONDS = 0
     schedule = faultfs.install([faultfs.Fault(*fault) for fault in request.get("faults", ())])
     visits: Counter[str] = Counter()
@@ -192,6 +195,8 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     try:
         if request.get("only") == "verify":
             return {"problems": verify(request["output"], options=RunOptions(1)).problems}
+        if request.get("only") == "gc":
+            return {"removed": gc(request["output"], older_than="0").removed}
         config = load_config(request["build_file"])
         if request.get("inputs") == "faultfs":
             config = dataclasses.replace(config, base=f"faultfs://{config.base}")

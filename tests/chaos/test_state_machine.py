@@ -185,6 +185,21 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
             has_manifest = (self.output / "manifest.json").exists()
             assert (not problems) == has_manifest, problems
 
+        @precondition(lambda self: (self.output / "_attempts").exists() or self.is_done)
+        @rule()
+        def gc(self) -> None:
+            """What no manifest names goes, what one names stays; without a committed plan nothing is pinned then."""
+            before = tree(self.output)
+            removed = warm.build(self.build_file, self.output, only="gc")["removed"]
+            after = tree(self.output)
+            assert all(path not in removed for path in after)
+            assert not (self.output / "_attempts").exists()
+            assert {path: before[path] for path in after} == after
+            if self.is_done:
+                assert after == before
+            if not (self.output / "plan" / "manifest.json").exists():
+                self.pinned = None
+
         # ----------------------------------------------------------------------------------------------- at all times
 
         @invariant()
