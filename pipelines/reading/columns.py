@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.reading import streams
+from pipelines.reading.arrow_messages import unfolded_bytes
 from pipelines.reading.records import (
     BATCH_BYTES,
     Batch,
@@ -236,6 +237,9 @@ def _arrow_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
     schema = open_reader(_source(opened)).schema
     paths = _paths(schema, settings)
     needed = sorted({schema.get_field_index(path[0]) for path in paths if path}) or [0] * (len(schema) > 0)
+    for stored, unfolded in unfolded_bytes(opened, is_file):
+        if unfolded > _MAX_DECODED_BYTES + streams.MAX_RATIO * stored:
+            raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=needed)
     source = _source(opened)
     reader = open_reader(source, options=options)

@@ -178,3 +178,22 @@ def test_a_column_that_unfolds(tmp_path):
     path = parquet(tmp_path, pa.table({"text": column}), use_dictionary=False)
     assert path.stat().st_size < MB
     assert read(path, 100) == (0, 0, ["file: over_limit"])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_an_arrow_batch_that_unfolds(tmp_path, stream, as_dictionary):
+    """Half a gigabyte of one letter in some kilobytes: refused by what the buffers say, before any is unfolded."""
+    column = pa.array(["x" * (8 * MB)] * 64, pa.large_string())
+    if as_dictionary:
+        column = pa.DictionaryArray.from_arrays(pa.array(np.arange(64, dtype=np.int32)), column)
+    table = pa.table({"text": column})
+    path = tmp_path / "a.arrow"
+    new = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with new(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    assert path.stat().st_size < MB
+    assert read(path, 50) == (0, 0, ["file: over_limit"])
+    data = path.read_bytes()
+    path.write_bytes(data.replace(struct.pack("<q", 512 * MB), struct.pack("<q", 1 << 46)))
+    assert read(path, 50) == (0, 0, ["file: over_limit"])
