@@ -54,7 +54,9 @@ class _Commands(click.Group):
 def _fail(error: Exception | str, code: int) -> NoReturn:
     from pipelines.storage import redact
 
-    click.echo(f"error: {redact(str(error))}", err=True)
+    # Names of files and texts that a message quotes must not act on a terminal.
+    shown = "".join(c if c == "\n" or c.isprintable() else " " for c in redact(str(error)))
+    click.echo(f"error: {shown}", err=True)
     sys.exit(code)
 
 

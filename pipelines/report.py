@@ -276,7 +276,7 @@ def shown(path: str, row: int | None) -> dict[str, Any]:
 def print_shown(report: dict[str, Any]) -> None:
     """A name and a value a line."""
     for name, value in report.items():
-        print(f"{name}: {value}")
+        print(_printable(f"{name}: {value}").replace("\n", " "))
 
 
 def _percent(share: str) -> str:

@@ -17,6 +17,7 @@ from builds import ROOT, SETTINGS, build_file, small_corpus, tokcore, tree
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
+from pipelines.report import print_shown
 
 
 @pytest.fixture(scope="module")
@@ -233,3 +234,12 @@ def test_a_worker_that_dies_is_named_and_the_same_command_resumes(corpus, built,
     assert not any(worker.is_running() for worker in workers)
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
     assert tree(tmp_path / "o") == tree(built)
+
+
+def test_what_is_quoted_does_not_act_on_a_terminal(tmp_path, capsys):
+    print_shown({"id": "a\x1b[31m\x07b\nc", "ordinal": 7})
+    assert capsys.readouterr().out == "id: a [31m b c\nordinal: 7\n"
+    done = tokcore("show", tmp_path / "no\x1b[31msuch")
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
+    assert "no [31msuch" in done.stderr
