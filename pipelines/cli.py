@@ -25,7 +25,7 @@ EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
 
 # They run no stage: what stops them is what the user named.
-_TOOLS = frozenset({"diff", "gc", "export", "show", "encode-text", "decode-ids"})
+_TOOLS = frozenset({"audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
 
 
 class _Commands(click.Group):
@@ -231,6 +231,21 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
         _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
     else:
         print_collected(collected, dry_run, older_than)
+
+
+@commands.command()
+@click.argument("output")
+@click.option("--rare", type=click.IntRange(0), default=10, metavar="N", help="Ids written at most N times are rare.")
+@_JSON
+def audit(output: str, rare: int, as_json: bool) -> None:
+    """Odd tokens of an output: never or rarely written, unreachable, of one document or file, invisible characters."""
+    from pipelines import storage
+    from pipelines.audit import audit as run
+    from pipelines.audit import print_audit
+
+    tokenizer = _tokenizer(output)
+    report = run(storage.resolve(os.getcwd(), output), tokenizer, rare)  # noqa: PTH109 - resolve wants a str
+    _print_json(report) if as_json else print_audit(report)
 
 
 @commands.command()

@@ -146,6 +146,11 @@ class Tokenizer:
             return Encoded(*shared.encoder.encode_pieces(texts, *shared.pretokenizer.split(texts), threads))
         return Encoded(*shared.encoder.encode(texts, threads))
 
+    def encode_pretokens(self, pretokens: Texts, threads: int = 1) -> Encoded:
+        """The ids of each pre-token, merged as it is: neither normalized nor split."""
+        ends, firsts = pretokens.offsets[1:], np.arange(pretokens.num_texts + 1)
+        return Encoded(*self._shared.encoder.encode_pieces(pretokens, ends, firsts, threads))
+
     def encode_texts_with_special(self, texts: Texts, threads: int = 1) -> Encoded:
         """The ids of each text, where every spelled special token becomes its id (and is not a pre-token)."""
         return self._encode_special(texts, threads, tuple(self._shared.special_ids))

@@ -5,73 +5,85 @@
 
 namespace tokcore {
 
-void IdCounter::Total::add(uint64_t in_document) {
+inline void IdCounter::Total::add(uint32_t in_document) {
   count += in_document;
-  ++documents;
-  max_in_document = std::max(max_in_document, in_document);
-}
-
-IdCounter::Current& IdCounter::current_of(int32_t id) {
-  if (id >= kFirstFar) return far_current_[id];
-  const auto place = static_cast<size_t>(id);
-  if (place >= current_.size()) {
-    const size_t larger = std::min(std::max(place + 1, current_.size() * 2), static_cast<size_t>(kFirstFar));
-    current_.resize(larger);
-    totals_.resize(larger);
-  }
-  return current_[place];
-}
-
-IdCounter::Total& IdCounter::total_of(int32_t id) {
-  return id >= kFirstFar ? far_totals_[id] : totals_[static_cast<size_t>(id)];
+  documents += in_document != 0 ? 1 : 0;
+  max_in_document = std::max<uint64_t>(max_in_document, in_document);
 }
 
 void IdCounter::add(const int32_t* ids, const int64_t* offsets, size_t num_documents) {
+  Ended ended[kBatch];
   for (size_t i = 0; i < num_documents; ++i) {
     if (document_ == std::numeric_limits<uint32_t>::max()) {
-      // Start again from 1: what is known of earlier documents goes to the totals.
-      for (const int32_t id : seen_) {
-        Current& current = current_of(id);
-        if (current.count != 0) total_of(id).add(current.count);
-        current = {1, 0};
-      }
+      // Ordinals start again at 1, and 0 is kept for what was not seen: all of the earlier ones become 1.
+      for (Current& current : current_) current.document = std::min<uint32_t>(current.document, 1);
+      for (auto& [id, far] : far_) far.first.document = 1;
       document_ = 1;
     }
-    ++document_;
-    for (const int32_t* id = ids + offsets[i]; id != ids + offsets[i + 1]; ++id) {
-      Current* current =
-          static_cast<size_t>(*id) < current_.size() ? &current_[static_cast<size_t>(*id)] : nullptr;
-      if (current == nullptr) current = &current_of(*id);
-      if (current->document != document_) {
-        if (current->document == 0) {
-          seen_.push_back(*id);
-        } else if (current->count != 0) {
-          total_of(*id).add(current->count);
+    const uint32_t document = ++document_;
+    const int32_t* const end = ids + offsets[i + 1];
+    for (const int32_t* id = ids + offsets[i]; id != end;) {
+      const int32_t* const batch_end = id + std::min<ptrdiff_t>(end - id, kBatch);
+      size_t num_ended = 0;
+      for (; id != batch_end; ++id) {
+        const auto place = static_cast<size_t>(*id);
+        if (place >= current_.size()) [[unlikely]] {
+          if (*id >= kFirstFar) {
+            add_far(*id);
+            continue;
+          }
+          const size_t larger = std::min<size_t>(std::max(place + 1, current_.size() * 2), kFirstFar);
+          current_.resize(larger);
+          totals_.resize(larger);
         }
-        *current = {document_, 0};
+        // Whether an id is new to its document cannot be predicted, so the count of the one before is always
+        // written down and kept if it is.
+        const Current before = current_[place];
+        const uint32_t is_new = before.document != document ? 1 : 0;
+        ended[num_ended] = {*id, before.count};
+        num_ended += is_new;
+        current_[place] = {document, (before.count & (is_new - 1)) + 1};
       }
-      ++current->count;
+      settle(ended, ended + num_ended);
     }
   }
+}
+
+void IdCounter::settle(const Ended* first, const Ended* last) {
+  for (const Ended* one = first; one != last; ++one) {
+    if (one->count == 0) [[unlikely]]
+      seen_.push_back(one->id);
+    totals_[static_cast<size_t>(one->id)].add(one->count);
+  }
+}
+
+void IdCounter::add_far(int32_t id) {
+  auto& [current, total] = far_[id];
+  if (current.document != document_) {
+    if (current.count == 0) seen_.push_back(id);
+    total.add(current.count);
+    current = {document_, 0};
+  }
+  ++current.count;
 }
 
 IdRows IdCounter::take() {
   std::sort(seen_.begin(), seen_.end());
   IdRows rows;
-  rows.ids = std::move(seen_);
-  seen_ = {};
-  for (const int32_t id : rows.ids) {
-    Current& current = current_of(id);
-    Total& total = total_of(id);
-    if (current.count != 0) total.add(current.count);
+  for (const int32_t id : seen_) {
+    const auto place = static_cast<size_t>(id);
+    Current& current = id >= kFirstFar ? far_[id].first : current_[place];
+    Total& total = id >= kFirstFar ? far_[id].second : totals_[place];
+    total.add(current.count);
     rows.counts.push_back(total.count);
     rows.documents.push_back(total.documents);
     rows.max_in_document.push_back(total.max_in_document);
     current = {};
     total = {};
   }
-  far_current_.clear();
-  far_totals_.clear();
+  far_.clear();
+  rows.ids = std::move(seen_);
+  seen_ = {};
   document_ = 0;
   return rows;
 }

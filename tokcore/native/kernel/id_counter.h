@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tokcore {
@@ -30,28 +31,34 @@ class IdCounter {
   IdRows take();
 
  private:
+  // The last document that has an id, by ordinal from 1, and how often; zeros: none since the last take.
   struct Current {
-    uint32_t document = 0;  // the last that has the id; 0: none since the last take
-    uint32_t count = 0;     // in it
+    uint32_t document = 0;
+    uint32_t count = 0;
   };
+  // Of the documents before the current one.
   struct Total {
     uint64_t count = 0;
     uint64_t documents = 0;
     uint64_t max_in_document = 0;
 
-    void add(uint64_t in_document);
+    void add(uint32_t in_document);
+  };
+  struct Ended {
+    int32_t id;
+    uint32_t count;
   };
 
-  Current& current_of(int32_t id);
-  Total& total_of(int32_t id);
+  void add_far(int32_t id);
+  void settle(const Ended* first, const Ended* last);
 
   static constexpr int32_t kFirstFar = 1 << 22;
+  static constexpr size_t kBatch = 1024;
   std::vector<Current> current_;  // by id, below kFirstFar
   std::vector<Total> totals_;
-  std::unordered_map<int32_t, Current> far_current_;
-  std::unordered_map<int32_t, Total> far_totals_;
+  std::unordered_map<int32_t, std::pair<Current, Total>> far_;
   std::vector<int32_t> seen_;  // ids since the last take, each once
-  uint32_t document_ = 0;      // ordinal of the current one, from 1
+  uint32_t document_ = 0;
 };
 
 }  // namespace tokcore

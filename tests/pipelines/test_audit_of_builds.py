@@ -1,0 +1,129 @@
+"""`tokcore audit` on builds: each section against the shards and tables themselves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from builds import build_file, jsonl, run, texts, write
+from click.testing import CliRunner
+
+import tokcore as api
+from pipelines.audit import audit, print_audit
+from pipelines.cli import commands
+from tokcore.errors import IdentityError
+from tokcore.tokenizer_spec import learned_spec
+
+# One document shouts, one file of two murmurs, and somebody wrote from right to left.
+SHOUT, MURMUR, HIDDEN = "zqzq " * 400, "vxvx ", "kwk\u202ewk\u200b\u200b "
+SOURCES = "\n".join(
+    f'[[source]]\nlang = "{lang}"\nfiles = "{name}.jsonl"' for lang, name in (("en", "a"), ("en", "b"), ("ru", "c"))
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audited")
+    some = texts("en", 40)
+    write(folder / "a.jsonl", jsonl([{"text": text} for text in [*some[:20], SHOUT, *([HIDDEN] * 30)]]))
+    write(folder / "b.jsonl", jsonl([{"text": text} for text in [*some[20:], *([MURMUR * 3] * 60), MURMUR]]))
+    write(folder / "c.jsonl", jsonl([{"text": text + "\x07"} for text in texts("ru", 20)]))
+    run(build_file(folder, SOURCES, "[learn]\nvocab_size = 390\n"), folder / "out", 1)
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(built: Path) -> api.Tokenizer:
+    return api.Tokenizer.load(built)
+
+
+def id_of(tokenizer: api.Tokenizer, text: str) -> int:
+    (id,) = tokenizer.encode(text).tolist()
+    return int(id)
+
+
+def test_never_and_rarely_written(built, tokenizer):
+    written = Counter(id for document in api.open_shards(built) for id in document.tolist())
+    for rare in (0, 3, 50):
+        report = audit(str(built), tokenizer, rare)
+        assert [one["id"] for one in report["never"]] == [i for i in range(tokenizer.vocab_size) if not written[i]]
+        assert {one["id"]: one["count"] for one in report["rare"]} == {i: n for i, n in written.items() if n <= rare}
+    assert report["tokens"] == written.total()
+    assert report["ordinary_tokens"] + report["special_tokens"] == tokenizer.vocab_size == 390
+    assert report["unused_ids"] == 0
+
+
+def test_ids_of_one_document_and_of_one_file(built, tokenizer):
+    report = audit(str(built), tokenizer)
+    shouted = {one["id"]: one for one in report["one_document"]}[id_of(tokenizer, " zqzq")]
+    assert (shouted["max_in_document"], shouted["count"], shouted["documents"]) == (399, 399, 1)
+    assert shouted["top_source"] == "a.jsonl"
+    murmured = {one["id"]: one for one in report["one_source"]}[id_of(tokenizer, " vxvx")]
+    assert (murmured["top_source"], murmured["top_source_count"], murmured["count"]) == ("b.jsonl", 120, 120)
+    assert murmured["id"] not in {one["id"] for one in report["one_document"]}
+    assert report["one_source_by_source"] == Counter(one["top_source"] for one in report["one_source"])
+    # By the definition, for all of them.
+    rows = pq.read_table(built / "shards" / "token_counts.parquet").to_pylist()
+    ordinary = [row for row in rows if row["count"] > 10 and row["id"] != tokenizer.special_id("<|endoftext|>")]
+    one_document = {row["id"] for row in ordinary if 2 * row["max_in_document"] > row["count"]}
+    one_source = {row["id"] for row in ordinary if 10 * row["top_source_count"] > 9 * row["count"]}
+    assert {one["id"] for one in report["one_document"]} == one_document
+    assert {one["id"] for one in report["one_source"]} == one_source
+
+
+def test_invisible_characters_by_kind_and_language(built, tokenizer):
+    report = audit(str(built), tokenizer)
+    assert {
+        kind: {lang: (about["occurrences"], about["characters"]) for lang, about in langs.items()}
+        for kind, langs in report["invisible_in_text"].items()
+    } == {
+        "c0_control": {"ru": (20, {"U+0007": 20})},
+        "zero_width": {"en": (60, {"U+200B": 60})},
+        "bidi_control": {"en": (30, {"U+202E": 30})},
+    }
+    keys = pq.read_table(built / "counts" / "en.parquet")["pretoken"].to_pylist()
+    holders = sum("\u200b".encode() in key for key in keys)
+    assert report["invisible_in_text"]["zero_width"]["en"]["pretokens"] == holders
+    for one in report["invisible_tokens"]:
+        assert not bytes.fromhex(one["bytes"]).decode("utf-8", "ignore").isprintable()
+        assert sum(one["kinds"].values()) >= 1
+    assert {one["id"] for one in report["invisible_tokens"]} >= {id_of(tokenizer, "\x07"), id_of(tokenizer, "\0")}
+
+
+def test_what_is_missing_is_said(built, tokenizer, tmp_path, capsys):
+    shutil.copytree(built / "tokenizer", tmp_path / "only" / "tokenizer")
+    report = audit(str(tmp_path / "only"), tokenizer)
+    assert report["missing"].keys() == {"written", "invisible_in_text"}
+    assert "never" not in report
+    assert report["partial_utf8"] == audit(str(built), tokenizer)["partial_utf8"]
+    print_audit(report)
+    shown = capsys.readouterr().out
+    assert "left out      written: no shards in this output" in shown
+    assert "left out      invisible_in_text: no count tables in this output" in shown
+
+
+def test_shards_of_another_tokenizer_are_refused(built):
+    merges = api.learn_bpe(api.count_pretokens(["abab"]), 257)
+    with pytest.raises(IdentityError, match="another tokenizer"):
+        audit(str(built), api.Tokenizer(learned_spec(merges, {"name": "gpt2"}, (), [])))
+
+
+def test_command_line(built, tmp_path):
+    def called(*arguments: str | Path):
+        return CliRunner().invoke(commands, ["audit", *map(str, arguments)])
+
+    shown = called(built)
+    assert shown.exit_code == 0
+    assert len(shown.output.splitlines()) <= 24
+    assert '" zqzq" 399 of 399' in shown.output
+    assert "b.jsonl: " in shown.output
+    assert "bidi_control: en 30" in shown.output
+    assert shown.output.replace("\n", "").isprintable()  # nothing of what it is about acts on the terminal
+    report = json.loads(called(built, "--json", "--rare", "3").output)
+    assert report == json.loads(json.dumps(audit(str(built), api.Tokenizer.load(built), 3)))
+    assert called(tmp_path / "nothing").exit_code == 2
+    assert called(built, "--rare", "-1").exit_code == 2
