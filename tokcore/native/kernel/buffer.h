@@ -26,7 +26,7 @@ struct BufferAllocator {
   explicit BufferAllocator(const BufferAllocator<Other>&) {}
 
   T* allocate(size_t size) {
-    if (size > std::numeric_limits<size_t>::max() / 2 / sizeof(T)) throw std::bad_alloc();
+    if (size > std::numeric_limits<size_t>::max() / 4 / sizeof(T)) throw std::bad_alloc();
     void* block = nullptr;
 #if defined(__linux__)
     if (const size_t size_bytes = size * sizeof(T); size_bytes >= kLargePage) {

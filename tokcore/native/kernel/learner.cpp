@@ -261,13 +261,14 @@ class Learner {
 };
 
 void Learner::add_word(const uint8_t* word, size_t size, uint64_t count) {
+  uint16_t* const symbols = narrow_.symbols();
   const bool is_chain = size > Units::kMaxUnit;
   const size_t unit_size = is_chain ? Units::kSegment : size;
   for (size_t start = 0; start < size; start += unit_size) {
     const size_t end = std::min(start + unit_size, size);
     narrow_.units.add(count, num_symbols_, end - start);
     if (is_chain) narrow_.units.add_link(start == 0, end == size);
-    for (size_t i = start; i < end; ++i) narrow_.symbols[num_symbols_++] = options_.id_of_byte[word[i]];
+    for (size_t i = start; i < end; ++i) symbols[num_symbols_++] = options_.id_of_byte[word[i]];
   }
 }
 
@@ -283,7 +284,7 @@ void Learner::load(const uint8_t* data, const int64_t* offsets, const uint64_t* 
   }
   if (num_units >= kNoUnit) throw std::length_error("more than 2**32 - 2 words");
   narrow_.units.reserve(num_units);
-  narrow_.symbols = std::make_unique_for_overwrite<uint16_t[]>(num_symbols);
+  narrow_.allocate(num_symbols);
   for (const bool long_words : {false, true}) {
     if (long_words) narrow_.units.begin_chains();
     for (size_t i = 0; i < num_words; ++i) {
@@ -450,7 +451,7 @@ void Learner::apply_batch(const std::vector<MergeStep>& batch) {
   size_t num_units = 0;
   for (const MergeStep& step : batch) num_units += step.units.size();
   if (!is_wide_ && batch.back().merged >= options_.max_narrow_ids) {
-    wide_ = widened<uint32_t>(std::move(narrow_));
+    wide_ = std::move(narrow_).widened<uint32_t>();
     narrow_ = {};
     is_wide_ = true;
   }

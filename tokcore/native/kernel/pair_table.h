@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "buffer.h"
 #include "hash.h"
 
 namespace tokcore {
@@ -143,7 +144,7 @@ class PairTable {
   static constexpr size_t kMaxLoad = 3, kMaxLoadOf = 4;
 
   struct Shard {
-    std::vector<Pair> pairs;
+    Buffer<Pair> pairs;
     size_t num_used = 0;  // forgotten ones included
 
     size_t home(uint64_t hash) const { return (hash >> 32) * pairs.size() >> 32; }
@@ -157,7 +158,7 @@ class PairTable {
     void rebuild() {
       num_used = 0;
       for (const Pair& pair : pairs) num_used += pair.count > 0;
-      std::vector<Pair> old(std::max(kFirstPlaces, num_used * 2 - num_used / 8));
+      Buffer<Pair> old(std::max(kFirstPlaces, num_used * 2 - num_used / 8));
       old.swap(pairs);
       for (Pair& pair : old) {
         if (pair.count > 0) free_place(hash_of(pair.key)) = std::move(pair);

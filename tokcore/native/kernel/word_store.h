@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
-#include <memory>
 #include <utility>
 #include <vector>
+
+#include "buffer.h"
 
 namespace tokcore {
 
@@ -80,7 +82,7 @@ class Units {
  private:
   static constexpr size_t kBlockBits = 12;  // 4,096 units of at most 256 symbols fit 32 bits many times over
   static constexpr size_t kBlock = size_t{1} << kBlockBits;
-  std::vector<Unit> units_;
+  Buffer<Unit> units_;
   std::vector<uint64_t> bases_;
   size_t first_chained_ = std::numeric_limits<size_t>::max();
   std::vector<uint32_t> previous_;
@@ -91,9 +93,11 @@ template <typename Symbol>
 class WordStore {
  public:
   Units units;
-  std::unique_ptr<Symbol[]> symbols;
 
-  Symbol* begin(size_t unit) const { return symbols.get() + units.start_of(unit); }
+  // Room for that many symbols, which have no value yet.
+  void allocate(uint64_t num_symbols) { memory_.resize(num_symbols * sizeof(Symbol)); }
+  Symbol* symbols() const { return reinterpret_cast<Symbol*>(const_cast<uint8_t*>(memory_.data())); }
+  Symbol* begin(size_t unit) const { return symbols() + units.start_of(unit); }
 
   uint32_t first_of(uint32_t unit) { return unit == kNoUnit ? kNoSymbol : *begin(unit); }
   uint32_t last_of(uint32_t unit) {
@@ -107,21 +111,41 @@ class WordStore {
     for (uint32_t i = 0; i < left; ++i) at[i] = at[i + 1];
     if (left == 0) units.unlink(unit);
   }
-};
 
-// The same words with wider symbols, closely packed.
-template <typename To, typename From>
-WordStore<To> widened(WordStore<From>&& from) {
-  uint64_t num_symbols = 0;
-  for (size_t unit = 0; unit < from.units.size(); ++unit) num_symbols += from.units[unit].num_symbols;
-  WordStore<To> to;
-  to.symbols = std::make_unique_for_overwrite<To[]>(num_symbols);
-  from.units.pack([&](uint64_t old_start, uint64_t new_start, uint32_t size) {
-    for (uint32_t i = 0; i < size; ++i) to.symbols[new_start + i] = from.symbols[old_start + i];
-  });
-  to.units = std::move(from.units);
-  from.symbols.reset();
-  return to;
-}
+  // The same words with wider symbols, closely packed; in the same memory if they fit it, as they do once
+  // there are two symbols less for each that is left.
+  template <typename Wide>
+  WordStore<Wide> widened() && {
+    uint64_t num_symbols = 0;
+    units.pack([&](uint64_t old_start, uint64_t new_start, uint32_t size) {
+      std::memmove(symbols() + new_start, symbols() + old_start, size * sizeof(Symbol));
+      num_symbols += size;
+    });
+    WordStore<Wide> wide;
+    if (num_symbols * sizeof(Wide) > memory_.size()) {
+      wide.allocate(num_symbols);
+    } else {
+      wide.memory_ = std::move(memory_);
+    }
+    wide.units = std::move(units);
+    // From the back, so that none is overwritten before it is read; copied as bytes, as they are of two
+    // types.
+    const uint8_t* const from = memory_.empty() ? wide.memory_.data() : memory_.data();
+    for (uint64_t i = num_symbols; i-- > 0;) {
+      Symbol symbol;
+      std::memcpy(&symbol, from + i * sizeof(Symbol), sizeof symbol);
+      const Wide value = symbol;
+      std::memcpy(wide.memory_.data() + i * sizeof(Wide), &value, sizeof value);
+    }
+    memory_ = {};
+    return wide;
+  }
+
+ private:
+  template <typename Other>
+  friend class WordStore;
+
+  Buffer<uint8_t> memory_;
+};
 
 }  // namespace tokcore
