@@ -200,3 +200,54 @@ def test_an_arrow_batch_that_unfolds(tmp_path, stream, as_dictionary):
     data = path.read_bytes()
     path.write_bytes(data.replace(struct.pack("<q", 512 * MB), struct.pack("<q", 1 << 46)))
     assert read(path, 50) == (0, 0, ["file: over_limit"])
+
+
+FORGE = """
+import json, sys
+from pipelines import storage
+from pipelines.read import FileRejected, ReadSettings, read_documents
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
+settings = ReadSettings(**json.loads(sys.argv[2]))
+data = open(sys.argv[1], "rb").read()
+sound, outcomes = None, {}
+for at in range(-1, len(data)):
+    forged = bytearray(data)
+    if at >= 0:
+        forged[at] = 0x7F if at % 2 else 0xFF if forged[at] != 0xFF else 0x80
+    with storage.write_attempt("memory://forged") as file:
+        file.write(bytes(forged))
+    pin = storage.stat("memory://forged")
+    try:
+        batches = list(read_documents(pin, 0, pin.size_bytes, settings))
+        outcome = f"{sum(batch.texts.num_texts for batch in batches)} documents"
+    except FileRejected as error:
+        outcome = error.reason
+    if at < 0:
+        before = peak()
+    outcomes[outcome] = outcomes.get(outcome, 0) + 1
+print(json.dumps([outcomes, peak() - before]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+def test_every_byte_forged(tmp_path, kind):
+    """Counts, sizes, offsets, types: whatever a byte stands for, no crash, no memory, and a reason or text."""
+    table = pa.table({"text": pa.array(["first", "second", "first"]).dictionary_encode()})
+    path = tmp_path / "a"
+    if kind == "parquet":
+        pq.write_table(table, path, compression="zstd", store_schema=False)
+    else:
+        new = pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file
+        with new(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+    settings = {"format": "parquet" if kind == "parquet" else "arrow", "compression": "none", "text": "text", "id": ""}
+    settings |= {"lang": "en", "lang_field": "", "invalid_utf8": "reject", "max_document_bytes": 1 << 28}
+    command = [sys.executable, "-c", FORGE, str(path), json.dumps({**settings, "unit": "", "separator": ""})]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    outcomes, memory = json.loads(done.stdout)
+    print(kind, path.stat().st_size, "bytes", outcomes, f"{memory / MB:.0f} MB")
+    assert sum(outcomes.values()) == path.stat().st_size + 1
+    assert {"3 documents", "corrupt"} <= set(outcomes)
+    assert memory < 300 * MB
