@@ -78,7 +78,7 @@ class Build:
         self.imported_tokenizer()
         plan = self._plan = plan_build(self.config)
         reached("plan.listed")
-        config = {"range_bytes": self.config.plan.range_bytes, "settings": list(plan.settings)}
+        config, pins = self._plan_identity(plan)
         table = files_table(plan)
 
         def make(attempts: Attempts, identity: str) -> Made:
@@ -99,8 +99,7 @@ class Build:
             )
             return manifest, [stored]
 
-        # The pins are this stage's input: other files, or changed ones, are another plan.
-        return self._stage("plan", config, {"files": Input(sha256_hex(table), "")}, make, keep_inputs=False)
+        return self._stage("plan", config, pins, make, keep_inputs=False)
 
     def count(self) -> Manifest:
         """Count pre-tokens per language into tables; commit the rejects."""
@@ -319,7 +318,32 @@ class Build:
             storage.remove_tree(storage.join(self.output, FOLDER))
         return manifest
 
+    def standing(self, plan: Plan) -> str:
+        """What the output holds of this build, in words. plan: as it is now.
+
+        Raises ConfigError if it holds another build, or something else.
+        """
+        self._refuse_foreign_output()
+        config, pins = self._plan_identity(plan)
+        stages: dict[str, tuple[dict[str, Any], dict[str, Input]]] = {"plan": (config, pins)}
+        stages |= {stage: (settings, {}) for stage, settings in self.config_identity().items()}
+        found = {name: made for name in (*STAGES, "") if (made := committed(self.output, name)) is not None}
+        for name, (settings, inputs) in stages.items():
+            if (made := found.get(name)) is None:
+                continue
+            same = {key: value for key, value in made.config.items() if key != "fingerprint"} == settings
+            if not same or (name == "plan" and made.identity != identity_of(name, settings, inputs, dict(SEMANTICS))):
+                raise ConfigError(self._difference(name, made, settings, {}))
+        if "" in found:
+            return "this build, finished"
+        return f"this build, unfinished: {', '.join(found)}" if found else "nothing"
+
     # ----------------------------------------------------------------------------------------------------------- parts
+
+    def _plan_identity(self, plan: Plan) -> tuple[dict[str, Any], dict[str, Input]]:
+        """(config, inputs) of the plan stage. The pins are its input: files that changed are another plan."""
+        config = {"range_bytes": self.config.plan.range_bytes, "settings": list(plan.settings)}
+        return config, {"files": Input(sha256_hex(files_table(plan)), "")}
 
     def imported_tokenizer(self) -> TokenizerSpec | None:
         """The tokenizer that the build file names; None if it is to be learned.

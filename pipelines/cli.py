@@ -105,6 +105,8 @@ def check(build_file: str, output: str, as_json: bool) -> None:
 
     report = check_report(_build(build_file, output, None, ()))
     _print_json(report) if as_json else print_check(report)
+    if report["refused"]:  # as `tokcore build` would
+        _fail(report["output_holds"], EXIT_USAGE)
 
 
 def _stage_command(name: str, run: Callable[[Any], Any], text: str) -> None:

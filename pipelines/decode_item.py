@@ -15,8 +15,13 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 def load_tokenizer(output: str) -> Tokenizer:
     """The tokenizer of an output, wherever it is stored."""
+    return Tokenizer(load_spec(output))
+
+
+def load_spec(output: str) -> TokenizerSpec:
+    """What the tokenizer of an output is made of, for those that encode nothing."""
     url = storage.join(output, "tokenizer", "tokcore.json")
-    return Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url))
+    return TokenizerSpec.from_json_bytes(storage.read_bytes(url), url)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

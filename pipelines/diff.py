@@ -14,7 +14,7 @@ import numpy as np
 
 from pipelines import storage
 from pipelines.commit import STAGES, committed
-from pipelines.decode_item import load_tokenizer
+from pipelines.decode_item import load_spec
 from pipelines.plan import FILES, parse_files_table
 from pipelines.verify_shards import named_shards
 from schemas.manifest import Manifest
@@ -231,7 +231,7 @@ def _tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
         found["weights"] = changed
     if "fingerprint" not in found:
         return found
-    specs = [load_tokenizer(side.output).spec for side in (a, b)]
+    specs = [load_spec(side.output) for side in (a, b)]
     merges = [_merges(spec) for spec in specs]
     rank = next((i for i, (x, y) in enumerate(zip(*merges, strict=False)) if x != y), min(map(len, merges)))
     shared = (Counter(merges[0]) & Counter(merges[1])).total()

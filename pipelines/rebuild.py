@@ -16,7 +16,7 @@ from typing import Any
 from pipelines import storage
 from pipelines.attempts import Attempts
 from pipelines.commit import RUN, package_versions, publish
-from pipelines.decode_item import load_tokenizer
+from pipelines.decode_item import load_spec
 from pipelines.encode_item import EncodeJob, encode_item
 from pipelines.verify import check_file, read_manifests, recorded_base
 from pipelines.verify_manifests import planned
@@ -98,15 +98,15 @@ def _encode_again(
     made = manifests["shards"]
     config = made.config
     (stored,) = (entry for entry in manifests["tokenizer"].files if entry.path == FILE_NAME)
-    tokenizer = load_tokenizer(output)
+    spec = load_spec(output)
     attempts = Attempts(folder, "shards", made.identity)
     job = EncodeJob(
         attempts=attempts,
         base=base,
         tokenizer=storage.join(output, "tokenizer", FILE_NAME),
         tokenizer_sha256=stored.sha256,
-        fingerprint=tokenizer.fingerprint,
-        append=rules_of(tokenizer, config).append,
+        fingerprint=spec.fingerprint,
+        append=rules_of(spec, config).append,
         special_text=config["special_text"],
         formats=tuple(config["formats"]),
         target_tokens=config["target_tokens"],

@@ -35,8 +35,14 @@ def check_report(build: Build) -> dict[str, Any]:
     settings = build.config_identity()
     if imported is not None:
         settings["tokenizer"] = {**settings["tokenizer"], "fingerprint": imported.fingerprint}
+    try:
+        holds, refused = build.standing(plan), False
+    except ConfigError as error:
+        holds, refused = str(error), True
     return {
         "output": build.output,
+        "output_holds": holds,
+        "refused": refused,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
         "inputs": [
@@ -69,6 +75,7 @@ def check_report(build: Build) -> dict[str, Any]:
 def print_check(report: dict[str, Any]) -> None:
     """The report of `tokcore check`."""
     print(f"output      {report['output']}")
+    print(f"holds       {'another build: see below' if report['refused'] else report['output_holds']}")
     print(f"input       {report['files']} files, {_size(report['stored_bytes'])} as stored")
     for read in report["inputs"]:
         print(f"  {read['lang']:<10}{read['files']:>8,} {read['format']:<12}{_size(read['stored_bytes']):>12}")

@@ -1,8 +1,8 @@
 """Verification: an output is exactly what was committed, its parts agree, and its tokens are the source's text.
 
-Three depths, each of which needs what the one before found sound: hashes of everything that is stored (`quick` stops
-here); what manifests, tables and shards say of each other, read out of the files themselves; and, with `decode`, the
-pinned inputs, read again and compared document by document.
+Three depths, each of which needs what the one before found sound: hashes of everything that is stored, and that the
+manifests agree (`quick` stops here); what tokenizer, tables and shards say of each other, read out of the files
+themselves; and, with `decode`, the pinned inputs, read again and compared document by document.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from pipelines import storage
 from pipelines.attempts import FOLDER
 from pipelines.commit import MANIFEST, RUN, STAGES, committed
-from pipelines.decode_item import DecodeJob, decode_item, load_tokenizer
+from pipelines.decode_item import DecodeJob, decode_item, load_spec
 from pipelines.options import RunOptions
 from pipelines.pool import open_pool
 from pipelines.token_counts import ShardTokens
@@ -28,6 +28,7 @@ from pipelines.verify_manifests import MALFORMED, check_count_table, check_manif
 from pipelines.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of
 from schemas.manifest import FileEntry, Manifest, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.tokenizer_spec import TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
 
@@ -78,15 +79,18 @@ def verify(
     if build is not None and root and build.root != root:
         problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
     num_read = num_decoded = 0
-    if build is not None and not problems:
-        problems.extend(_check_agreement(output, manifests))
     try:
-        if build is not None and not problems and not quick:
-            num_read = _check_content(output, manifests, options, problems)
+        if build is not None and not problems:
+            spec = None if quick else load_spec(output)
+            problems.extend(check_manifests(output, manifests, spec))
+            if spec is not None and not problems:
+                num_read = _check_content(output, manifests, spec, options, problems)
         if build is not None and not problems and decode != 0:
             num_decoded = _decode(output, manifests, decode, base or recorded_base(output), options, problems)
     except MALFORMED as error:
         problems.append(f"shards/{MANIFEST}: {type(error).__name__}: {error}")
+    except FormatError as error:
+        problems.append(str(error))
     return Report(
         problems=tuple(problems),
         root=build.root if build is not None else "",
@@ -168,20 +172,12 @@ def check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
     return []
 
 
-def _check_agreement(output: str, manifests: Mapping[str, Manifest]) -> Iterator[str]:
-    """That the manifests agree with each other, the small files and the tokenizer."""
-    try:
-        tokenizer = load_tokenizer(output)
-    except TokError as error:
-        yield str(error)
-        return
-    yield from check_manifests(output, manifests, tokenizer)
-
-
-def _check_content(output: str, manifests: Mapping[str, Manifest], options: RunOptions, problems: list[str]) -> int:
-    """Read all shards and count tables, and compare them with what the manifests say; how many documents there were."""
+def _check_content(
+    output: str, manifests: Mapping[str, Manifest], spec: TokenizerSpec, options: RunOptions, problems: list[str]
+) -> int:
+    """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     plan, made = planned(output, manifests["plan"]), manifests["shards"]
-    rules = rules_of(load_tokenizer(output), made.config)
+    rules = rules_of(spec, made.config)
     shards: dict[int, list[NamedShard]] = {}
     for shard in named_shards(made.files):
         shards.setdefault(item_of(shard.name), []).append(shard)

@@ -31,7 +31,7 @@ from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
 from tokcore.id_counts import SourceCounter
 from tokcore.shards import ARROW
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
 
 DIGEST_BYTES = 32
 
@@ -75,14 +75,14 @@ class Found:
     ids: SourceCounter = dataclasses.field(default_factory=SourceCounter)  # sources by number in the plan
 
 
-def rules_of(tokenizer: Tokenizer, config: dict[str, Any]) -> Rules:
+def rules_of(spec: TokenizerSpec, config: dict[str, Any]) -> Rules:
     """The rules that tokenizer and configuration of the encode stage make."""
-    specials = {token.text: token.id for token in tokenizer.spec.special if token.id is not None}
+    specials = {token.text: token.id for token in spec.special if token.id is not None}
     reserved = set() if config["special_text"] == "special" else set(specials.values())
-    ordinary = set(tokenizer.spec.model.ids.tolist()) if reserved else set()
+    ordinary = set(spec.model.ids.tolist()) if reserved else set()
     return Rules(
-        tokenizer.fingerprint,
-        tokenizer.vocab_size,
+        spec.fingerprint,
+        spec.vocab_size,
         tuple(specials[text] for text in config["append"]),
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
     )

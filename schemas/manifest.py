@@ -12,11 +12,11 @@ from typing import Any
 
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.refs import StoredFile
-from tokcore.canonical import canonical_json, parse_canonical
+from tokcore.canonical import MANIFEST_VERSION, canonical_json, parse_canonical
 from tokcore.errors import ChecksumError, FormatError, VersionError
 
 FORMAT = "tokcore-manifest"
-FORMAT_VERSION = 1
+FORMAT_VERSION = MANIFEST_VERSION
 
 # What depends on codec, file version or how work was keyed rather than on what is in the files.
 _NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity"})

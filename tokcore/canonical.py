@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from tokcore.errors import FormatError
 
+# The format_version of manifests: written by schemas.manifest, read by tokcore.shards, too.
+MANIFEST_VERSION = 1
+
 # Lists and dicts within each other; more would be bounded by whatever is left of the caller's stack.
 MAX_DEPTH = 64
 

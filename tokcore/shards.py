@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, overload
 
-from tokcore.canonical import parse_canonical
+from tokcore.canonical import MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError, VersionError
 from tokcore.formats.arrow_shards import DTYPE, ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard
@@ -31,7 +31,6 @@ MAX_OPEN = 64
 # The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
 _MANIFEST = "manifest.json"
 _LEVELS_UP = 2
-_MANIFEST_VERSION = 1
 
 
 class ShardDocument(NamedTuple):
@@ -229,9 +228,9 @@ def _manifest_of(place: Path) -> tuple[Path, Any] | None:
 def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
     """The shards that a manifest names, in its order, and their tokenizer's fingerprint."""
     path = root / _MANIFEST
-    if manifest.get("format_version") != _MANIFEST_VERSION:
+    if manifest.get("format_version") != MANIFEST_VERSION:
         raise VersionError(
-            f"{path}: format_version {manifest.get('format_version')!r}, this release reads {_MANIFEST_VERSION}. "
+            f"{path}: format_version {manifest.get('format_version')!r}, this release reads {MANIFEST_VERSION}. "
             f"Upgrade tokcore."
         )
     files = []

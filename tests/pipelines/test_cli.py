@@ -115,6 +115,23 @@ def test_check_does_no_work(corpus, tmp_path):
     assert report["settings"]["tokenizer"]["vocab_size"] == 400
 
 
+def test_check_says_what_the_output_holds(corpus, built, tmp_path):
+    """Nothing, this build, a part of it, or another one, which ends as the build would."""
+    other = build_file(corpus, settings=SETTINGS.replace("400", "390"), name="check.toml")
+    part = shutil.copytree(built, tmp_path / "part", ignore=shutil.ignore_patterns("shards", "tokenizer"))
+    (part / "manifest.json").unlink()
+    for path, output, code, expected in (
+        (corpus / "build.toml", tmp_path / "none", 0, "holds       nothing"),
+        (corpus / "build.toml", built, 0, "holds       this build, finished"),
+        (corpus / "build.toml", part, 0, "holds       this build, unfinished: plan, rejected, counts"),
+        (other, part, 2, "different build: range_bytes was 4000, is now 3900"),
+        (other, corpus, 2, "and no build"),
+    ):
+        done = tokcore("check", path, "--output", output)
+        assert done.returncode == code, done.stderr
+        assert expected in done.stdout + done.stderr
+
+
 def test_stages_one_by_one_give_the_build(corpus, built, tmp_path):
     for command in ("count", "learn", "encode"):
         done = tokcore(command, corpus / "build.toml", "--output", tmp_path / "out")
