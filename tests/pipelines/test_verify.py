@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from builds import build_file, run, small_corpus, tokcore
 from forging import Forger, written
+from fsspec.implementations.memory import MemoryFileSystem
 
 from pipelines.commit import committed
 from pipelines.rebuild import rebuild
@@ -66,6 +67,25 @@ def test_what_was_hashed_anew_is_found_in_what_it_says(output):
         assert any(name in problem for problem in found)
         forger.restore()
     assert problems(output) == ()
+
+
+def test_an_output_in_an_object_store(output):
+    """Shards are copied to this machine to be read; what is wrong with them is found as it is locally."""
+    forger = Forger(output)
+    name = forger.shard_names()[0]
+    batch = forger.read_arrow(f"arrow/{name}.arrow")
+    places = {path: f"/verify/{path.relative_to(output).as_posix()}" for path in forger.files}
+    store = MemoryFileSystem()
+    for path, place in places.items():
+        store.pipe_file(place, path.read_bytes())
+    assert problems("memory://verify") == ()
+    forger.write_shard(name, batch.take(range(1, batch.num_documents)), ["arrow", "megatron"])
+    forger.hash_anew(3)
+    for path, place in places.items():
+        store.pipe_file(place, path.read_bytes())
+    remote = problems("memory://verify")
+    assert remote == problems(output) != ()
+    store.rm("/verify", recursive=True)
 
 
 def test_one_flipped_bit_anywhere(output):
