@@ -36,7 +36,16 @@ _SOURCE_SHARE = (9, 10)
 
 
 def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]:
-    """The findings, in values that JSON knows; sections are documented in schemas/README.md.
+    """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
+      never, rare           ids never written; written at most `rare` times
+      one_document          more often in one document than in all others together
+      one_source            nine of ten in one file; one_source_by_source: file -> such ids
+      unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
+      partial_utf8          not well-formed UTF-8: parts of characters
+      invisible_tokens      kinds: kind of tokcore.audit.CHARACTER_KINDS -> characters of the token
+    those of rare, one_document and one_source with the columns of token_counts.parquet. The latter two leave out
+    special and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold
+    one, occurrences by character. missing: section -> why it is left out.
 
     rare: ids written at most that often are rare. Raises IdentityError if the shards are another tokenizer's,
     FormatError for a damaged file.

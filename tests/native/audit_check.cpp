@@ -1,0 +1,143 @@
+// The mask finder and the id counter on random input, against plain ways of saying the same. Every text lies
+// at the end of a heap block of its own size, so that a byte read behind it is an error of the address
+// sanitizer.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "id_counter.h"
+#include "mask_finder.h"
+
+namespace {
+
+std::mt19937_64 chance(7);
+
+size_t below(size_t limit) { return chance() % limit; }
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("not so: %s\n", what);
+  std::exit(1);
+}
+
+std::string random_text() {
+  static constexpr std::string_view kParts[] = {"@",
+                                                "a.de",
+                                                "+1 (4",
+                                                "4111 1111 1111 1111",
+                                                "1.2.3.",
+                                                "DE89",
+                                                " 3704",
+                                                "-----BEGIN ",
+                                                "PRIVATE KEY",
+                                                "-----",
+                                                "sk-",
+                                                "AKIA",
+                                                "0123456789ABCDEFGHIJ",
+                                                "eyJ",
+                                                ".",
+                                                "://",
+                                                ":",
+                                                "-----END ",
+                                                "(415) ",
+                                                "555-2",
+                                                "github_pat_",
+                                                "GB82WEST12345698765432",
+                                                " BLOCK",
+                                                "255.",
+                                                "\xE2\x80",
+                                                "_",
+                                                "-"};
+  std::string text;
+  for (size_t parts = below(12); parts-- > 0;) {
+    if (below(4) == 0) {
+      text += static_cast<char>(below(256));
+    } else {
+      text += kParts[below(std::size(kParts))];
+    }
+  }
+  return text.substr(0, below(text.size() + 1));
+}
+
+void check_masks() {
+  const std::string text = random_text();
+  const auto copy = std::make_unique<uint8_t[]>(text.size());
+  std::copy(text.begin(), text.end(), copy.get());
+  const auto presets = static_cast<uint32_t>(below(1 << tokcore::kNumMaskPresets));
+  std::vector<tokcore::MaskedSpan> spans;
+  tokcore::MaskFinder(presets).find(copy.get(), text.size(), &spans);
+  std::map<tokcore::MaskPreset, size_t> ends;
+  for (const auto& span : spans) {
+    expect(span.start < span.end && span.end <= text.size(), "a span is within the text and not empty");
+    expect((presets >> static_cast<unsigned>(span.preset) & 1) != 0, "only chosen presets are found");
+    expect(span.start >= ends[span.preset], "spans of a preset do not overlap and ascend");
+    ends[span.preset] = span.end;
+  }
+  // Each preset finds the same whichever others are chosen.
+  for (size_t preset = 0; preset < tokcore::kNumMaskPresets; ++preset) {
+    if ((presets >> preset & 1) == 0) continue;
+    std::vector<tokcore::MaskedSpan> alone;
+    tokcore::MaskFinder(uint32_t{1} << preset).find(copy.get(), text.size(), &alone);
+    size_t same = 0;
+    for (const auto& span : spans) {
+      if (static_cast<size_t>(span.preset) != preset) continue;
+      expect(same < alone.size() && alone[same].start == span.start && alone[same].end == span.end,
+             "alone as together");
+      ++same;
+    }
+    expect(same == alone.size(), "together as alone");
+  }
+}
+
+void check_ids(tokcore::IdCounter& counter) {
+  static constexpr int32_t kIds[] = {0, 1, 2, 3, 255, 70'000, (1 << 22) - 1, 1 << 22, 2'147'483'647};
+  struct Row {
+    uint64_t count = 0, documents = 0, most = 0;
+  };
+  std::map<int32_t, Row> expected;
+  for (size_t batches = below(3); batches-- > 0;) {
+    std::vector<int32_t> ids;
+    std::vector<int64_t> offsets{0};
+    for (size_t documents = below(5); documents-- > 0;) {
+      std::map<int32_t, uint64_t> of_document;
+      for (size_t n = below(below(8) == 0 ? 5000 : 9); n-- > 0;) {
+        ids.push_back(below(9) == 0 ? kIds[below(std::size(kIds))] : static_cast<int32_t>(below(40)));
+        ++of_document[ids.back()];
+      }
+      offsets.push_back(static_cast<int64_t>(ids.size()));
+      for (const auto& [id, count] : of_document) {
+        Row& row = expected[id];
+        row = {row.count + count, row.documents + 1, std::max(row.most, count)};
+      }
+    }
+    counter.add(ids.data(), offsets.data(), offsets.size() - 1);
+  }
+  const tokcore::IdRows rows = counter.take();
+  expect(rows.ids.size() == expected.size(), "as many ids");
+  size_t at = 0;
+  for (const auto& [id, row] : expected) {
+    expect(rows.ids[at] == id && rows.counts[at] == row.count && rows.documents[at] == row.documents &&
+               rows.max_in_document[at] == row.most,
+           "the same figures");
+    ++at;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 1000;
+  tokcore::IdCounter counter;
+  for (int round = 0; round < rounds; ++round) {
+    check_masks();
+    if (round % 20 == 0) check_ids(counter);
+  }
+}
