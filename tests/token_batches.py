@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from tokcore.formats.arrow_shards import ArrowShardWriter
-from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
-from tokcore.token_batch import TokenBatch
+from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
+from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard, MegatronShardWriter
+from tokcore.token_batch import ShardContent, TokenBatch
 
 FINGERPRINT = "ab" * 32
 
@@ -109,3 +109,20 @@ def write_megatron(prefix: Path, rows: Sequence[Document], fingerprint: str = FI
 
 def with_flipped_bit(data: bytes, position: int, bit: int) -> bytes:
     return data[:position] + bytes([data[position] ^ (1 << bit)]) + data[position + 1 :]
+
+
+def content_of_arrow(path: str) -> ShardContent:
+    """What is in a written Arrow shard."""
+    return _content_of(ArrowShard(path))
+
+
+def content_of_megatron(prefix: str) -> ShardContent:
+    """What is in a written Megatron shard, its documents file included."""
+    return _content_of(MegatronShard(prefix))
+
+
+def _content_of(shard: ArrowShard | MegatronShard) -> ShardContent:
+    content = ShardContent()
+    for batch in shard.batches():
+        content.update(batch)
+    return content

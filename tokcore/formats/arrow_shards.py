@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError, VersionError
-from tokcore.token_batch import Ids, Rechunker, ShardContent, TokenBatch
+from tokcore.token_batch import Ids, Rechunker, TokenBatch
 
 FORMAT_VERSION = "1"
 DTYPE = "int32"
@@ -219,17 +219,6 @@ class _Batches:
             if items or (column.null_count and not field.nullable):
                 raise FormatError(f"{self._path}: record batch {number} is damaged: nulls in column {field.name}")
         return batch
-
-
-def content_of_arrow(path: str) -> ShardContent:
-    """Digest, documents, tokens and largest id of what is in a written shard.
-
-    Raises FormatError if it cannot be read.
-    """
-    content = ShardContent()
-    for batch in ArrowShard(path).batches():
-        content.update(batch)
-    return content
 
 
 def _lists(chunk: TokenBatch) -> pa.ListArray:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter, check_lengths
-from tokcore.token_batch import Ids, Offsets, ShardContent, TokenBatch
+from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 MAGIC = b"MMIDIDX\x00\x00"
 OLD_MAGIC = b"TNTIDX\x00\x00"
@@ -152,17 +152,6 @@ class MegatronShard:
         if len(self._documents) != len(self):
             raise FormatError(f"{path}: {len(self._documents)} documents, its .idx file has {len(self)}")
         return self._documents
-
-
-def content_of_megatron(prefix: str) -> ShardContent:
-    """Digest, documents, tokens and largest id of what is in a written shard, its documents file included.
-
-    Raises FormatError if it cannot be read.
-    """
-    content = ShardContent()
-    for batch in MegatronShard(prefix).batches():
-        content.update(batch)
-    return content
 
 
 def read_index(path: str) -> Index:

@@ -15,6 +15,7 @@ from token_batches import (
     FINGERPRINT,
     arrow_bytes,
     batch_of,
+    content_of_arrow,
     dealt,
     documents,
     rows_of,
@@ -31,7 +32,6 @@ from tokcore.formats.arrow_shards import (
     MAX_DOCUMENT_TOKENS,
     ArrowShard,
     ArrowShardWriter,
-    content_of_arrow,
     schema,
 )
 from tokcore.token_batch import ShardContent, TokenBatch

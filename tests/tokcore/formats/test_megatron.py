@@ -18,6 +18,8 @@ from token_batches import (
     Document,
     arrow_bytes,
     batch_of,
+    content_of_arrow,
+    content_of_megatron,
     dealt,
     documents,
     megatron_bytes,
@@ -28,7 +30,7 @@ from token_batches import (
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats import megatron
-from tokcore.formats.arrow_shards import COMPRESSIONS, ArrowShard, content_of_arrow
+from tokcore.formats.arrow_shards import COMPRESSIONS, ArrowShard
 from tokcore.formats.megatron import (
     BIN,
     DOCUMENTS,
@@ -36,10 +38,10 @@ from tokcore.formats.megatron import (
     MAX_DOCUMENT_TOKENS,
     MegatronShard,
     MegatronShardWriter,
-    content_of_megatron,
     index_bytes,
     read_index,
 )
+from tokcore.token_batch import ShardContent
 
 # Documents [1, 2, 3] and [4, 5].
 GOLDEN_BIN = "0100000002000000030000000400000005000000"
@@ -325,6 +327,6 @@ def test_content_digest_by_the_book():
     ]
     digests = b"".join(hashlib.sha256(stream).digest() for stream in streams)
     expected = hashlib.sha256(b"tokcore-shard-v1" + digests).hexdigest()
-    content = megatron.ShardContent()
+    content = ShardContent()
     content.update(batch_of(rows))
     assert content.hexdigest() == expected
