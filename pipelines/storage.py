@@ -687,8 +687,16 @@ def publish(source: str, target: str, sha256: str = "") -> None:
         if exists(target):
             _require_same(source, target)
         else:
-            _retrying("publish", target, lambda: system.copy(path, target_path))
-            _confirm_copy(source, target, sha256)
+
+            def copy() -> None:
+                system.copy(path, target_path)
+                try:
+                    _confirm_copy(source, target, sha256)
+                except StageError as error:
+                    # Copied again: left as it is, it would be in the way of every rerun.
+                    raise OSError(str(error)) from error
+
+            _retrying("publish", target, copy)
         reached("publish.after_link")
         with contextlib.suppress(FileNotFoundError):  # removed, and the answer was lost
             _retrying("publish", target, lambda: system.rm_file(path))

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from builds import build_file, jsonl, run, texts, tree, write
 from chaos import eager
+from click.testing import CliRunner
 
 from pipelines import count_item, documents, encode_item, ledger
 from pipelines.attempts import Attempts
 from pipelines.build import Build
+from pipelines.cli import commands
 from pipelines.options import RunOptions
 from pipelines.reading import streams
 from schemas.config import load_config
@@ -169,6 +171,15 @@ def refused_then_mended(monkeypatch, corpus, output, built, stage, fault, stages
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_while_counting(corpus, built, fault, tmp_path, monkeypatch):
     refused_then_mended(monkeypatch, corpus, tmp_path / "out", built, "count", fault, ["plan"])
+
+
+def test_the_exit_code_is_3(corpus, tmp_path, monkeypatch):
+    once(monkeypatch, *FAULTS["a byte miscounted"])
+    command = ["build", str(corpus / "build.toml"), "--output", str(tmp_path / "out"), "--", *eager.RUNNER]
+    done = CliRunner().invoke(commands, command)
+    assert done.exit_code == 3, done.output
+    assert "the ledger does not balance" in done.output
+    assert "Traceback" not in done.output
 
 
 @pytest.mark.parametrize("fault", ENCODE_FAULTS.values(), ids=ENCODE_FAULTS)

@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from builds import texts
+from chaos import eager
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments
@@ -23,6 +24,17 @@ DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i,
 
 def pipeline(*options: str) -> beam.Pipeline:
     return beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner", *options]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_count_pretokens_on_a_hostile_runner(seed, tmp_path):
+    """Bundles of any size in any order, repeated, abandoned half-way, two at the same time; sums in any tree."""
+    eager.seed(seed, share=0.7, concurrent=seed % 2 == 1)
+    with beam.Pipeline(options=PipelineOptions(list(eager.RUNNER))) as p:
+        _ = p | beam.Create(DOCUMENTS) | beam.Reshuffle() | CountPretokens(str(tmp_path), num_partitions=2)
+    for lang in ("en", "ru"):
+        table = pq.read_table(tmp_path / f"{lang}.parquet")
+        assert table.equals(tokcore.count_pretokens([d.text for d in DOCUMENTS if d.lang == lang]).combine_chunks())
 
 
 def learned() -> tokcore.Tokenizer:
