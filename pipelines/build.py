@@ -8,31 +8,27 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import apache_beam as beam
 
 from pipelines import ledger, storage
 from pipelines.attempts import FOLDER, Attempts
 from pipelines.commit import STAGES, build_content, claim, claim_url, commit, committed, manifest_url, publish
-from pipelines.count import CountItems
 from pipelines.count_item import CountJob, item_key, totals_key
 from pipelines.crashpoints import reached
 from pipelines.digests import documents_digest
-from pipelines.encode import EncodeItems
 from pipelines.encode_item import EncodeJob
 from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
-from pipelines.options import RunOptions, open_pipeline
 from pipelines.plan import FILES, content_of, files_table, plan_build
 from pipelines.progress import StageProgress
 from pipelines.rejects import LEDGER, REJECTED, first_rejects, write_rejects
+from pipelines.run_options import RunOptions
 from pipelines.semantics import SEMANTICS
 from pipelines.token_counts import write_token_counts
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.document import twins
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
-from schemas.plan import Assignment, Plan
+from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, StoredFile, TableRef
 from tokcore import kernel
 from tokcore.canonical import sha256_hex
@@ -120,11 +116,11 @@ class Build:
                 num_partitions=plan.num_partitions,
                 mask=checked_mask(self.config.count.mask),
             )
-            with (
-                self.progress.stage("count", plan.size_bytes) as shown,
-                open_pipeline(self.options, "count", shown.advance) as (pipeline, pool_key),
-            ):
-                _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
+            # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+            from pipelines.run_items import count_items
+
+            with self.progress.stage("count", plan.size_bytes) as shown:
+                count_items(self.options, plan, job, shown.advance)
             items = [_recorded(attempts, item_key(item.number), ItemCounted) for item in plan.items]
             languages = _languages(attempts, items)
             ranges = [one for item in items for one in item.ledgers]
@@ -238,11 +234,11 @@ class Build:
                 compression=self.config.shards.compression,
                 num_partitions=plan.num_partitions,
             )
-            with (
-                self.progress.stage("encode", plan.size_bytes) as shown,
-                open_pipeline(self.options, "encode", shown.advance) as (pipeline, pool_key),
-            ):
-                _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
+            # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+            from pipelines.run_items import encode_items
+
+            with self.progress.stage("encode", plan.size_bytes) as shown:
+                encode_items(self.options, plan, job, shown.advance)
             items = [_recorded(attempts, item_key(item.number), ItemEncoded) for item in plan.items]
             languages = _languages(attempts, items)
             ranges = [one for item in items for one in item.ledgers]
@@ -512,28 +508,6 @@ class Build:
                     f"source[{number}]: language {source.lang!r} has no documents. "
                     f"Check its files, or remove the source."
                 )
-
-
-def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
-    # Large items first: what is left for the end is small, and no core waits for a straggler.
-    items = sorted(plan.items, key=lambda item: -item.size_bytes)
-    return (
-        pipeline
-        | "Plan"
-        >> beam.Create([plan.assignment(item) for item in items], reshuffle=False).with_output_types(Assignment)
-        # Reshuffle would do the same, with elements that Beam knows no type of and therefore pickles.
-        | "ByNumber" >> beam.Map(_numbered).with_output_types(tuple[int, Assignment])
-        | "Spread" >> beam.GroupByKey()
-        | "OneByOne" >> beam.FlatMap(_of_one_number).with_output_types(Assignment)
-    )
-
-
-def _numbered(assignment: Assignment) -> tuple[int, Assignment]:
-    return assignment.number, assignment
-
-
-def _of_one_number(group: tuple[int, Iterable[Assignment]]) -> Iterable[Assignment]:
-    return group[1]
 
 
 def _recorded(attempts: Attempts, key: str, cls: type[Any]) -> Any:

@@ -156,8 +156,8 @@ def verify(
 ) -> None:
     """Check that an output is what was committed, that all its parts agree, and that it decodes to its source."""
     from pipelines import storage
-    from pipelines.options import RunOptions
     from pipelines.report import print_verified
+    from pipelines.run_options import RunOptions
     from pipelines.verify import verify as run
 
     if rebuild is not None:
@@ -319,7 +319,7 @@ def _tokenizer(path: str) -> Any:
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
     from pipelines import storage
     from pipelines.build import Build
-    from pipelines.options import RunOptions
+    from pipelines.run_options import RunOptions
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):

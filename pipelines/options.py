@@ -8,10 +8,8 @@ need ports get them on the loopback interface alone (on_loopback).
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
 import logging
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +24,7 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines import storage
 from pipelines.pool import open_pool
+from pipelines.run_options import RunOptions
 from tokcore.errors import ConfigError, StageError, TokError
 
 # Beam deals elements to its threads before anything runs and never moves one; with several threads a process,
@@ -33,29 +32,6 @@ from tokcore.errors import ConfigError, StageError, TokError
 THREADS_PER_WORKER = 4
 
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How to run, never what comes out."""
-
-    workers: int | None = None  # processes of the local runner; None: one per core this process may use
-    runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise ConfigError(f"--workers {self.workers}: must be at least 1")
-        _check_runner_options(self.runner)
-
-    @property
-    def num_workers(self) -> int:
-        if self.workers is None:
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return self.workers
-
-    @property
-    def is_local(self) -> bool:
-        return not any(option.split("=")[0] == "--runner" for option in self.runner)
 
 
 @contextmanager
@@ -132,7 +108,7 @@ class _Parser(argparse.ArgumentParser):
 _SECRET_OPTION = re.compile(r"secret|token|passw|connection_string|access_key")
 
 
-def _check_runner_options(options: Sequence[str]) -> None:
+def check_runner_options(options: Sequence[str]) -> None:
     """Raises ConfigError for a runner or an option that there is none of: Beam would pass over the option in silence.
 
     Runners behind a job server learn from that server, when they are run, what further options it has.

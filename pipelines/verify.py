@@ -21,8 +21,8 @@ from pipelines import storage
 from pipelines.attempts import FOLDER
 from pipelines.commit import MANIFEST, RUN, STAGES, committed
 from pipelines.decode_item import DecodeJob, decode_item, load_spec
-from pipelines.options import RunOptions
 from pipelines.pool import open_pool
+from pipelines.run_options import RunOptions
 from pipelines.token_counts import ShardTokens
 from pipelines.verify_manifests import MALFORMED, check_count_table, check_manifests, file_ledgers, planned
 from pipelines.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of

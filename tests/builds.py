@@ -15,7 +15,7 @@ from typing import Any
 import zstandard
 
 from pipelines.build import Build
-from pipelines.options import RunOptions
+from pipelines.run_options import RunOptions
 from schemas.config import load_config
 from schemas.manifest import Manifest
 

@@ -21,7 +21,8 @@ FORBIDDEN = {
     "pipelines": set(),
 }
 
-# Modules that worker processes load: importing Beam there would cost each of them a second and 100 MB.
+# Modules that worker processes and commands without a Beam stage load: importing Beam there would cost each of them a
+# second and 100 MB.
 WITHOUT_BEAM = (
     "worker",
     "pool",
@@ -35,6 +36,9 @@ WITHOUT_BEAM = (
     "decode_item",
     "documents",
     "crashpoints",
+    "build",
+    "report",
+    "verify",
 )
 
 

@@ -27,7 +27,7 @@ from pipelines import crashpoints, storage
 from pipelines.build import Build
 from pipelines.cli import EXIT_STAGE, EXIT_USAGE
 from pipelines.gc import gc
-from pipelines.options import RunOptions
+from pipelines.run_options import RunOptions
 from pipelines.verify import verify
 from schemas.config import load_config
 from tokcore.errors import ConfigError, TokError

@@ -18,8 +18,8 @@ from pipelines import count_item, documents, encode_item, ledger
 from pipelines.attempts import Attempts
 from pipelines.build import Build
 from pipelines.cli import commands
-from pipelines.options import RunOptions
 from pipelines.reading import streams
+from pipelines.run_options import RunOptions
 from schemas.config import load_config
 from schemas.plan import InputFile, make_plan
 from schemas.refs import LanguageCounts, RangeLedger

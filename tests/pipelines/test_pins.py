@@ -17,9 +17,9 @@ from test_read import reading
 
 from pipelines import storage
 from pipelines.build import Build
-from pipelines.options import RunOptions
 from pipelines.read import read_documents
 from pipelines.reading import columns, streams
+from pipelines.run_options import RunOptions
 from schemas.config import load_config
 from tokcore.errors import StageError
 

@@ -17,7 +17,7 @@ import pytest
 from builds import build_file, jsonl, run, texts, write
 from forging import STAGES, Forger, changed_leaf, flipped
 
-from pipelines.options import RunOptions
+from pipelines.run_options import RunOptions
 from pipelines.verify import Report, verify
 from tokcore.formats.megatron import BIN, IDX
 from tokcore.token_batch import TokenBatch
