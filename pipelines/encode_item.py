@@ -281,8 +281,6 @@ class _Shard:
         # Closed by close(), or by the stack when the item fails half-way.
         self._stack = stack.enter_context(contextlib.ExitStack())
         self._content = ShardContent()
-        self._num_documents = 0
-        self._max_token_id = -1
         self._tallies: dict[str, LanguageTally] = {}
         self._digests: list[bytes] = []
         self._ids = id_counts.SourceCounter()
@@ -320,9 +318,6 @@ class _Shard:
             tally.num_pretokens += int(pretokens[where].sum())
             tally.num_tokens += int(lengths[where].sum())
         self.num_tokens += len(tokens.tokens)
-        self._num_documents += len(tokens.langs)
-        if len(tokens.tokens):
-            self._max_token_id = max(self._max_token_id, int(tokens.tokens.max()))
 
     def close(self) -> ShardEncoded:
         for writer in (self._arrow, self._megatron):
@@ -335,9 +330,9 @@ class _Shard:
             name=self.name,
             lang=self._lang,
             split=self._split,
-            num_documents=self._num_documents,
+            num_documents=self._content.num_documents,
             num_tokens=self.num_tokens,
-            max_token_id=self._max_token_id,
+            max_token_id=self._content.max_token_id,
             content_sha256=content,
             files=tuple(new.stored(path, content) for path, new in sorted(self._files.items())),
         )
