@@ -1,5 +1,6 @@
 """The one door to native code: every function of the kernel, in whichever implementation is chosen.
 
+    avx512      native, the widest vectors; x86-64 processors that have VBMI2
     avx2        native, wide vectors; x86-64 processors that have them
     portable    native, any processor
     reference   pure Python, slow and obvious (tokcore.reference); the oracle of the tests
@@ -32,7 +33,7 @@ Ids = npt.NDArray[np.int32]
 # Raised by every change that makes equal inputs give other splits, counts, merges or ids: earlier work is stale then.
 SEMANTICS_VERSION = 1
 
-IMPLEMENTATIONS = ("avx2", "portable", "reference")
+IMPLEMENTATIONS = ("avx512", "avx2", "portable", "reference")
 
 _forced: list[str] = []
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 KERNEL = Path(__file__).parents[2] / "tokcore" / "native" / "kernel"
-WIDE = ["-mavx2", "-mbmi", "-mbmi2", "-mpclmul", "-mlzcnt", "-mpopcnt"]
+AVX2 = ["-mavx2", "-mbmi", "-mbmi2", "-mpclmul", "-mlzcnt", "-mpopcnt"]
+WIDE = {"scanner_avx2": AVX2, "scanner_avx512": [*AVX2, *(f"-mavx512{x}" for x in ("f", "bw", "vl", "vbmi", "vbmi2"))]}
 
 
 def test_scanners_stay_inside_of_the_text(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_scanners_stay_inside_of_the_text(tmp_path: Path) -> None:
     on_x86 = platform.machine() in ("x86_64", "AMD64")
     objects = []
     for source in [*sorted(KERNEL.glob("scanner*.cpp")), KERNEL / "unicode_tables.cpp"]:
-        flags = WIDE if on_x86 and source.stem.endswith("_avx2") else []
+        flags = WIDE.get(source.stem, []) if on_x86 else []
         objects.append(tmp_path / f"{source.stem}.o")
         subprocess.run([compiler, *sanitize, *flags, "-c", source, "-o", objects[-1]], check=True)
     program = tmp_path / "scanner_check"

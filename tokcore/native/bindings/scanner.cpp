@@ -77,9 +77,10 @@ std::pair<NumpyArray<int64_t>, NumpyArray<int64_t>> split(std::string_view patte
   return {to_numpy(std::move(ends)), to_numpy(std::move(firsts))};
 }
 
-std::vector<std::string> implementations() {
-  if (best_implementation() == Implementation::kAvx2) return {"avx2", "portable"};
-  return {"portable"};
+std::vector<std::string> implementation_names() {
+  std::vector<std::string> names;
+  for (const Implementation implementation : implementations()) names.emplace_back(name_of(implementation));
+  return names;
 }
 
 // For tests: scan() of one text, called again and again with room for `capacity` ends.
@@ -108,14 +109,13 @@ NumpyArray<uint8_t> character_classes() {
 }  // namespace
 
 Implementation checked_implementation(std::string_view name) {
-  const auto implementation = implementation_from_name(name);
-  if (!implementation ||
-      (*implementation == Implementation::kAvx2 && best_implementation() != Implementation::kAvx2)) {
-    throw std::invalid_argument("implementation \"" + std::string(name) + "\": this processor can run " +
-                                (best_implementation() == Implementation::kAvx2 ? "avx2 and " : "") +
-                                "portable");
+  std::string can_run;
+  for (const Implementation implementation : implementations()) {
+    if (name_of(implementation) == name) return implementation;
+    can_run += (can_run.empty() ? "" : ", ") + std::string(name_of(implementation));
   }
-  return *implementation;
+  throw std::invalid_argument("implementation \"" + std::string(name) + "\": this processor can run " +
+                              can_run);
 }
 
 Scanner scanner_from_names(std::string_view pattern_name, std::string_view implementation_name) {
@@ -130,7 +130,7 @@ Scanner scanner_from_names(std::string_view pattern_name, std::string_view imple
 void bind_scanner(nb::module_& module) {
   module.attr("UNICODE_VERSION") = nb::str(unicode::kVersion);
   module.attr("UNICODE_TABLES_SHA256") = nb::str(unicode::kTablesSha256);
-  module.def("implementations", &implementations,
+  module.def("implementations", &implementation_names,
              "Names of the implementations that this processor can run, fastest first.");
   module.def("split", &split, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
              nb::arg("implementation"),

@@ -37,7 +37,7 @@ class Encoder::Worker {
                       int64_t* starts, int64_t* pretokens) {
     ids_ = ids;
     starts_ = starts;
-    count_ = num_ended_ = num_unknown_ = num_gaps_ = 0;
+    count_ = num_ends_ = num_ended_ = num_unknown_ = num_gaps_ = 0;
     ++window_;
     limit_ = texts.data + texts.data_size;
     for (size_t i = first; i < last; ++i) {
@@ -46,10 +46,10 @@ class Encoder::Worker {
       const EncodeResult result = pieces != nullptr ? add_pieces(texts, *pieces, i, &pretokens[i])
                                                     : add_text(text, size, i, &pretokens[i]);
       if (result.status != EncodeStatus::kOk) return result;
-      if (num_ended_ == kMaxEnded) settle();
-      look_up();
-      ended_[num_ended_++] = {i, ids_->size(), num_gaps_};
+      if (num_ends_ == kMaxEnds) look_up();
+      ends_[num_ends_++] = {i, count_};
     }
+    look_up();
     settle();
     return {EncodeStatus::kOk, 0};
   }
@@ -57,18 +57,23 @@ class Encoder::Worker {
  private:
   static constexpr size_t kBatch = 128;
   static constexpr size_t kCapacity = 2 * kBatch;
-  static constexpr size_t kMaxEnded = 512;
+  static constexpr size_t kMaxEnds = 256;
   static constexpr size_t kEnoughUnknown = 64;
   static constexpr size_t kMaxUnknown = kEnoughUnknown + kCapacity;
   static constexpr size_t kEnoughGaps = 512;
   static constexpr size_t kMaxGaps = kEnoughGaps + kCapacity;
+  static constexpr size_t kEnoughEnded = 512;
+  static constexpr size_t kMaxEnded = kEnoughEnded + kMaxEnds;
 
   struct Pretoken {
     const uint8_t* text;
     size_t size;
-    PretokenCache::Key key;  // if the size is at most kMaxShortBytes; else one that no entry has
   };
   struct EndOfText {
+    size_t text;
+    size_t count;  // pre-tokens in the batch up to its end
+  };
+  struct EndedText {
     size_t text;
     size_t num_ids;   // up to its end, gaps left out
     size_t num_gaps;  // up to its end
@@ -78,15 +83,10 @@ class Encoder::Worker {
     size_t num_ids;  // before it, other gaps left out
     size_t piece;
   };
-  // What the cache is told of a piece.
-  struct Unknown {
-    PretokenCache::Key key;
-    uint64_t hash;  // of a long one
-  };
-
   // Tells the cache of the vocabulary's own tokens, the least common first, so that others drive those out.
   void remember_tokens() {
     const BpeModel::Tokens tokens = model_.tokens();
+    const PretokenCache::Entries entries = cache_.entries();
     struct Token {
       PretokenCache::Key key;
       int32_t id;
@@ -101,8 +101,8 @@ class Encoder::Worker {
       const size_t size = tokens.starts[i + 1] - tokens.starts[i];
       if (!tokens.is_own[i] || size > PretokenCache::kMaxShortBytes) continue;
       const PretokenCache::Key key =
-          cache_.key(tokens.data + tokens.starts[i], size, tokens.data + tokens.starts[tokens.num]);
-      cache_.prefetch(key);
+          entries.key(tokens.data + tokens.starts[i], size, tokens.data + tokens.starts[tokens.num]);
+      entries.prefetch(key);
       waiting[num_waiting++] = {key, tokens.ids[i]};
       if (num_waiting == kBatch) insert();
     }
@@ -114,15 +114,21 @@ class Encoder::Worker {
     *pretokens = 0;
     for (size_t begin = 0; begin < size;) {
       const size_t found = scanner_->scan(text, size, begin, ends, kBatch);
-      for (size_t i = 0; i < found; ++i) {
-        if (ends[i] - begin > BpeModel::kMaxPieceBytes) return {EncodeStatus::kPieceTooLong, number};
-        add(text + begin, ends[i] - begin);
-        begin = ends[i];
-      }
+      if (size > BpeModel::kMaxPieceBytes && has_too_long(begin, ends, found))
+        return {EncodeStatus::kPieceTooLong, number};
+      add(text, begin, ends, found);
+      begin = ends[found - 1];
       *pretokens += static_cast<int64_t>(found);
       if (count_ >= kBatch) look_up();
     }
     return {EncodeStatus::kOk, 0};
+  }
+
+  static bool has_too_long(uint64_t begin, const uint64_t* ends, size_t num_ends) {
+    for (size_t i = 0; i < num_ends; begin = ends[i++]) {
+      if (ends[i] - begin > BpeModel::kMaxPieceBytes) return true;
+    }
+    return false;
   }
 
   EncodeResult add_pieces(const TextBatch& texts, const Pieces& pieces, size_t number, int64_t* pretokens) {
@@ -136,7 +142,8 @@ class Encoder::Worker {
       if (end <= begin || end > texts.offsets[number + 1]) return {EncodeStatus::kBadPieces, number};
       if (static_cast<uint64_t>(end - begin) > BpeModel::kMaxPieceBytes)
         return {EncodeStatus::kPieceTooLong, number};
-      add(texts.data + begin, static_cast<size_t>(end - begin));
+      const auto piece_end = static_cast<uint64_t>(end);
+      add(texts.data, static_cast<uint64_t>(begin), &piece_end, 1);
       begin = end;
       if (count_ >= kBatch) look_up();
     }
@@ -145,43 +152,64 @@ class Encoder::Worker {
     return {EncodeStatus::kOk, 0};
   }
 
-  void add(const uint8_t* text, size_t size) {
-    Pretoken& pretoken = batch_[count_++];
-    pretoken.text = text;
-    pretoken.size = size;
-    if (size > PretokenCache::kMaxShortBytes) {
-      pretoken.key = PretokenCache::kNoKey;
-      return;
+  // Pre-tokens side by side, the first from `begin` on.
+  void add(const uint8_t* text, uint64_t begin, const uint64_t* ends, size_t num_ends) {
+    const PretokenCache::Entries entries = cache_.entries();
+    Pretoken* const batch = batch_ + count_;
+    PretokenCache::Key* const keys = keys_ + count_;
+    count_ += num_ends;
+    const bool inside = limit_ - (text + ends[num_ends - 1]) >= 16;
+    for (size_t i = 0; i < num_ends; begin = ends[i++]) {
+      const uint8_t* const at = text + begin;
+      const size_t size = ends[i] - begin;
+      batch[i] = {at, size};
+      if (size <= PretokenCache::kMaxShortBytes) [[likely]] {
+        keys[i] = inside ? entries.key_inside(at, size) : entries.key(at, size, limit_);
+        entries.prefetch(keys[i]);
+      } else {
+        keys[i] = cache_.long_key(at, std::min(size, PretokenCache::kMaxLongBytes), limit_);
+      }
     }
-    pretoken.key = cache_.key(text, size, limit_);
-    cache_.prefetch(pretoken.key);
   }
 
   // Appends the ids of the batch, as far as the cache knows them.
   void look_up() {
-    if (count_ == 0) return;
+    size_t done = 0;
+    for (size_t i = 0; i < num_ends_; ++i) {
+      look_up(done, ends_[i].count);
+      done = ends_[i].count;
+      ended_[num_ended_++] = {ends_[i].text, ids_->size(), num_gaps_};
+    }
+    look_up(done, count_);
+    count_ = num_ends_ = 0;
+    if (num_unknown_ >= kEnoughUnknown || num_gaps_ >= kEnoughGaps || num_ended_ >= kEnoughEnded) settle();
+  }
+
+  void look_up(size_t first, size_t last) {
+    if (first == last) return;
     ids_->reserve_more(kRoom);
     int32_t* out = ids_->end();
-    const size_t count = std::exchange(count_, 0);
-    for (size_t i = 0; i < count; ++i) {
-      const Pretoken& pretoken = batch_[i];
-      const PretokenCache::Entry* entry = cache_.find(pretoken.key);
-      if (entry != nullptr && entry->count() <= PretokenCache::kMaxShortIds) [[likely]] {
-        // All of them: the next pre-token overwrites the rest.
-        std::memcpy(out, entry->ids, sizeof(entry->ids));
-        out += entry->count();
-        continue;
+    const PretokenCache::Entries entries = cache_.entries();
+    for (size_t i = first; i < last; ++i) {
+      const PretokenCache::Entry* entry = entries.find(keys_[i]);
+      if (entry != nullptr) [[likely]] {
+        const size_t count = entry->count();
+        if (count <= PretokenCache::kMaxShortIds) [[likely]] {
+          // All of them: the next pre-token overwrites the rest.
+          std::memcpy(out, entry->ids, sizeof(entry->ids));
+          out += count;
+          continue;
+        }
       }
       ids_->set_end(out);
-      look_further(pretoken, entry);
+      look_further(batch_[i], keys_[i], entry);
       out = ids_->end();
     }
     ids_->set_end(out);
-    if (num_unknown_ >= kEnoughUnknown || num_gaps_ >= kEnoughGaps) settle();
   }
 
-  [[gnu::noinline]] void look_further(const Pretoken& pretoken, const PretokenCache::Entry* entry) {
-    Unknown unknown{pretoken.key, 0};
+  [[gnu::noinline]] void look_further(const Pretoken& pretoken, const PretokenCache::Key& key,
+                                      const PretokenCache::Entry* entry) {
     PretokenCache::Ids known{nullptr, 0};
     if (entry != nullptr) {
       if (uint32_t piece; PretokenCache::in_promise(*entry, window_, &piece)) {
@@ -189,10 +217,8 @@ class Encoder::Worker {
         return;
       }
       if (entry->count() == PretokenCache::kInRing) known = cache_.in_ring(*entry);
-    } else if (pretoken.size > PretokenCache::kMaxShortBytes &&
-               pretoken.size <= PretokenCache::kMaxLongBytes) {
-      unknown.hash = hash_bytes(pretoken.text, pretoken.size, limit_);
-      known = cache_.find_long(pretoken.text, pretoken.size, unknown.hash);
+    } else if (is_long(pretoken)) {
+      known = cache_.find_long(pretoken.text, pretoken.size, key);
     }
     if (known.ids != nullptr) {
       ids_->reserve_more(known.count + kRoom);
@@ -202,11 +228,15 @@ class Encoder::Worker {
       return;
     }
     if (pretoken.size <= PretokenCache::kMaxShortBytes)
-      cache_.promise(pretoken.key, window_, static_cast<uint32_t>(num_unknown_));
+      cache_.promise(key, window_, static_cast<uint32_t>(num_unknown_));
     gaps_[num_gaps_++] = {ids_->size(), num_unknown_};
-    unknown_[num_unknown_] = unknown;
+    unknown_keys_[num_unknown_] = key;
     pieces_[num_unknown_] = {pretoken.text, pretoken.size, limit_, nullptr, 0};
     ++num_unknown_;
+  }
+
+  static bool is_long(const auto& pretoken) {
+    return pretoken.size > PretokenCache::kMaxShortBytes && pretoken.size <= PretokenCache::kMaxLongBytes;
   }
 
   // Encodes what is unknown, fills the gaps, and says where the texts end.
@@ -227,9 +257,9 @@ class Encoder::Worker {
     for (size_t i = 0; i < num_unknown_; ++i) {
       const Piece& piece = pieces_[i];
       if (piece.size <= PretokenCache::kMaxShortBytes) {
-        cache_.insert(unknown_[i].key, piece.ids, piece.count);
-      } else if (piece.size <= PretokenCache::kMaxLongBytes) {
-        cache_.insert_long(piece.text, piece.size, unknown_[i].hash, piece.ids, piece.count);
+        cache_.insert(unknown_keys_[i], piece.ids, piece.count);
+      } else if (is_long(piece)) {
+        cache_.insert_long(piece.text, piece.size, unknown_keys_[i], piece.ids, piece.count);
       }
     }
     num_unknown_ = num_gaps_ = num_ended_ = 0;
@@ -269,16 +299,19 @@ class Encoder::Worker {
   size_t num_gaps_ = 0;
   size_t num_ended_ = 0;
   uint64_t window_ = 0;  // counts what is settled together
+  size_t num_ends_ = 0;
   Pretoken batch_[kCapacity];
-  Unknown unknown_[kMaxUnknown];
+  PretokenCache::Key keys_[kCapacity];
+  EndOfText ends_[kMaxEnds];
+  PretokenCache::Key unknown_keys_[kMaxUnknown];
   Gap gaps_[kMaxGaps];
   Piece pieces_[kMaxUnknown];
-  EndOfText ended_[kMaxEnded];
+  EndedText ended_[kMaxEnded];
 };
 
 Encoder::Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes)
     : scanner_(scanner),
-      model_(implementation == Implementation::kAvx2 ? merge_in_lanes_avx2 : merge_in_lanes_portable),
+      model_(implementation == Implementation::kPortable ? merge_in_lanes_portable : merge_in_lanes_avx2),
       cache_bytes_(cache_bytes) {}
 
 Encoder::~Encoder() = default;

@@ -45,7 +45,6 @@ class IdBuffer {
     if (moved == nullptr) throw std::bad_alloc();
     data_ = static_cast<int32_t*>(moved);
     capacity_ = capacity;
-    advise_large_pages(data_, capacity_ * sizeof(int32_t));
   }
   int32_t* end() const { return data_ + size_; }
   void set_end(const int32_t* end) { size_ = static_cast<size_t>(end - data_); }

@@ -67,9 +67,6 @@ class PretokenCache {
     size_t bucket;
   };
 
-  // What no entry is found by: entries have a size, free ones only zeros.
-  static constexpr Key kNoKey{{1, 0}, 0};
-
   struct Entry {
     Bytes16 key;
     int32_t ids[kMaxShortIds];
@@ -80,6 +77,52 @@ class PretokenCache {
   };
   static constexpr size_t kInRing = 7;    // they are in the ring
   static constexpr size_t kPromised = 6;  // see promise()
+
+  struct alignas(64) Bucket {
+    Entry entries[2];
+  };
+
+  // Where the entries are: for a loop to hold in registers, as long as the cache lives.
+  class Entries {
+   public:
+    Entries(Bucket* buckets, unsigned shift) : buckets_(buckets), shift_(shift) {}
+
+    // Reads no byte at or after `limit`. 0 < size <= kMaxShortBytes.
+    Key key(const uint8_t* text, size_t size, const uint8_t* limit) const {
+      if (limit - text >= 16) return key_inside(text, size);
+      Bytes16 bytes{0, 0};
+      std::memcpy(&bytes, text, size);
+      return key_of(bytes, size);
+    }
+    // The same where 16 bytes may be read.
+    Key key_inside(const uint8_t* text, size_t size) const {
+      Bytes16 bytes;
+      std::memcpy(&bytes, text, 16);
+      return key_of(bytes, size);
+    }
+
+    void prefetch(const Key& key) const { __builtin_prefetch(&buckets_[key.bucket], 1); }
+
+    // The entry of that key, marked as used, or nullptr.
+    Entry* find(const Key& key) const {
+      // Without a conditional: which of the two it is cannot be predicted.
+      Entry* entries = buckets_[key.bucket].entries;
+      const uint32_t is_first = same(entries[0], key), is_second = same(entries[1], key);
+      if ((is_first | is_second) == 0) return nullptr;
+      Entry* entry = entries + is_second;
+      if ((entry->high() & kUsed) == 0) entry->key[1] |= little_endian(kUsed);
+      return entry;
+    }
+
+   private:
+    Key key_of(Bytes16 bytes, size_t size) const {
+      bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
+      return {bytes, fold(bytes[0] ^ 0xA0761D6478BD642Fu, bytes[1] ^ 0xE7037ED1A0B428DBu) >> shift_};
+    }
+
+    Bucket* buckets_;
+    unsigned shift_;
+  };
 
   struct Ids {
     const int32_t* ids;  // nullptr: not known
@@ -104,29 +147,14 @@ class PretokenCache {
 
   size_t budget_bytes() const { return budget_bytes_; }
 
-  // Reads no byte at or after `limit`. 0 < size <= kMaxShortBytes.
-  Key key(const uint8_t* text, size_t size, const uint8_t* limit) const {
-    Bytes16 bytes{0, 0};
-    if (limit - text >= 16) [[likely]] {
-      std::memcpy(&bytes, text, 16);
-    } else {
-      std::memcpy(&bytes, text, size);
-    }
-    bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
-    return {bytes, fold(bytes[0] ^ 0xA0761D6478BD642Fu, bytes[1] ^ 0xE7037ED1A0B428DBu) >> bucket_shift_};
-  }
+  Entries entries() const { return {buckets_, bucket_shift_}; }
 
-  void prefetch(const Key& key) const { __builtin_prefetch(&buckets_[key.bucket], 1); }
-
-  // The entry of that key, marked as used, or nullptr.
-  Entry* find(const Key& key) {
-    // Without a conditional: which of the two it is cannot be predicted.
-    Entry* entries = buckets_[key.bucket].entries;
-    const uint32_t is_first = same(entries[0], key), is_second = same(entries[1], key);
-    if ((is_first | is_second) == 0) return nullptr;
-    Entry* entry = entries + is_second;
-    if ((entry->high() & kUsed) == 0) entry->key[1] |= little_endian(kUsed);
-    return entry;
+  // Of a pre-token above 15 bytes, or of its first kMaxLongBytes bytes: its hash. No entry is found by it:
+  // entries have a size, free ones only zeros. Prefetches what find_long() looks at first.
+  Key long_key(const uint8_t* text, size_t size, const uint8_t* limit) const {
+    const uint64_t hash = hash_bytes(text, size, limit) | 1;
+    __builtin_prefetch(&places_[hash >> place_shift_]);
+    return Key{Bytes16{hash, 0}, 0};
   }
 
   // The ids of an entry that are in the ring, if it still has them. A ring's ids may be copied four at a
@@ -163,8 +191,9 @@ class PretokenCache {
     return entry.count() == kPromised && noted == when;
   }
 
-  // The ids of a pre-token above 15 bytes. hash: hash_bytes of it.
-  Ids find_long(const uint8_t* text, size_t size, uint64_t hash) const {
+  // The ids of a pre-token above 15 bytes. key: long_key of it.
+  Ids find_long(const uint8_t* text, size_t size, const Key& key) const {
+    const uint64_t hash = key.bytes[0];
     const Place& place = places_[hash >> place_shift_];
     if (place.hash != hash || place.position + ring_size_ < head_) return {nullptr, 0};
     const uint8_t* record = ring(place.position);
@@ -176,8 +205,9 @@ class PretokenCache {
     return {reinterpret_cast<const int32_t*>(ids), header.count};
   }
 
-  void insert_long(const uint8_t* text, size_t size, uint64_t hash, const int32_t* ids, size_t count) {
+  void insert_long(const uint8_t* text, size_t size, const Key& key, const int32_t* ids, size_t count) {
     if (!keeps_) return;
+    const uint64_t hash = key.bytes[0];
     const RecordHeader header{static_cast<uint32_t>(size), static_cast<uint32_t>(count)};
     const uint64_t position = append(sizeof(header) + count * sizeof(int32_t) + size);
     if (position == kNoRoom) return;
@@ -191,9 +221,6 @@ class PretokenCache {
   static constexpr size_t kMinBudgetBytes = 4096;
 
  private:
-  struct alignas(64) Bucket {
-    Entry entries[2];
-  };
   struct Place {
     uint64_t hash;
     uint64_t position;

@@ -1,6 +1,7 @@
 #include "scanner.h"
 
 #include "scanner_avx2.h"
+#include "scanner_avx512.h"
 #include "scanner_portable.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -23,11 +24,38 @@ bool has_avx2() {
 #endif
 }
 
+// The same for *_avx512.cpp files.
+bool has_avx512() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vbmi2");
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
-Implementation best_implementation() {
-  static const bool wide = kAvx2Compiled && has_avx2();
-  return wide ? Implementation::kAvx2 : Implementation::kPortable;
+std::vector<Implementation> implementations() {
+  static const bool avx512 = kAvx512Compiled && has_avx512(), avx2 = kAvx2Compiled && has_avx2();
+  std::vector<Implementation> can_run;
+  if (avx512) can_run.push_back(Implementation::kAvx512);
+  if (avx2) can_run.push_back(Implementation::kAvx2);
+  can_run.push_back(Implementation::kPortable);
+  return can_run;
+}
+
+std::string_view name_of(Implementation implementation) {
+  switch (implementation) {
+    case Implementation::kAvx512:
+      return "avx512";
+    case Implementation::kAvx2:
+      return "avx2";
+    case Implementation::kPortable:
+      break;
+  }
+  return "portable";
 }
 
 std::optional<Pattern> pattern_from_name(std::string_view name) {
@@ -41,16 +69,16 @@ std::optional<Pattern> pattern_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Implementation> implementation_from_name(std::string_view name) {
-  if (name == "portable") return Implementation::kPortable;
-  if (name == "avx2") return Implementation::kAvx2;
-  return std::nullopt;
-}
-
 size_t Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) const {
-  return implementation_ == Implementation::kAvx2
-             ? scan_avx2(pattern_, text, size, begin, ends, capacity)
-             : scan_portable(pattern_, text, size, begin, ends, capacity);
+  switch (implementation_) {
+    case Implementation::kAvx512:
+      return scan_avx512(pattern_, text, size, begin, ends, capacity);
+    case Implementation::kAvx2:
+      return scan_avx2(pattern_, text, size, begin, ends, capacity);
+    case Implementation::kPortable:
+      break;
+  }
+  return scan_portable(pattern_, text, size, begin, ends, capacity);
 }
 
 }  // namespace tokcore

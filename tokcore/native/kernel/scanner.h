@@ -10,20 +10,21 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace tokcore {
 
 enum class Pattern : uint8_t { kGpt2, kCl100k, kCl100k2023, kO200k, kLlama3, kQwen2, kNanochat };
 
 // Which compiled form does the work; the results are equal by test.
-enum class Implementation : uint8_t { kPortable, kAvx2 };
+enum class Implementation : uint8_t { kPortable, kAvx2, kAvx512 };
 
-// The widest form this processor can run.
-Implementation best_implementation();
+// The forms that this processor can run, the widest first.
+std::vector<Implementation> implementations();
+std::string_view name_of(Implementation implementation);  // "avx512", "avx2", "portable"
 
-// The pattern or implementation of that name ("cl100k-2023", "avx2"); nothing if there is none.
+// The pattern of that name ("cl100k-2023"); nothing if there is none.
 std::optional<Pattern> pattern_from_name(std::string_view name);
-std::optional<Implementation> implementation_from_name(std::string_view name);
 
 class Scanner {
  public:

@@ -1,6 +1,5 @@
 // DESCRIPTION
-// The wide scanner for x86-64 processors with AVX2 and BMI: 64 bytes at a time become class masks, these
-// become boundary masks, and their bits the ends. Enter only if best_implementation() is kAvx2.
+// The wide scanner for x86-64 processors with AVX2 and BMI. Enter only if implementations() has kAvx2.
 #pragma once
 
 #include <cstddef>
