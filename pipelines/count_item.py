@@ -7,6 +7,7 @@ where the next attempt finds it; the records are also how results reach the driv
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -22,11 +23,13 @@ from schemas.refs import ItemCounted, RunRef, TableRef
 from tokcore import kernel
 from tokcore.canonical import Sha256Writer
 from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
-from tokcore.errors import StageError
+from tokcore.errors import LedgerError, StageError
 from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
+
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,8 +161,16 @@ def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, ro
 
 
 def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
-    """The rows of a run, in blocks."""
-    with storage.open_read(attempts.url(run.attempt)) as file:
+    """The rows of a run, in blocks. Raises LedgerError, before it gives any, unless they are what was written."""
+    url = attempts.url(run.attempt)
+    with storage.open_read(url) as file:
+        file.seek(run.offset)
+        hasher, left = hashlib.sha256(), run.size_bytes
+        while left and (data := file.read(min(left, _BLOCK_BYTES))):
+            hasher.update(data)
+            left -= len(data)
+        if hasher.hexdigest() != run.sha256:  # a decoder would give other rows, or break on what it never expected
+            raise LedgerError(f"{storage.redact(url)}: at byte {run.offset}: not the rows that were written there")
         file.seek(run.offset)
         yield from read_run(file)
 

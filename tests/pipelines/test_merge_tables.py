@@ -15,6 +15,7 @@ from pipelines.count import AddUp, MergeTables
 from pipelines.count_item import read_section, write_section
 from schemas.refs import LanguageCounts, RunRef
 from tokcore.count_rows import CountRows, count_rows, row_tuples
+from tokcore.errors import LedgerError
 
 tables = st.dictionaries(
     st.binary(min_size=1, max_size=3),
@@ -109,3 +110,16 @@ def test_any_tree_gives_the_same_totals(parts, random):
     halves = [coder.decode(coder.encode(a)) for a in (accumulators[0], combine.merge_accumulators(accumulators[1:]))]
     result = combine.extract_output(combine.merge_accumulators(halves))
     assert result.values() == tuple(sum(part.values()[i] for part in parts) for i in FIELDS)
+
+
+def test_a_run_that_is_not_what_was_written_is_not_merged(attempts):
+    """Whatever bit is wrong: no decoder has to notice it."""
+    run = written(attempts, {b"abc": (5, 2), b"abd": (7, 3)})
+    path = Path(attempts.url(run.attempt))
+    data = path.read_bytes()
+    for at in range(run.offset, run.offset + run.size_bytes, 7):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        with pytest.raises(LedgerError, match=rf"{path.name}: at byte 0"):
+            list(read_section(attempts, run))
+    path.write_bytes(data)
+    assert sum(rows.num_rows for rows in read_section(attempts, run)) == 2
