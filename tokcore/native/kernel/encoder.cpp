@@ -191,18 +191,15 @@ class Encoder::Worker {
     int32_t* out = ids_->end();
     const PretokenCache::Entries entries = cache_.entries();
     for (size_t i = first; i < last; ++i) {
-      const PretokenCache::Entry* entry = entries.find(keys_[i]);
-      if (entry != nullptr) [[likely]] {
-        const size_t count = entry->count();
-        if (count <= PretokenCache::kMaxShortIds) [[likely]] {
-          // All of them: the next pre-token overwrites the rest.
-          std::memcpy(out, entry->ids, sizeof(entry->ids));
-          out += count;
-          continue;
-        }
+      const PretokenCache::Found found = entries.find(keys_[i]);
+      if (found.entry != nullptr && found.count <= PretokenCache::kMaxShortIds) [[likely]] {
+        // All of them: the next pre-token overwrites the rest.
+        std::memcpy(out, found.entry->ids, sizeof(found.entry->ids));
+        out += found.count;
+        continue;
       }
       ids_->set_end(out);
-      look_further(batch_[i], keys_[i], entry);
+      look_further(batch_[i], keys_[i], found.entry);
       out = ids_->end();
     }
     ids_->set_end(out);

@@ -64,7 +64,7 @@ class PretokenCache {
   // A pre-token of 1 to 15 bytes as the entries hold it, and where to look for it.
   struct Key {
     Bytes16 bytes;
-    size_t bucket;
+    size_t bucket;  // bytes before it
   };
 
   struct Entry {
@@ -78,6 +78,12 @@ class PretokenCache {
   static constexpr size_t kInRing = 7;    // they are in the ring
   static constexpr size_t kPromised = 6;  // see promise()
 
+  // An entry that was found, or nullptr, and its count().
+  struct Found {
+    const Entry* entry;
+    size_t count;
+  };
+
   struct alignas(64) Bucket {
     Entry entries[2];
   };
@@ -85,7 +91,7 @@ class PretokenCache {
   // Where the entries are: for a loop to hold in registers, as long as the cache lives.
   class Entries {
    public:
-    Entries(Bucket* buckets, unsigned shift) : buckets_(buckets), shift_(shift) {}
+    Entries(uint8_t* buckets, uint64_t mask) : buckets_(buckets), mask_(mask) {}
 
     // Reads no byte at or after `limit`. 0 < size <= kMaxShortBytes.
     Key key(const uint8_t* text, size_t size, const uint8_t* limit) const {
@@ -101,27 +107,33 @@ class PretokenCache {
       return key_of(bytes, size);
     }
 
-    void prefetch(const Key& key) const { __builtin_prefetch(&buckets_[key.bucket], 1); }
+    void prefetch(const Key& key) const { __builtin_prefetch(buckets_ + key.bucket, 1); }
 
-    // The entry of that key, marked as used, or nullptr.
-    Entry* find(const Key& key) const {
+    // The entry of that key, marked as used.
+    Found find(const Key& key) const {
       // Without a conditional: which of the two it is cannot be predicted.
-      Entry* entries = buckets_[key.bucket].entries;
+      Entry* entries = entries_of(key);
       const uint32_t is_first = same(entries[0], key), is_second = same(entries[1], key);
-      if ((is_first | is_second) == 0) return nullptr;
+      if ((is_first | is_second) == 0) [[unlikely]]
+        return {nullptr, 0};
       Entry* entry = entries + is_second;
-      if ((entry->high() & kUsed) == 0) entry->key[1] |= little_endian(kUsed);
-      return entry;
+      const uint64_t high = entry->high();
+      if ((high & kUsed) == 0) [[unlikely]]
+        entry->key[1] |= little_endian(kUsed);
+      return {entry, static_cast<size_t>(high >> 60 & 7)};
     }
+
+    Entry* entries_of(const Key& key) const { return reinterpret_cast<Entry*>(buckets_ + key.bucket); }
 
    private:
     Key key_of(Bytes16 bytes, size_t size) const {
       bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
-      return {bytes, fold(bytes[0] ^ 0xA0761D6478BD642Fu, bytes[1] ^ 0xE7037ED1A0B428DBu) >> shift_};
+      const uint64_t hash = bytes[0] * 0x9E3779B97F4A7C15u + bytes[1] * 0xD6E8FEB86659FD93u;
+      return {bytes, hash >> 32 & mask_};
     }
 
-    Bucket* buckets_;
-    unsigned shift_;
+    uint8_t* buckets_;
+    uint64_t mask_;  // of bytes before a bucket
   };
 
   struct Ids {
@@ -136,18 +148,17 @@ class PretokenCache {
     const size_t num_places = keeps_ ? std::bit_floor(budget_bytes / 8) / sizeof(Place) : 2;
     ring_size_ = keeps_ ? budget_bytes / 4 / 8 * 8 : 0;
     head_ = 2 * uint64_t{ring_size_};
-    bucket_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_buckets));
+    bucket_mask_ = (num_buckets - 1) * sizeof(Bucket);
     place_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_places));
     bucket_memory_ = ZeroedMemory(num_buckets * sizeof(Bucket));
     place_memory_ = ZeroedMemory(num_places * sizeof(Place));
     ring_memory_ = ZeroedMemory(ring_size_ + kMaxShortIds * sizeof(int32_t));
-    buckets_ = reinterpret_cast<Bucket*>(bucket_memory_.data());
     places_ = reinterpret_cast<Place*>(place_memory_.data());
   }
 
   size_t budget_bytes() const { return budget_bytes_; }
 
-  Entries entries() const { return {buckets_, bucket_shift_}; }
+  Entries entries() const { return {bucket_memory_.data(), bucket_mask_}; }
 
   // Of a pre-token above 15 bytes, or of its first kMaxLongBytes bytes: its hash. No entry is found by it:
   // entries have a size, free ones only zeros. Prefetches what find_long() looks at first.
@@ -245,7 +256,7 @@ class PretokenCache {
   }
 
   void put(const Key& key, size_t count, const int32_t* ids) {
-    Entry* entries = buckets_[key.bucket].entries;
+    Entry* entries = this->entries().entries_of(key);
     size_t at = 1 - same(entries[0], key);
     if (same(entries[at], key) == 0) {
       if (entries[0].high() == 0) {
@@ -279,12 +290,11 @@ class PretokenCache {
   ZeroedMemory bucket_memory_;
   ZeroedMemory place_memory_;
   ZeroedMemory ring_memory_;
-  Bucket* buckets_;
   Place* places_;
   size_t budget_bytes_;
   size_t ring_size_;
   uint64_t head_;
-  unsigned bucket_shift_;
+  uint64_t bucket_mask_;
   unsigned place_shift_;
   bool keeps_;
 };
