@@ -401,7 +401,7 @@ class Build:
             raise
         claim(attempts)
         standing()  # a build that committed and is done holds no claim any more
-        publish(attempts, storage.join(self.output, *filter(None, [folder])), files)
+        publish(attempts, storage.join(self.output, *filter(None, [folder])), files, claimed=True)
         run = {
             "name": self.config.build.name,
             "base": self.config.base,

@@ -65,17 +65,18 @@ def claim(attempts: Attempts) -> None:
         )
 
 
-def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile]) -> None:
+def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claimed: bool = False) -> None:
     """Move finished files from their attempt names to their final ones below folder, a URL.
 
     An interrupted build, or an equal one at work, may have moved some: what stands there must then be what was
-    recorded. Raises StageError otherwise.
+    recorded. Raises StageError otherwise. claimed: the folder is ours by a claim, and no manifest names its files, so
+    that a copy that an object store got wrong is made again.
     """
     for file in files:
         source, target = attempts.url(file.attempt), storage.join(folder, file.path)
         if storage.exists(source):
             try:
-                storage.publish(source, target, file.sha256)
+                storage.publish(source, target, file.sha256, mend=claimed)
                 continue
             except StageError:
                 if storage.exists(source):

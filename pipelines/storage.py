@@ -661,12 +661,13 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
         reached("write.after_sync")
 
 
-def publish(source: str, target: str, sha256: str = "") -> None:
+def publish(source: str, target: str, sha256: str = "", mend: bool = False) -> None:
     """Gives a finished file its final name, in the same store. Whoever sees the name sees the whole file.
 
     sha256: of its bytes, if known. A copy in an object store is confirmed: by the store's checksums, or read back.
     If the target is there already with the same bytes (another attempt was first), the source is just removed; with
-    other bytes, StageError.
+    other bytes, StageError. mend: nobody reads the target yet, so a copy in an object store that went wrong before is
+    made again.
     """
     system, path = _file_system(source)
     _, target_path = _file_system(target)
@@ -684,7 +685,7 @@ def publish(source: str, target: str, sha256: str = "") -> None:
             Path(path).unlink(missing_ok=True)
             _sync_folder(Path(target_path).parent)
             return
-        if exists(target):
+        if exists(target) and not (mend and _is_other(target, sha256)):
             _require_same(source, target)
         else:
 
@@ -813,6 +814,10 @@ def _walk(root: Path) -> Iterator[str]:
         links = [name for name in folders if (Path(folder) / name).is_symlink()]
         for name in files + links:
             yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _is_other(target: str, known: str) -> bool:
+    return known != "" and sha256(target) != known
 
 
 def _confirm_copy(source: str, target: str, known: str) -> None:

@@ -133,6 +133,21 @@ def test_a_copy_of_other_bytes(monkeypatch):
     assert committed(OUTPUT, "counts") is None
 
 
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_copy_that_went_wrong_before(claimed):
+    """Where a claim says that it is ours, it is made again; elsewhere it may be somebody's, and stays."""
+    stored = write_one()
+    with storage.write_attempt(f"{OUTPUT}/counts/en.parquet") as file:
+        file.write(b"half of it")
+    if claimed:
+        publish(ATTEMPTS, f"{OUTPUT}/counts", (stored,), claimed=True)
+        assert storage.sha256(f"{OUTPUT}/counts/en.parquet") == stored.sha256
+    else:
+        with pytest.raises(StageError, match="exists with other bytes"):
+            publish(ATTEMPTS, f"{OUTPUT}/counts", (stored,))
+        assert storage.read_bytes(f"{OUTPUT}/counts/en.parquet") == b"half of it"
+
+
 def test_a_store_that_keeps_other_bytes(monkeypatch, tmp_path):
     """A bit flips between writing and reading back: nothing is described, so nothing can be named."""
     attempts = Attempts(str(tmp_path), "counts", "0" * 64)
