@@ -7,7 +7,7 @@ OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test check lint chaos conformance bench bench-quick schema clean help
+.PHONY: demo test check lint chaos mutants conformance bench bench-quick schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,9 @@ check: lint test ## linters and tests
 
 chaos: $(VENV)/installed ## kill builds and break stores by seed, 1,000 schedules: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)
+
+mutants: $(VENV)/installed ## seed defects one by one and see that the tests notice: make mutants [MUTANTS="--only NAME"]
+	PYTHONPATH=tests $(BIN)/python -m mutants.run $(MUTANTS)
 
 conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers: make conformance CORPUS=PATH
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }

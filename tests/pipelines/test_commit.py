@@ -15,6 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pipelines import storage
 from pipelines.attempts import Attempts
 from pipelines.commit import commit, committed, publish
+from pipelines.crashpoints import watch
 from pipelines.gc import gc
 from pipelines.verify import verify
 from schemas.manifest import FileEntry, Manifest
@@ -174,6 +175,28 @@ def test_fsync_that_fails(monkeypatch, tmp_path):
     monkeypatch.undo()
     assert committed(str(tmp_path), "counts") is None
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_no_manifest_is_there_before_its_files(tmp_path):
+    """Whenever a build is stopped, what a manifest names is there, under its name and as it was described."""
+    small_corpus(tmp_path)
+    out = tmp_path / "out"
+    seen: set[str] = set()
+
+    def look(_: str) -> None:
+        for path in set(out.glob("*/manifest.json")) - {out / name for name in seen}:
+            made = committed(str(out), path.parent.name)
+            assert made is not None
+            for entry in made.files:
+                assert storage.sha256(str(path.parent / entry.path)) == entry.sha256, f"{path}: {entry.path}"
+            seen.add(path.relative_to(out).as_posix())
+
+    watch(look)
+    try:
+        run(build_file(tmp_path), out)
+    finally:
+        watch(None)
+    assert len(seen) == 5
 
 
 # ------------------------------------------------------------------------------------------------------- two builds

@@ -365,6 +365,21 @@ def test_write_attempt_is_durable_when_it_ends(tmp_path, monkeypatch):
     assert folder == (tmp_path / "sub").stat().st_ino, "its name must survive, too"
 
 
+def test_names_are_given_to_what_is_durable_and_are_durable_themselves(tmp_path, monkeypatch):
+    """What a power cut leaves: no name of a manifest whose bytes are lost, no name lost that somebody was told of."""
+    real_link, done = os.link, []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: done.append(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(os, "link", lambda source, target: (done.append("link"), real_link(source, target)))
+    (tmp_path / "sub").mkdir()
+    folder = (tmp_path / "sub").stat().st_ino
+    assert storage.create_exclusive(f"{tmp_path}/sub/manifest.json", b"first", str(tmp_path))
+    assert done == [(tmp_path / "sub" / "manifest.json").stat().st_ino, "link", folder]
+    put(f"{tmp_path}/attempt", b"content")
+    done.clear()
+    storage.publish(f"{tmp_path}/attempt", f"{tmp_path}/sub/name")
+    assert done == ["link", folder]
+
+
 def test_publish(folder):
     put(f"{folder}/attempt", b"content")
     storage.publish(f"{folder}/attempt", f"{folder}/final/name")

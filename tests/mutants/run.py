@@ -1,0 +1,243 @@
+"""`make mutants`: seed one defect at a time into a copy of the tree, and see whether the test it names fails.
+
+make mutants                            all of them, on all cores
+make mutants MUTANTS="--only cut-gzip"  one of them; several names may follow
+make mutants MUTANTS="--jobs 1"
+
+The copies are kept in out/mutants, so that the kernel is compiled whole only once. Prints a Markdown table; exit code 1
+unless every defect was caught. Every named test must pass without the defects first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from mutants.defects import DEFECTS, Defect
+
+ROOT = Path(__file__).parents[2]
+BUILT = "_native*.so"
+NATIVE = "tokcore/native/"
+
+
+class Outcome(NamedTuple):
+    """What came of one defect. verdict: caught, MISSED, DID NOT APPLY, DID NOT BUILD or DID NOT RUN."""
+
+    defect: Defect
+    verdict: str
+
+
+class KernelError(Exception):
+    """The kernel does not compile."""
+
+
+class Copy:
+    """The tree as it is, defects excepted, with a kernel and an interpreter of its own."""
+
+    def __init__(self, folder: Path, time_limit: float) -> None:
+        self.tree = folder / "tree"
+        self._build = folder / "build"
+        self._sound = folder / "sound.so"
+        self._scratch = folder / "scratch"
+        self._time_limit = time_limit
+        self.tree.mkdir(parents=True, exist_ok=True)
+        self._copy_tree()
+        self._python = self._make_interpreter(folder / "venv")
+        self._make_kernel()
+        shutil.copyfile(self._kernel, self._sound)
+
+    def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
+        """(exit code of pytest, None if it took too long; what it printed)."""
+        shutil.rmtree(self.tree / ".hypothesis", ignore_errors=True)  # no example is remembered
+        # Without bytecode files, which are told apart by second and size.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("PYTHONPATH", None)
+        command = [self._python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={self._scratch}"]
+        process = subprocess.Popen(
+            [*command, *tests],
+            cwd=self.tree,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=self._time_limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None, ""
+        return process.returncode, printed
+
+    def try_out(self, defect: Defect) -> str:
+        """The verdict on one defect; the copy is sound again afterwards."""
+        path = self.tree / defect.path
+        sound = path.read_text()
+        if sound.count(defect.old) != 1:
+            return "DID NOT APPLY"
+        is_native = defect.path.startswith(NATIVE)
+        path.write_text(sound.replace(defect.old, defect.new))
+        try:
+            if is_native:
+                self._make_kernel()
+            code, printed = self.run(defect.tests)
+        except KernelError:
+            return "DID NOT BUILD"
+        finally:
+            path.write_text(sound)
+            if is_native:
+                self._install(self._sound)
+        if code == 0:
+            return "MISSED"
+        # 1: a test failed. Below 0: it crashed. What is above never came to the test.
+        if code is None or code == 1 or code < 0 or "Fatal Python error" in printed:
+            return "caught"
+        print(printed[-2000:], file=sys.stderr)
+        return "DID NOT RUN"
+
+    def _copy_tree(self) -> None:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        names = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
+        for path in [path for path in self.tree.rglob("*") if path.is_file()]:
+            if path.relative_to(self.tree).as_posix() not in names:
+                path.unlink()
+        for name in names:
+            source, target = ROOT / name, self.tree / name
+            # What is the same keeps its time, or all of the kernel would be compiled again.
+            if target.is_file() and target.read_bytes() == source.read_bytes():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+            os.utime(target)
+
+    def _make_interpreter(self, folder: Path) -> str:
+        """An environment that has what this one has, but for tokcore: an editable installation would import ROOT's."""
+        if not (folder / "bin" / "python").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
+        # Folders in a .pth file are searched, and their own .pth files are not run.
+        ours = dict.fromkeys([str(self.tree), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+        (packages / "mutants.pth").write_text("".join(f"{place}\n" for place in ours))
+        return str(folder / "bin" / "python")
+
+    @property
+    def _kernel(self) -> Path:
+        (built,) = self._build.glob(BUILT)
+        return built
+
+    def _make_kernel(self) -> None:
+        import nanobind
+
+        tools = Path(sys.executable).parent
+        if not (self._build / "build.ninja").exists():
+            subprocess.run(
+                [
+                    tools / "cmake",
+                    *("-S", self.tree / NATIVE, "-B", self._build, "-G", "Ninja"),
+                    f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}",
+                    "-DCMAKE_BUILD_TYPE=Release",
+                    "-DSKBUILD=ON",
+                    f"-DPython_EXECUTABLE={sys.executable}",
+                    f"-Dnanobind_DIR={nanobind.cmake_dir()}",
+                ],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+        made = subprocess.run([tools / "ninja", "-C", self._build], check=False, capture_output=True, text=True)
+        if made.returncode:
+            print(made.stdout[-2000:], file=sys.stderr)
+            raise KernelError
+        self._install(self._kernel)
+
+    def _install(self, kernel: Path) -> None:
+        target = self.tree / "tokcore" / self._kernel.name
+        new = target.with_suffix(".new")
+        shutil.copyfile(kernel, new)
+        new.replace(target)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """All outcomes as Markdown, in the order of the list."""
+    rows = ["| defect | in | test | |", "|---|---|---|---|"]
+    for defect, verdict in sorted(outcomes, key=lambda one: DEFECTS.index(one.defect)):
+        tests = ", ".join(test.removeprefix("tests/") for test in defect.tests)
+        rows.append(f"| {defect.name}: {defect.what} | {defect.path} | {tests} | {verdict} |")
+    return "\n".join(rows)
+
+
+def main() -> int:
+    """Exit code 1 unless every defect was caught, 2 if a test fails without any."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these defects")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--time-limit", type=float, default=300, help="seconds for the tests of one defect")
+    parser.add_argument("--folder", type=Path, default=ROOT / "out" / "mutants", help="where the copies are")
+    options = parser.parse_args()
+    if options.only and (unknown := sorted(set(options.only) - {defect.name for defect in DEFECTS})):
+        parser.error(f"no defect is named {', '.join(unknown)}")
+    chosen = [defect for defect in DEFECTS if not options.only or defect.name in options.only]
+    # File by file: one that is compiled for a defect is compiled once more when it is sound again, or with the next.
+    waiting = iter(sorted(chosen, key=lambda defect: defect.path))
+    named = list(dict.fromkeys(test for defect in chosen for test in defect.tests))
+    outcomes: list[Outcome] = []
+    broken: list[str] = []
+    lock = threading.Lock()
+
+    def made(number: int) -> Copy:
+        return Copy(options.folder / str(number), options.time_limit)
+
+    def check(number: int) -> None:
+        mine = named[number :: options.jobs]
+        for start in range(0, len(mine), 20):
+            code, printed = copies[number].run(mine[start : start + 20])
+            if code != 0:
+                broken.append(printed[-2000:] or "it takes too long")
+
+    def work(number: int) -> None:
+        while True:
+            with lock:
+                defect = next(waiting, None)
+            if defect is None:
+                return
+            started = time.monotonic()
+            verdict = copies[number].try_out(defect)
+            with lock:
+                outcomes.append(Outcome(defect, verdict))
+                seconds = time.monotonic() - started
+                print(f"{len(outcomes)}/{len(chosen)} {defect.name}: {verdict} ({seconds:.0f} s)", flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as threads:
+        copies = list(threads.map(made, range(options.jobs)))
+        list(threads.map(check, range(options.jobs)))
+        if not broken:
+            list(threads.map(work, range(options.jobs)))
+    if broken:
+        print("these fail without any defect:", *broken, sep="\n", file=sys.stderr)
+        return 2
+    print("", table(outcomes), "", sep="\n")
+    caught = sum(outcome.verdict == "caught" for outcome in outcomes)
+    print(f"{caught} of {len(outcomes)} defects caught")
+    return 0 if caught == len(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
