@@ -96,11 +96,11 @@ _LEARNER = (
 
 _ENCODER = (
     Defect(
-        "stale-heap-entry",
-        "a heap entry is trusted after its pair has changed",
+        "left-neighbour-not-renewed",
+        "after a merge the pair with the symbol before it keeps its old rank",
         KERNEL + "bpe_model.cpp",
-        "if (ranks[at] != rank) continue;",
-        "if (ranks[at] == kNone) continue;",
+        "    if (previous[at] != kNone) renew(previous[at]);\n",
+        "",
         _tests("tokcore/test_encoder.py::test_native_equals_reference"),
     ),
     Defect(
@@ -369,7 +369,7 @@ _LEARNING = (
         "tokcore/mixing.py",
         "powers[lang] = Fraction(_CONTEXT.exp(_CONTEXT.multiply(logarithm, alpha)))",
         "powers[lang] = Fraction(math.exp(float(logarithm) * float(alpha)))",
-        _tests("tokcore/test_mixing.py"),
+        _tests("tokcore/test_mixing.py::test_weights_have_more_digits_than_a_float"),
     ),
     Defect(
         "weight-rounded-down",
@@ -393,7 +393,7 @@ _LEARNING = (
         "tokcore/mixing.py",
         "return -(-(min_count << self.scale_bits) // self.scale_divisor)",
         "return (min_count << self.scale_bits) // self.scale_divisor",
-        _tests("tokcore/test_mixing.py::test_scaled_minimum_is_exactly_the_minimum_times_the_scale"),
+        _tests("tokcore/test_mixing.py::test_explicit_weights_multiply_counts"),
     ),
     Defect(
         "one-document-too-many",
@@ -551,7 +551,7 @@ _READING = (
         "pipelines/reading/records.py",
         "if len(text) > self._settings.max_document_bytes:",
         "if len(text) >= self._settings.max_document_bytes:",
-        _tests("pipelines/test_read.py"),
+        _tests("pipelines/test_read.py::test_a_file_that_is_too_large"),
     ),
     Defect(
         "no-limit-of-a-document",
@@ -814,7 +814,7 @@ _BUILDING = (
         "pipelines/build.py",
         "                ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))\n",
         "",
-        _tests("pipelines/test_ledger.py"),
+        _tests("pipelines/test_ledger.py::test_while_encoding"),
     ),
     Defect(
         "bytes-not-reconciled",

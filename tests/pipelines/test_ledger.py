@@ -89,6 +89,12 @@ def batch_without_its_last_document(original, *arguments):
         yield batch
 
 
+def document_overlooked(original, *arguments):
+    """The reader passes over a record: what it says of what it read is true, but counting had read one more."""
+    for number, batch in enumerate(batch_without_its_last_document(original, *arguments)):
+        yield batch._replace(num_records=batch.num_records - 1) if number == 0 else batch
+
+
 def batch_twice(original, *arguments):
     """The reader gives a batch out twice; records, documents and bytes agree."""
     for batch in original(*arguments):
@@ -143,6 +149,7 @@ FAULTS = {
 }
 ENCODE_FAULTS = {
     "a document lost while reading": FAULTS["a document lost while reading"],
+    "a document overlooked": (documents, "read_documents", document_overlooked),
     "a batch read twice": FAULTS["a batch read twice"],
     "a line lost at the cut of two ranges": FAULTS["a line lost at the cut of two ranges"],
     "a byte miscounted": FAULTS["a byte miscounted"],

@@ -289,6 +289,9 @@ def test_a_bomb_meets_its_limit(monkeypatch):
     bomb = zstandard.compress(bytes(4 << 20))
     with pytest.raises(FileRejected, match="over_limit: more than"):
         read(bomb, compression="zst")
+    for compression, compress in (("zst", zstandard.compress), ("gz", gzip.compress)):
+        with pytest.raises(FileRejected, match="over_limit: more than"):  # it is of all pieces together
+            read(compress(bytes(1 << 18)) * 16, compression=compression)
 
 
 def test_special_text_is_rejected_where_forbidden():
@@ -604,6 +607,7 @@ def test_bad_text_costs_only_itself(unit):
 
 
 def test_a_file_that_is_too_large():
+    assert text(b"x" * 100, "file", max_document_bytes=100) == ([b"x" * 100], [])
     for size in (101, 5 << 20):
         texts, rejects = text(b"x" * size, "file", max_document_bytes=100)
         assert texts == []

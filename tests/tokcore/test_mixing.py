@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -107,6 +108,17 @@ def test_weights_are_these_on_every_machine() -> None:
     assert mix(sizes, sizes, alpha="0.3").described() == GOLDEN
 
 
+def test_weights_have_more_digits_than_a_float() -> None:
+    sizes, alpha = {"en": 500_000_000, "sw": 700_001, "zu": 1}, Decimal("0.3")
+    result = mix(sizes, sizes, alpha=alpha)
+    with decimal.localcontext(prec=200):
+        powers = {lang: Fraction(Decimal(size) ** alpha) for lang, size in sizes.items()}
+    factor = Fraction(sum(sizes.values()) * 2**result.scale_bits) / sum(powers.values())
+    exact = {lang: round(factor * powers[lang] / size) for lang, size in sizes.items()}
+    assert exact["zu"] > 2**50
+    assert {lang: weight * result.scale_divisor for lang, weight in result.weights.items()} == exact
+
+
 def test_unit_of_balance_and_bytes_may_differ() -> None:
     result = mix({"en": 10, "th": 10}, {"en": 1000, "th": 3000}, alpha="0.3")
     assert result.weights == {"en": 1, "th": 1}
@@ -151,6 +163,8 @@ def test_explicit_weights_multiply_counts() -> None:
     result = mix(sizes, sizes, strategy="weights", weights={"en": Decimal("0.5"), "sw": Decimal(3)})
     assert result.weights == {"en": 1, "sw": 6, "zu": 2}
     assert result.scaled_min_count(2) == 4
+    thirds = mix(sizes, sizes, strategy="weights", weights={"en": Decimal(3), "sw": Decimal(6), "zu": Decimal(9)})
+    assert (thirds.weights, thirds.scaled_min_count(4)) == ({"en": 1, "sw": 2, "zu": 3}, 2)
     for weights, message in (({"xx": Decimal(1)}, "xx: the corpus has no"), ({"en": Decimal(0)}, "above 0")):
         with pytest.raises(ConfigError, match=message):
             mix(sizes, sizes, strategy="weights", weights=weights)
