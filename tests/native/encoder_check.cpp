@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ struct Random {
   }
 };
 
+constexpr const char* kWide[] = {"\xC3\xA9",     "\xD1\x8F",     "\xE0\xB8\x81",
+                                 "\xE4\xB8\xAD", "\xE6\x96\x87", "\xF0\x9F\x98\x80"};
+
 struct RandomVocabulary {
   std::vector<std::string> tokens;
   std::vector<int32_t> left, right, result;
@@ -35,9 +39,15 @@ struct RandomVocabulary {
   bool whole;
 
   // sorted: priorities rise with the merges, as in a learned vocabulary; else they are in any order.
-  RandomVocabulary(Random& random, size_t num_merges, bool sorted) : whole(random.below(2) == 0) {
+  RandomVocabulary(Random& random, size_t num_merges, bool sorted, bool wide) : whole(random.below(2) == 0) {
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+    // Letters of ASCII, or the bytes of some characters of two to four bytes.
     std::vector<int32_t> symbols = {'a', 'b', 'c'};
+    if (wide) {
+      for (const char* character : kWide) {
+        for (; *character != 0; ++character) symbols.push_back(static_cast<uint8_t>(*character));
+      }
+    }
     std::map<std::pair<int32_t, int32_t>, bool> known;
     std::map<std::string, int32_t> ids;
     while (left.size() < num_merges) {
@@ -83,7 +93,8 @@ struct RandomVocabulary {
 };
 
 bool check(Random& random, tokcore::Implementation implementation) {
-  const RandomVocabulary made(random, random.below(30), random.below(3) != 0);
+  const bool wide = random.below(2) == 0;
+  const RandomVocabulary made(random, random.below(wide ? 60 : 30), random.below(3) != 0, wide);
   std::string data;
   std::vector<int64_t> offsets = {0};
   std::vector<int32_t> ids;
@@ -109,8 +120,10 @@ bool check(Random& random, tokcore::Implementation implementation) {
       for (size_t k = random.below(5); k > 0; --k) {
         std::string piece;
         const size_t num_parts = 1 + random.below(random.below(12) == 0 ? 60 : 6);
-        for (size_t part = 0; part < num_parts; ++part)
-          piece += made.tokens[97 + random.below(made.tokens.size() - 97)];
+        for (size_t part = 0; part < num_parts; ++part) {
+          piece += wide && random.below(2) == 0 ? kWide[random.below(std::size(kWide))]
+                                                : made.tokens[97 + random.below(made.tokens.size() - 97)];
+        }
         if (piece.size() > 600) piece.resize(600);
         text += piece;
         ends.push_back(static_cast<int64_t>(text.size()));

@@ -29,7 +29,7 @@ def test_encoder_stays_inside_of_its_memory(tmp_path: Path) -> None:
         '#include "scanner.h"\n'
         "size_t tokcore::Scanner::scan(const uint8_t*, size_t, size_t, uint64_t*, size_t) const { return 0; }\n"
     )
-    names = ["encoder.cpp", "bpe_model.cpp", "pair_ranks.cpp", "merge_lanes_portable.cpp"]
+    names = ["encoder.cpp", "bpe_model.cpp", "cuts.cpp", "pair_ranks.cpp", "merge_lanes_portable.cpp"]
     sources = [Path(__file__).parent / "encoder_check.cpp", *(KERNEL / name for name in names), unused]
     wide = tmp_path / "merge_lanes_avx2.o"
     flags = ["-mavx2", "-mbmi", "-mbmi2", "-mlzcnt", "-mpopcnt"] if platform.machine() in ("x86_64", "AMD64") else []

@@ -246,6 +246,7 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     whole_.insert(*this, token);
   }
   find_own_encodings(num_reachable, vocabulary.whole);
+  cuts_.build(bytes_.data(), starts_.data(), num_tokens);
   return {VocabularyStatus::kOk, 0};
 }
 
@@ -391,7 +392,8 @@ size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScra
   uint32_t token = trie_.longest(text, size);
   while (position < size) {
     const size_t end = position + token_size(token);
-    if ((dead[end / 64] >> (end % 64) & 1) == 0 && (symbols.empty() || may_follow(symbols.back(), token))) {
+    if ((dead[end / 64] >> (end % 64) & 1) == 0 &&
+        (symbols.empty() || follows(symbols.back(), token, scratch))) {
       symbols.push_back(token);
       position = end;
       if (position < size) token = trie_.longest(text + position, size - position);
@@ -405,6 +407,17 @@ size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScra
     }
   }
   return symbols.size();
+}
+
+// may_follow, remembered: in runs the same neighbours come again and again.
+bool BpeModel::follows(uint32_t left, uint32_t right, PieceScratch& scratch) const {
+  constexpr size_t kBits = 12;  // small enough for the first-level cache
+  std::vector<uint64_t>& known = scratch.known_neighbours;
+  if (known.empty()) known.assign(size_t{1} << kBits, UINT64_MAX);
+  const uint64_t pair = uint64_t{left} << 32 | uint64_t{right} << 1;  // numbers are below 2^31
+  uint64_t& entry = known[pair * 0x9E3779B97F4A7C15u >> (64 - kBits)];
+  if ((entry & ~uint64_t{1}) != pair) entry = pair | static_cast<uint64_t>(may_follow(left, right));
+  return (entry & 1) != 0;
 }
 
 // Whether `right` may stand after `left`: whether the bytes of both together encode to just these two. Goes

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuts.h"
 #include "merge_lanes.h"
 #include "pair_ranks.h"
 
@@ -63,6 +64,7 @@ struct PieceScratch {
   std::vector<uint32_t> next;
   std::vector<uint64_t> heap;
   std::vector<uint64_t> dead;
+  std::vector<uint64_t> known_neighbours;  // see follows()
 };
 
 class BpeModel {
@@ -78,6 +80,12 @@ class BpeModel {
   // Writes the external ids of each piece, 0 < size <= kMaxPieceBytes. The more pieces, the quicker each:
   // looking up pairs for one waits for memory while others go on.
   void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const;
+
+  // The end of the part of a pre-token that begins at `begin`: parts may be encoded apart. For pre-tokens
+  // that are too long to be remembered.
+  size_t part_end(const uint8_t* text, size_t size, size_t begin) const {
+    return whole_decides_ ? size : cuts_.next(text, size, begin);
+  }
 
   // All tokens, the most common first as far as ranks tell. is_own: whether it is what its bytes encode to.
   struct Tokens {
@@ -165,6 +173,7 @@ class BpeModel {
   // Each leaves the tokens in scratch.symbols and returns how many.
   size_t merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch, LastMerge* last) const;
   size_t match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const;
+  bool follows(uint32_t left, uint32_t right, PieceScratch& scratch) const;
   bool may_follow(uint32_t left, uint32_t right) const;
 
   MergeInLanes* merge_;
@@ -174,6 +183,7 @@ class BpeModel {
   bool is_external_ = false;  // whether numbers from 256 on are ids
   std::vector<uint32_t> result_of_rank_;
   PairRanks pairs_;
+  Cuts cuts_;
   TokenIndex whole_;            // the tokens that are emitted when a pre-token is one of them
   std::vector<bool> is_own_;    // whether a token is what its bytes encode to
   bool whole_decides_ = false;  // whether whole_ has a token that merging does not give

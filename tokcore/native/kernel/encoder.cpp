@@ -152,24 +152,47 @@ class Encoder::Worker {
     return {EncodeStatus::kOk, 0};
   }
 
-  // Pre-tokens side by side, the first from `begin` on.
+  // Pre-tokens side by side, the first from `begin` on; at most kBatch.
   void add(const uint8_t* text, uint64_t begin, const uint64_t* ends, size_t num_ends) {
     const PretokenCache::Entries entries = cache_.entries();
-    Pretoken* const batch = batch_ + count_;
-    PretokenCache::Key* const keys = keys_ + count_;
-    count_ += num_ends;
     const bool inside = limit_ - (text + ends[num_ends - 1]) >= 16;
+    Pretoken* const batch = batch_;
+    PretokenCache::Key* const keys = keys_;
+    size_t count = count_;
     for (size_t i = 0; i < num_ends; begin = ends[i++]) {
       const uint8_t* const at = text + begin;
       const size_t size = ends[i] - begin;
-      batch[i] = {at, size};
-      if (size <= PretokenCache::kMaxShortBytes) [[likely]] {
-        keys[i] = inside ? entries.key_inside(at, size) : entries.key(at, size, limit_);
-        entries.prefetch(keys[i]);
-      } else {
-        keys[i] = cache_.long_key(at, std::min(size, PretokenCache::kMaxLongBytes), limit_);
+      if (size > PretokenCache::kMaxShortBytes) [[unlikely]] {
+        count_ = count;
+        add_in_parts(at, size);
+        if (count_ + num_ends > kCapacity) look_up();
+        count = count_;
+        continue;
       }
+      batch[count] = {at, size};
+      keys[count] = inside ? entries.key_inside(at, size) : entries.key(at, size, limit_);
+      entries.prefetch(keys[count++]);
     }
+    count_ = count;
+  }
+
+  void add_in_parts(const uint8_t* text, size_t size) {
+    for (size_t begin = 0, end; begin < size; begin = end) {
+      end = model_.part_end(text, size, begin);
+      add_one(text + begin, end - begin);
+    }
+  }
+
+  void add_one(const uint8_t* text, size_t size) {
+    if (count_ == kCapacity) look_up();
+    batch_[count_] = {text, size};
+    if (size <= PretokenCache::kMaxShortBytes) {
+      keys_[count_] = cache_.entries().key(text, size, limit_);
+      cache_.entries().prefetch(keys_[count_]);
+    } else {
+      keys_[count_] = cache_.long_key(text, std::min(size, PretokenCache::kMaxLongBytes), limit_);
+    }
+    ++count_;
   }
 
   // Appends the ids of the batch, as far as the cache knows them.

@@ -1,0 +1,73 @@
+// DESCRIPTION
+// Cuts finds places in a pre-token that no merge crosses, so that what is before and what is after may be
+// encoded apart: between two characters outside of ASCII that no token holds side by side. In scripts that a
+// vocabulary knows little of, that is nearly everywhere. Thread-safe once built.
+//
+// A token that crosses the border between two characters holds both of them, or only an end of the first, or
+// only a beginning of the second. The former are remembered by a hash of both characters, the others by the
+// two bytes at the border. A hash that stands for something else only costs a cut.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tokcore {
+
+class Cuts {
+ public:
+  // data: the tokens side by side; starts: num_tokens + 1.
+  void build(const uint8_t* data, const uint64_t* starts, size_t num_tokens);
+
+  // The first cut after `begin`, where a character starts; `size` if there is none.
+  size_t next(const uint8_t* text, size_t size, size_t begin) const {
+    for (size_t left = begin; left < size;) {
+      const size_t left_size = character_size(text + left, size - left);
+      const size_t right = left + left_size;
+      if (left_size > 1 && right < size) {
+        const size_t right_size = character_size(text + right, size - right);
+        if (right_size > 1 && !crossed(text + left, left_size, right_size)) return right;
+      }
+      left = right;
+    }
+    return size;
+  }
+
+ private:
+  // Of the character of two to four bytes that starts there; 1 for ASCII, parts and malformed bytes.
+  static size_t character_size(const uint8_t* text, size_t size) {
+    const size_t wanted = text[0] < 0xC2   ? 1
+                          : text[0] < 0xE0 ? 2
+                          : text[0] < 0xF0 ? 3
+                          : text[0] < 0xF5 ? 4
+                                           : 1;
+    if (wanted > size) return 1;
+    for (size_t i = 1; i < wanted; ++i) {
+      if ((text[i] & 0xC0) != 0x80) return 1;
+    }
+    return wanted;
+  }
+
+  static uint32_t packed(const uint8_t* character, size_t size) {
+    uint32_t bytes = 0;
+    for (size_t i = 0; i < size; ++i) bytes = bytes << 8 | character[i];
+    return bytes;
+  }
+  static uint64_t hash(const uint8_t* text, size_t left_size, size_t right_size) {
+    const uint64_t both = uint64_t{packed(text, left_size)} << 32 | packed(text + left_size, right_size);
+    return both * 0x9E3779B97F4A7C15u;
+  }
+  static size_t border(const uint8_t* right) { return static_cast<size_t>(right[-1]) << 8 | right[0]; }
+
+  bool crossed(const uint8_t* text, size_t left_size, size_t right_size) const {
+    const size_t at = border(text + left_size);
+    const uint64_t pair = hash(text, left_size, right_size) >> shift_;
+    return ((borders_[at / 64] >> at % 64) | (pairs_[pair / 64] >> pair % 64)) & 1;
+  }
+
+  std::vector<uint64_t> borders_;  // a bit for each two bytes
+  std::vector<uint64_t> pairs_;    // a bit for each hash of two characters
+  unsigned shift_ = 63;
+};
+
+}  // namespace tokcore
