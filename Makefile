@@ -7,7 +7,7 @@ OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test check lint chaos mutants conformance bench bench-quick schema clean help
+.PHONY: demo test check lint chaos mutants conformance bench bench-record bench-quick schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,7 +25,7 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore verify $(OUT) --decode all
 
 test: $(VENV)/installed ## run all tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/ruff check .
@@ -51,6 +51,9 @@ $(VENV)/bench-installed: $(VENV)/installed
 
 bench: $(VENV)/bench-installed ## all benchmarks, with the libraries compared: make bench [BENCH="--corpus PATH"]
 	$(BIN)/python tests/benchmarks/run.py --json out/bench.json --markdown out/bench.md $(BENCH)
+
+bench-record: ## write what make bench measured last into RESULTS.md and the README
+	$(BIN)/python tests/benchmarks/run.py --only none --json out/bench.json --markdown tests/benchmarks/RESULTS.md --readme README.md
 
 bench-quick: $(VENV)/bench-installed ## a minute: our speed beside that recorded last
 	$(BIN)/python tests/benchmarks/quick.py $(BENCH)

@@ -22,6 +22,7 @@ import learn
 import pathological
 import peers
 import pipeline
+import summary
 from measuring import Options, Table, machine, parsed_options, version
 
 Record = dict[str, Any]
@@ -53,50 +54,6 @@ def markdown(record: Record) -> str:
     for name, tables in record["tables"].items():
         parts += [f"## {name.capitalize()}", *(Table(**table).markdown().rstrip() for table in tables)]
     return "\n\n".join(parts) + "\n"
-
-
-def speed_section(record: Record) -> str:
-    """The short table: what, the best other library, and by how much tokcore is faster (below 1: slower)."""
-    rows = [
-        row for tables in record["tables"].values() for table in tables if (row := _summary(Table(**table))) is not None
-    ]
-    lines = ["| | best other library | tokcore is faster by |", "|---|---|--:|"]
-    lines += [f"| {what} | {peer} | {ratio:.2g} |" for what, peer, ratio in rows]
-    slower = [f"{what} ({peer})" for what, peer, ratio in rows if ratio < 1]
-    verdict = f"Slower than a peer: {'; '.join(slower)}." if slower else "No peer was faster in these rows."
-    return "\n".join(lines) + f"\n\n{verdict}\n"
-
-
-def _summary(table: Table) -> tuple[str, str, float] | None:
-    """Of a table, our ratio to the fastest other row; equal results only. None where there is nothing to compare."""
-    column, larger_is_better = next(
-        (
-            (table.head.index(name), better)
-            for name, better in (
-                ("steady", True),
-                ("MB per CPU second", True),
-                ("both, s", False),
-            )
-            if name in table.head
-        ),
-        (0, True),
-    )
-    if not column or "2 threads" in table.title:
-        return None
-    numbers = {str(row[0]): row[column] for row in table.rows if isinstance(row[column], float)}
-    numbers = {name: value for name, value in numbers.items() if "differ" not in str(_row(table, name)[-1])}
-    ours = [value for name, value in numbers.items() if name.startswith("tokcore") and "start-up" not in name]
-    others = {name: value for name, value in numbers.items() if not name.startswith("tokcore")}
-    if not ours or not others:
-        return None
-    best = max(others, key=lambda name: others[name] if larger_is_better else -others[name])
-    own = numbers.get("tokcore", ours[0])
-    ratio = own / others[best] if larger_is_better else others[best] / own
-    return table.title, best, ratio
-
-
-def _row(table: Table, name: str) -> Any:
-    return next(row for row in table.rows if row[0] == name)
 
 
 def _more(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +92,7 @@ def main() -> None:
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(record))
     if arguments.readme is not None:
-        section = f"<!-- speed -->\n{speed_section(record)}<!-- /speed -->"
+        section = f"<!-- speed -->\n{summary.section(record)}<!-- /speed -->"
         old = arguments.readme.read_text()
         arguments.readme.write_text(re.sub(r"(?s)<!-- speed -->.*<!-- /speed -->", lambda _: section, old))
 
