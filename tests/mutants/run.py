@@ -32,7 +32,7 @@ NATIVE = "tokcore/native/"
 
 
 class Outcome(NamedTuple):
-    """What came of one defect. verdict: caught, MISSED, DID NOT APPLY, DID NOT BUILD or DID NOT RUN."""
+    """What came of one defect. verdict: caught, or else MISSED, TOO SLOW, DID NOT APPLY, DID NOT BUILD, DID NOT RUN."""
 
     defect: Defect
     verdict: str
@@ -58,7 +58,7 @@ class Copy:
         shutil.copyfile(self._kernel, self._sound)
 
     def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
-        """(exit code of pytest, None if it took too long; what it printed)."""
+        """(exit code of pytest, None if a test took too long; what it printed)."""
         shutil.rmtree(self.tree / ".hypothesis", ignore_errors=True)  # no example is remembered
         # Without bytecode files, which are told apart by second and size.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -75,7 +75,7 @@ class Copy:
             start_new_session=True,
         )
         try:
-            printed, _ = process.communicate(timeout=self._time_limit)
+            printed, _ = process.communicate(timeout=self._time_limit * len(tests))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
@@ -100,10 +100,10 @@ class Copy:
             path.write_text(sound)
             if is_native:
                 self._install(self._sound)
-        if code == 0:
-            return "MISSED"
+        if code is None or code == 0:
+            return "MISSED" if code == 0 else "TOO SLOW"
         # 1: a test failed. Below 0: it crashed. What is above never came to the test.
-        if code is None or code == 1 or code < 0 or "Fatal Python error" in printed:
+        if code == 1 or code < 0 or "Fatal Python error" in printed:
             return "caught"
         print(printed[-2000:], file=sys.stderr)
         return "DID NOT RUN"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builds import WORDS, jsonl, texts, write
 
@@ -14,7 +15,7 @@ from pipelines import storage
 from pipelines.attempts import Attempts
 from pipelines.count_item import read_section
 from pipelines.encode_item import EncodeJob, encode_item
-from pipelines.read import settings_of
+from pipelines.read import Batch, settings_of
 from schemas.config import Source
 from schemas.jsonable import to_jsonable
 from schemas.plan import AssignedRange, Assignment
@@ -22,6 +23,7 @@ from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
 from tokcore.count_rows import row_tuples
 from tokcore.errors import StageError
+from tokcore.texts import texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
 
 LANGS = list(WORDS)
@@ -151,3 +153,22 @@ def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_p
     shorter = dataclasses.replace(assignment.ranges[1], start=0, end=1)
     with pytest.raises(StageError, match="fewer than an earlier attempt read"):
         encode_item(job, Assignment(3, (shorter,)))
+
+
+def test_a_shard_that_is_exactly_full_is_closed(job, assignment, tmp_path):
+    first = encode_item(job, assignment).shards[0]
+    exact = dataclasses.replace(elsewhere(job, tmp_path), target_tokens=first.num_tokens)
+    assert encode_item(exact, assignment).shards[0].num_documents == first.num_documents
+
+
+def test_the_split_of_a_document_follows_from_it_alone(job):
+    """Not from where it stands, which another cut of the corpus would change."""
+    job = dataclasses.replace(job, validation="0.3")
+    langs, strings = ([str(document[name]) for document in DOCUMENTS] for name in ("l", "text"))
+    num = len(DOCUMENTS)
+    batch = Batch(texts_from_strings(strings), None, langs, np.arange(num), [], num)
+    turned = Batch(texts_from_strings(strings[::-1]), None, langs[::-1], np.arange(num), [], num)
+    splits = module._splits(job, batch, slice(0, num))
+    assert set(splits) == {"train", "validation"}
+    assert module._splits(job, turned, slice(0, num)) == splits[::-1]
+    assert module._splits(job, turned, slice(10, 20)) == splits[::-1][10:20]

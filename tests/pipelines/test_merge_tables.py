@@ -84,9 +84,9 @@ def test_merging_again_finds_the_earlier_result(attempts):
     combine = MergeTables(attempts)
     runs = [written(attempts, {b"a": (1, 1)}), written(attempts, {b"b": (2, 1)})]
     first = combine.extract_output(runs)
-    files = sorted(Path(attempts.folder, "files").iterdir())
+    files = sorted(Path(attempts.folder).rglob("*"))
     assert combine.extract_output(runs[::-1]) == first
-    assert sorted(Path(attempts.folder, "files").iterdir()) == files
+    assert sorted(Path(attempts.folder).rglob("*")) == files, "it was merged again"
 
 
 def test_a_merge_needs_two_runs(attempts):
