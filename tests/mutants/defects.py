@@ -113,11 +113,11 @@ _ENCODER = (
     ),
     Defect(
         "rightmost-of-equal-ranks",
-        "of equal ranks the lanes merge one further right",
+        "of two pairs of equal rank the lanes merge the right one",
         KERNEL + "merge_lanes_portable.cpp",
-        "four[k] = candidates[i + k] < four[k] ? candidates[i + k] : four[k];",
-        "four[k] = candidates[i + k] >> kPositionBits <= four[k] >> kPositionBits ? candidates[i + k] : four[k];",
-        _tests("tokcore/test_encoder.py"),
+        "const int32_t a = four[0] < four[1] ?",
+        "const int32_t a = four[0] >> kPositionBits < four[1] >> kPositionBits ?",
+        _tests("tokcore/test_encoder.py::test_equal_ranks_merge_from_the_left"),
     ),
     Defect(
         "token-not-emitted-at-sight",

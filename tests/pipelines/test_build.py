@@ -130,10 +130,13 @@ def test_shards_hold_every_document_in_order(corpus, built):
     assert len(shards) == 102
     end = tokenizer.special_id("<|endoftext|>")
     by_source: dict[str, list[str]] = {}
+    ordinals: dict[str, list[int]] = {}
     for i in range(len(shards)):
         tokens = shards[i].tolist()
         assert tokens[-1] == end
         by_source.setdefault(shards.document(i).source, []).append(tokenizer.decode(tokens[:-1]).decode())
+        ordinals.setdefault(shards.document(i).source, []).append(shards.document(i).ordinal)
+    assert all(numbers == sorted(set(numbers)) for numbers in ordinals.values()), "over all ranges of a file"
     assert by_source["ru.jsonl"] == texts("ru", 30)
     assert by_source["zh.jsonl.gz"] == texts("zh", 30)
     assert by_source["hi.txt"] == texts("hi", 12)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from vocabularies import encoder_of, learned_models, models, pieces_for, published_tokenizer, ranks
 
 from tokcore import kernel
+from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.texts import Texts, texts_from_strings
 from tokcore.tokenizer_spec import LearnedModel, RanksModel
 
@@ -65,6 +66,17 @@ def test_long_pieces_equal_reference():
     pieces += [letter * n for letter in (b"a", b" ", b"ab", b"\n") for n in (39, 40, 41, 63, 64, 65, 200)]
     pieces += [bytes(generator.integers(97, 123, 300, np.uint8)) for _ in range(10)]
     assert encoded_pieces(encoder_of(model), pieces) == reference_pieces(model, pieces)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_equal_ranks_merge_from_the_left(name):
+    """Of pairs that overlap the left one is merged, in pieces of every length that is treated by itself."""
+    a, b = BYTE_OF_ID.index(b"a"), BYTE_OF_ID.index(b"b")
+    model = LearnedModel(np.array([[a, a], [b, 256], [256, a], [257, b]], np.int32))
+    pieces = [before + b"a" * n + after for n in range(130) for before in (b"", b"b", b"ab") for after in (b"", b"b")]
+    with kernel.forced(name):
+        found = encoded_pieces(encoder_of(model), pieces)
+    assert found == reference_pieces(model, pieces)
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 4095, 4096, 5000, 1 << 15, 1 << 22])
