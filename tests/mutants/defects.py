@@ -972,12 +972,12 @@ _CHECKING = (
         _tests("pipelines/test_verify_faults.py"),
     ),
     Defect(
-        "only-the-first-place-compared",
-        "verify compares documents of one format with the source",
+        "decode-all-stops-early",
+        "verify --decode all compares the first document of each work item",
         "pipelines/decode_item.py",
-        "            for shards, row in places:\n",
-        "            for shards, row in places[:1]:\n",
-        _tests("pipelines/test_verify.py"),
+        "if job.limit is not None and compared >= job.limit:",
+        "if compared >= (job.limit or 1):",
+        _tests("pipelines/test_verify.py::test_a_sound_output"),
     ),
     Defect(
         "sides-swapped",
