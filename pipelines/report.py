@@ -77,8 +77,9 @@ def print_check(report: dict[str, Any]) -> None:
     print(f"output      {report['output']}")
     print(f"holds       {'another build: see below' if report['refused'] else report['output_holds']}")
     print(f"input       {report['files']} files, {_size(report['stored_bytes'])} as stored")
+    width = max((len(read["lang"]) for read in report["inputs"]), default=0)
     for read in report["inputs"]:
-        print(f"  {read['lang']:<10}{read['files']:>8,} {read['format']:<12}{_size(read['stored_bytes']):>12}")
+        print(f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{_size(read['stored_bytes']):>12}")
     print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
     if (imported := report["tokenizer"]) is not None:
         print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")

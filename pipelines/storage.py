@@ -65,7 +65,8 @@ _SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
 _USER = re.compile(r"(?<![\w+.-])(?!abfss?:|az:|adl:)([A-Za-z][\w+.-]*://)[^/\s@'\"]*@")
 # Of environment variables and of settings of fsspec: what holds a secret, and what only says where one lies.
 _SECRET_NAME = re.compile(r"(^|_)(secret|token|passw(or)?d|pwd|credentials?|key|sas|connection_string)(_|$)", re.I)
-_PLACE_NAME = re.compile(r"(^GOOGLE_APPLICATION_CREDENTIALS|_FILE|_PATH|_DIR|_URL|_URI)$", re.I)
+# The shell's PWD is the working folder; in lower case, as a setting, it is a password.
+_PLACE_NAME = re.compile(r"(^GOOGLE_APPLICATION_CREDENTIALS|_FILE|_PATH|_DIR|_URL|_URI|(?-i:^(OLD)?PWD))$", re.I)
 _MIN_SECRET_LENGTH = 8  # a shorter value would be found in every other word
 
 # Waiting does not mend these. The first callers tell apart, or they are named where they are caught.

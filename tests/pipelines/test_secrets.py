@@ -163,7 +163,9 @@ def test_names_that_are_no_secrets(monkeypatch):
     monkeypatch.setenv("TOKEN_FILE", "/home/me/token")
     monkeypatch.setenv("MONKEY", "not a secret")
     monkeypatch.setenv("HF_TOKEN", "short")
-    text = "/home/me/key.json, /home/me/token, not a secret, short"
+    monkeypatch.setenv("PWD", "/home/me/corpus")  # every shell sets these two
+    monkeypatch.setenv("OLDPWD", "/home/me/before")
+    text = "/home/me/key.json, /home/me/token, not a secret, short, /home/me/corpus/out, /home/me/before/out"
     assert storage.redact(text) == text
 
 
