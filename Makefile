@@ -7,7 +7,7 @@ OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test check lint chaos mutants conformance bench bench-record bench-quick schema clean help
+.PHONY: demo test check lint chaos fuzz mutants conformance bench bench-record bench-quick schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,10 @@ check: lint test ## linters and tests
 
 chaos: $(VENV)/installed ## kill builds and break stores by seed, 1,000 schedules: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)
+
+fuzz: $(VENV)/installed ## broken input of all kinds, under sanitizers: make fuzz [FUZZ_SECONDS=60] [TARGET=scan] [SEED=N]
+	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(or $(FUZZ_SECONDS),60) --seed $(or $(SEED),1) \
+		$(foreach target,$(TARGET),--target $(target))
 
 mutants: $(VENV)/installed ## seed defects one by one and see that the tests notice: make mutants [MUTANTS="--only NAME"]
 	PYTHONPATH=tests $(BIN)/python -m mutants.run $(MUTANTS)

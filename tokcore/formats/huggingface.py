@@ -120,6 +120,9 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # Lists, objects, strings and numbers in each other's places.
+        raise FormatError(f"{name}: a part is not of the type that a tokenizer.json has there: {error!r}") from error
 
 
 def without_possessive_intervals(pattern: str) -> str:

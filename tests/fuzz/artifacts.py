@@ -1,0 +1,254 @@
+"""Fuzz the reading of artifacts: valid ones are made, damaged by seed, and read.
+
+Reading must end in errors of tokcore.errors alone, within 20 seconds and a limit of memory; what is read all the same
+must be written again as it was. Each kind runs in a process of its own, so that one that dies leaves its input behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import faulthandler
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.manifest import FileEntry, Input, Manifest, parse_manifest
+from tokcore.bpe import Merge
+from tokcore.errors import TokError
+from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
+from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json
+from tokcore.formats.megatron import BIN, IDX, MegatronShard, index_bytes
+from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.token_batch import TokenBatch
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+
+HERE = Path(__file__).parent
+MAX_MEMORY_BYTES = 4 << 30  # of address space: what was mapped before counts, too
+MAX_SECONDS = 20
+
+Read = Callable[[bytes, Path], None]
+
+
+def _spec(normalizer: tuple[str, ...] = ("nfc",)) -> TokenizerSpec:
+    merges = [(b"a", b"b"), (b"ab", b"a"), (b" ", b"a"), (b"\xc3", b"\xa9"), (b"aba", b"ab")]
+    special = [SpecialToken("<|end|>", None, "document_end"), SpecialToken("<|pad|>", None, "padding")]
+    return learned_spec([Merge(left, right, 9) for left, right in merges], {"name": "cl100k"}, normalizer, special)
+
+
+def _use(spec: TokenizerSpec) -> None:
+    tokenizer = Tokenizer(spec)
+    text = "abab aba é 日本 <|end|>\0".encode()
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == tokenizer.normalized(text), "decoding gives the text"
+
+
+def _tokcore_json(data: bytes, folder: Path) -> None:
+    spec = TokenizerSpec.from_json_bytes(data, "tokcore.json")
+    assert spec.to_json_bytes() == data, "a spec has one form"
+    _use(spec)
+
+
+def _tokenizer_json(data: bytes, folder: Path) -> None:
+    spec = read_tokenizer_json(data, "tokenizer.json")
+    _use(spec)
+    again = read_tokenizer_json(tokenizer_json(spec), "again")
+    assert again.fingerprint == spec.fingerprint, "written and read, it is the same"
+
+
+def _rank_file(data: bytes, folder: Path) -> None:
+    spec = read_rank_file(data, "ranks", {"name": "cl100k"})
+    _use(spec)
+    again = read_rank_file(rank_file(spec), "again", {"name": "cl100k"})
+    assert again.fingerprint == spec.fingerprint, "written and read, it is the same"
+
+
+def _manifest(data: bytes, folder: Path) -> None:
+    manifest = parse_manifest(data, "manifest.json")
+    assert parse_manifest(manifest.to_bytes(), "again") == manifest, "written and read, it is the same"
+
+
+def _idx(data: bytes, folder: Path) -> None:
+    (folder / f"shard{IDX}").write_bytes(data)
+    shard = MegatronShard(str(folder / "shard"))
+    lengths = np.array([len(shard.tokens(row)) for row in range(len(shard))], np.int32)
+    assert lengths.sum() == shard.num_tokens == 9, "sequences are within the .bin file, and fill it"
+    assert index_bytes(lengths) == data, "an index has one form"
+
+
+def _arrow_shard(data: bytes, folder: Path) -> None:
+    path = folder / "shard.arrow"
+    path.write_bytes(data)
+    shard = ArrowShard(str(path))
+    num = sum(batch.num_documents for batch in shard.batches())
+    assert num == len(shard)
+    for row in range(min(num, 50)):
+        shard.tokens(row)
+        shard.columns(row)
+
+
+def _decode(data: bytes, folder: Path) -> None:
+    """data: ids of 4 bytes."""
+    tokenizer = Tokenizer(_spec())
+    ids = np.frombuffer(data[: len(data) // 4 * 4], "<i4")
+    sound = bool(((ids >= 0) & (ids < tokenizer.vocab_size)).all())
+    try:
+        decoded = tokenizer.decode(ids)
+    except TokError:
+        assert not sound, "every id of the vocabulary is decoded"
+        raise
+    assert sound, "what is no id is refused"
+    assert decoded == b"".join(tokenizer.token_bytes(int(id)) for id in ids)
+
+
+def _example_shard() -> bytes:
+    file = pa.BufferOutputStream()
+    writer = ArrowShardWriter(file, "ab" * 32, "zstd")
+    ordinals = np.arange(3, dtype=np.int64)
+    tokens, offsets = np.arange(9, dtype=np.int32), np.array([0, 4, 4, 9], np.int64)
+    writer.write(TokenBatch(tokens, offsets, ["a", None, "c"], ["en", "en", "de"], ["x"] * 3, ordinals))
+    writer.close()
+    return bytes(file.getvalue().to_pybytes())
+
+
+def _example_manifest() -> bytes:
+    shard = FileEntry("arrow/train-00000.arrow", 12, "ab" * 32, "cd" * 32, {"documents": 3, "tokens": 9})
+    made = Manifest("build", "ef" * 32, {"a": 1}, {"counts": Input("ab" * 32, "cd" * 32)}, (shard,), {"tokens": 9})
+    made = dataclasses.replace(made, root=made.content_id())
+    return made.to_bytes()
+
+
+# kind -> (how it is read, how a valid one is made)
+KINDS: dict[str, tuple[Read, Callable[[], bytes]]] = {
+    "tokcore_json": (_tokcore_json, lambda: _spec().to_json_bytes()),
+    "tokenizer_json": (_tokenizer_json, lambda: tokenizer_json(_spec())),
+    "rank_file": (_rank_file, lambda: rank_file(_spec(()))),
+    "manifest": (_manifest, _example_manifest),
+    "idx": (_idx, lambda: index_bytes(np.array([4, 0, 5], np.int32))),
+    "arrow_shard": (_arrow_shard, _example_shard),
+    "decode": (_decode, lambda: Tokenizer(_spec()).encode("abab aba é").tobytes()),
+}
+
+
+class Mutator:
+    def __init__(self, seed: int, valid: bytes) -> None:
+        self._chance, self._valid = random.Random(seed), valid
+        try:
+            self._json = isinstance(json.loads(valid), dict)
+        except ValueError:
+            self._json = False
+
+    def next(self) -> bytes:
+        chance = self._chance
+        if self._json and chance.random() < 0.6:
+            value = json.loads(self._valid)
+            for _ in range(chance.choice([1, 1, 2, 5])):
+                self._change_leaf(value)
+            # As written by us: canonical where it can be.
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode() + b"\n"
+        data = bytearray(self._valid)
+        for _ in range(chance.choice([1, 1, 1, 2, 4, 16])):
+            at = chance.randrange(len(data) + 1)
+            kind = chance.randrange(6)
+            if kind == 0:
+                data[at:at] = chance.randbytes(chance.randrange(1, 9))
+            elif kind == 1:
+                del data[at : at + chance.choice([1, 1, 8, 100])]
+            elif kind == 2:
+                data[at : at + 8] = chance.choice([0, 1, 2**31, 2**32, 2**63 - 1, 2**64 - 1]).to_bytes(8, "little")
+            elif kind == 3:
+                data[at : at + 4] = chance.choice([0, 2**31 - 1, 2**31, 2**32 - 1]).to_bytes(4, "little")
+            elif kind == 4 and data:
+                data[at % len(data)] ^= 1 << chance.randrange(8)
+            else:
+                del data[at:]
+        return bytes(data)
+
+    def _change_leaf(self, value: Any) -> None:
+        others = [None, True, 0, -1, 2**31, 2**63, 2**70, 1.5, "", "x", "(?:a+)+$", "[", [], [[]], {}, "a" * 999]
+        while isinstance(value, dict | list) and value:
+            key = self._chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
+            if isinstance(value[key], dict | list) and value[key] and self._chance.random() < 0.9:
+                value = value[key]
+                continue
+            if self._chance.random() < 0.2:
+                del value[key]
+            else:
+                value[key] = self._chance.choice(others)
+            return
+
+
+def _attempt(read: Read, data: bytes, folder: Path) -> None:
+    """Read; where only a checksum stands in the way, with the right one."""
+    try:
+        read(data, folder)
+    except TokError as error:
+        right = re.search(r"(?:fingerprint|content gives) ([0-9a-f]{64})", str(error))
+        wrong = re.search(r"(?:it says|its root is) ([0-9a-f]{64})", str(error))
+        if right and wrong:
+            with contextlib.suppress(TokError):
+                read(data.replace(wrong[1].encode(), right[1].encode()), folder)
+
+
+def _work(kind: str, seed: int, runs: int, seconds: float, current: Path) -> None:
+    read, valid = KINDS[kind]
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / f"shard{BIN}").write_bytes(np.arange(9, dtype="<i4").tobytes())
+        read(valid(), folder)  # a valid one is read
+        kept = HERE / "regressions" / kind
+        for file in sorted(kept.iterdir()) if kept.is_dir() else ():
+            current.write_bytes(file.read_bytes())
+            _attempt(read, file.read_bytes(), folder)
+        mutator, end = Mutator(seed, valid()), time.monotonic() + seconds
+        for _ in range(runs):
+            if time.monotonic() > end:
+                break
+            data = mutator.next()
+            current.write_bytes(data)
+            faulthandler.dump_traceback_later(MAX_SECONDS, exit=True)
+            _attempt(read, data, folder)
+            faulthandler.cancel_dump_traceback_later()
+
+
+def fuzz_artifacts(kind: str, seed: int, output: Path, runs: int = sys.maxsize, seconds: float = 1e9) -> str:
+    """What went wrong, "" if nothing; then the input is output/crash-KIND."""
+    output.mkdir(parents=True, exist_ok=True)
+    current = (output / f"crash-{kind}").resolve()
+    command = [sys.executable, "-m", "fuzz.artifacts", kind, str(seed), str(runs), str(seconds), str(current)]
+    done = subprocess.run(command, cwd=HERE.parent, stderr=subprocess.PIPE, text=True, env=_environment())
+    if done.returncode == 0:
+        current.unlink(missing_ok=True)
+        return ""
+    return f"seed {seed}, the input is in {current}: exit code {done.returncode}\n{done.stderr[-4000:]}"
+
+
+def _environment() -> dict[str, str]:
+    path = [str(HERE.parents[1]), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("runs", type=int)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("current", type=Path)
+    given = parser.parse_args()
+    _work(given.kind, given.seed, given.runs, given.seconds, given.current)

@@ -1,0 +1,50 @@
+"""Each fuzz target: what is kept for it, and some new inputs of one seed. `make fuzz` runs for longer."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from fuzz.artifacts import KINDS, fuzz_artifacts
+from fuzz.targets import TARGETS, folders, fuzz, replay
+from sanitized import Programs
+
+# About two seconds each.
+RUNS = {
+    "scan": 120,
+    "encode": 60,
+    "count": 400,
+    "count_ids": 600,
+    "find_masks": 4000,
+    "json_lines": 4000,
+    "learn": 150,
+    "merge_rows": 6000,
+    "rank_tokens": 2500,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernel(target: str, sanitized: Programs, tmp_path: Path) -> None:
+    (program,) = sanitized(f"fuzz_{target}")
+    assert len(folders(target)) == 2, "there are examples, and inputs that are replayed"
+    done = replay(program, target, tmp_path)
+    assert done.returncode == 0, done.stdout
+    done = fuzz(program, target, 1, f"-runs={RUNS[target]}", tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_defect_stops_the_program_and_leaves_its_input(sanitized: Programs, tmp_path: Path) -> None:
+    (program,) = sanitized("fuzz_defective")
+    done = fuzz(program, "defective", 1, "-runs=1000000", tmp_path)
+    assert done.returncode != 0
+    assert "heap-buffer-overflow" in done.stdout
+    (crash,) = tmp_path.glob("fuzz_defective-crash-*")
+    assert b"x" in crash.read_bytes()
+    assert subprocess.run([program, crash], cwd=tmp_path, capture_output=True).returncode != 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_artifacts(kind: str, tmp_path: Path) -> None:
+    reason = fuzz_artifacts(kind, 1, tmp_path, runs=400)
+    assert not reason, reason
