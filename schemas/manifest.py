@@ -88,6 +88,8 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
             f"Read it with the tokcore release that wrote it, or upgrade tokcore."
         )
     manifest = from_jsonable(Manifest, value, name)
+    if manifest.to_bytes() != data:
+        raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing")
     if manifest.root and manifest.root != manifest.content_id():
         raise ChecksumError(f"{name}: its root is {manifest.root}, its content gives {manifest.content_id()}")
     return manifest

@@ -67,6 +67,14 @@ def test_what_is_not_canonical_is_refused():
         parse_manifest(MANIFEST.to_bytes().replace(b'"totals"', b'"totalz"'), "m")
 
 
+def test_a_field_left_out_is_refused():
+    data = MANIFEST.to_bytes()
+    shorter = data.replace(b'"languages":{"en":{"documents":2}},', b"")
+    assert shorter != data
+    with pytest.raises(FormatError, match="a field is missing"):
+        parse_manifest(shorter, "m")
+
+
 def test_a_newer_format_names_the_mend():
     with pytest.raises(VersionError, match="upgrade tokcore"):
         parse_manifest(MANIFEST.to_bytes().replace(b'"format_version":1', b'"format_version":2'), "m")
