@@ -19,7 +19,7 @@ from pipelines.crashpoints import reached
 from pipelines.digests import documents_digest
 from pipelines.encode_item import EncodeJob
 from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
-from pipelines.plan import FILES, content_of, files_table, plan_build
+from pipelines.plan import FILES, content_of, files_table, parse_files_table, plan_build
 from pipelines.progress import StageProgress
 from pipelines.rejects import LEDGER, REJECTED, first_rejects, write_rejects
 from pipelines.run_options import RunOptions
@@ -420,12 +420,25 @@ class Build:
         ]
         reasons += [f"its {key} is another one" for key in sorted(inputs) if standing.inputs.get(key) != inputs[key]]
         if not reasons and name == "plan":
-            reasons = ["the input files are not the same, or were modified"]
+            reasons = self._changed_inputs()
         detail = "; ".join(reasons) or "it was made by another release of tokcore"
         return (
             f"{storage.redact(where)}: the output holds a different build: {detail}. "
             f"Choose another build.output, or remove the old one."
         )
+
+    def _changed_inputs(self) -> list[str]:
+        """The files that are not as the output's plan pinned them, in one reason; none if all are."""
+        url = storage.join(self.output, "plan", FILES)
+        was = {file.uri: file for file in parse_files_table(storage.read_bytes(url), url)}
+        now = {file.uri: file for file in (self._plan or plan_build(self.config)).files}
+        what = [
+            f"{uri} {'is new' if uri not in was else 'is gone' if uri not in now else 'was modified'}"
+            for uri in sorted({*was, *now})
+            if was.get(uri) != now.get(uri)
+        ]
+        more = f" and {len(what) - 3} more" if len(what) > 3 else ""
+        return [f"the input files are not the same: {', '.join(what[:3])}{more}"] if what else []
 
     def _refuse_foreign_output(self) -> None:
         if storage.exists(manifest_url(self.output, "plan")):

@@ -137,7 +137,9 @@ _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into
 
 @commands.command()
 @click.argument("output")
-@click.option("--decode", default="0", metavar="N|all", help="Compare this many documents with their source.")
+@click.option(
+    "--decode", default="0", metavar="N|all", help="Compare so many documents, or a few more, with their source."
+)
 @click.option("--root", metavar="HEX", help="The root that the output must have.")
 @click.option("--quick", is_flag=True, help="Hash what is stored; read nothing out of shards and tables.")
 @click.option("--rebuild", metavar="SHARD", help="Compute this shard again from its inputs, and compare; only that.")

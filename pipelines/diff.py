@@ -138,12 +138,12 @@ def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
     for uri in sorted(set(one) & set(other)):
         (mine, read), (its, its_read) = one[uri], other[uri]
         if mine.size_bytes != its.size_bytes:
-            changed.append(f"{uri}: {mine.size_bytes} bytes, {its.size_bytes}")
+            changed.append(f"{uri}: {mine.size_bytes} / {its.size_bytes} bytes")
         elif read != its_read:
             keys = sorted(key for key in {*read, *its_read} if read.get(key) != its_read.get(key))
             changed.append(f"{uri}: read with another {', '.join(keys)}")
         elif mine.version != its.version:
-            changed.append(f"{uri}: {mine.version}, {its.version}")
+            changed.append(f"{uri}: {mine.version} / {its.version}")
     found = {
         "only_a": _some(sorted(set(one) - set(other))),
         "only_b": _some(sorted(set(other) - set(one))),
@@ -164,10 +164,10 @@ def _counts(a: _Side, b: _Side) -> dict[str, Any]:
     for lang in sorted({*both[0].languages, *both[1].languages}):
         totals = [made.languages.get(lang, {}) for made in both]
         one, other = (table.get(lang) for table in tables)
-        entry: dict[str, Any] = {
-            key: [side.get(key, 0) for side in totals]
+        entry: dict[str, Any] = {  # without a mask there is no count of masked spans, with one it may be empty
+            key: [side.get(key) or 0 for side in totals]
             for key in sorted({*totals[0], *totals[1]})
-            if totals[0].get(key, 0) != totals[1].get(key, 0)
+            if (totals[0].get(key) or 0) != (totals[1].get(key) or 0)
         }
         if one is None or other is None or one.content_sha256 != other.content_sha256:
             rows = [side.rows(table.path) if table else iter(()) for side, table in ((a, one), (b, other))]

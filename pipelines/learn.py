@@ -64,9 +64,11 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
         vocab_size=config.learn.vocab_size - num_special,
         min_count=mix.scaled_min_count(config.learn.min_count),
         max_token_bytes=config.learn.max_token_bytes,
-        allow_smaller=config.learn.allow_smaller,
+        allow_smaller=True,  # a smaller one is refused below, in terms of the build file
         threads=threads,
     )
+    if not config.learn.allow_smaller:
+        _require_size(config, len(merges))
     spec = learned_spec(
         merges,
         pretokenizer_of(config).spec,
@@ -74,6 +76,18 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
         _special_tokens(config),
     )
     return Learned(spec, *_described(mix, sizes))
+
+
+def _require_size(config: BuildConfig, num_merges: int) -> None:
+    size = 256 + num_merges + len(config.special)
+    if size < config.learn.vocab_size:
+        limits = ("min_count", "min_documents", "max_token_bytes")
+        said = ", ".join(f"{name} = {value}" for name in limits if (value := getattr(config.learn, name)))
+        raise LearnError(
+            f"{config.path}: learn.vocab_size = {config.learn.vocab_size}: the counts give only {size} tokens: "
+            f"256 bytes, {num_merges} merges{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
+            f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
+        )
 
 
 def _sizes(counts: Manifest, unit: str) -> dict[str, int]:

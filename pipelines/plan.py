@@ -56,8 +56,11 @@ def plan_build(config: BuildConfig) -> Plan:
 
 
 def _listed(config: BuildConfig, pattern: str, where: str) -> list[storage.FileId]:
-    url = storage.resolve(config.base, pattern)
-    found = storage.list_files(url)
+    try:
+        url = storage.resolve(config.base, pattern)
+        found = storage.list_files(url)
+    except ConfigError as error:
+        raise ConfigError(f"{config.path}: {where}: {error}") from error
     if not found:
         raise ConfigError(
             f"{config.path}: {where} = {storage.redact(pattern)!r}: no file matches {storage.redact(url)}. "

@@ -111,6 +111,9 @@ def _check_names(
     problems: list[str],
 ) -> set[str]:
     """All paths that the manifests name, their own included; what is named twice or not at all becomes a problem."""
+    if (build := manifests.get("build")) is None:  # a problem already; what the others name is not known
+        return {MANIFEST}
+    unread = set(build.inputs) - set(manifests)
     named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
     for stage, entry in entries:
         path = f"{stage}/{entry.path}"
@@ -118,7 +121,7 @@ def _check_names(
             problems.append(f"{path}: named twice")
         named.add(path)
     for path in present:
-        if path not in named and not may_be_unnamed(path):
+        if path not in named and path.split("/")[0] not in unread and not may_be_unnamed(path):
             problems.append(f"{path}: no manifest names it")
     return named
 

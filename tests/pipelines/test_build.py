@@ -370,13 +370,17 @@ def test_an_input_that_changed_since_the_plan(tmp_path):
     small_corpus(tmp_path)
     run(build_file(tmp_path), tmp_path / "out")
     write(tmp_path / "ru.jsonl", jsonl([{"id": "1", "text": "changed"}]))
-    with pytest.raises(ConfigError, match="different build: the input files"):
+    with pytest.raises(
+        ConfigError, match=r"different build: the input files are not the same: ru\.jsonl was modified\."
+    ):
         run(tmp_path / "build.toml", tmp_path / "out")
 
 
 def test_too_few_pairs(corpus):
     message = refused(corpus, settings="[learn]\nvocab_size = 30000\n", name="few.toml")
     assert message.startswith("LearnError")
+    assert "few.toml: learn.vocab_size = 30000: the counts give only " in message
+    assert "(min_count = 2)" in message
     assert "allow_smaller" in message
     path = build_file(corpus, settings="[learn]\nvocab_size = 30000\nallow_smaller = true\n", name="smaller.toml")
     assert run(path, corpus / "smaller").totals["vocab_size"] < 30000

@@ -119,6 +119,20 @@ def test_a_file_cut_missing_or_extra(output):
         (output / extra).unlink()
 
 
+def test_what_cannot_be_read_names_no_files(output):
+    """One problem, not one more for each file whose name stands in what is gone or damaged."""
+    for manifest in ("manifest.json", "shards/manifest.json"):
+        path = output / manifest
+        data = path.read_bytes()
+        path.write_bytes(data.replace(b'"totals"', b'"Totals"'))
+        (found,) = problems(output)
+        assert manifest in found
+        path.unlink()
+        (found,) = problems(output)
+        assert manifest in found
+        path.write_bytes(data)
+
+
 def test_swapped_shards(output):
     one, other = sorted((output / "shards" / "arrow").iterdir())[:2]
     data = one.read_bytes()
