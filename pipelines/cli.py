@@ -84,7 +84,9 @@ def commands() -> None:
 
 
 _BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
-_OUTPUT = click.option("--output", metavar="URL", default="", help="Overrides build.output; relative to this folder.")
+_OUTPUT = click.option(
+    "--output", metavar="URL", default="", help="Overrides build.output; relative to the current folder."
+)
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
 _TOKENIZER = click.option("--tokenizer", "path", required=True, help="tokcore.json, its folder, or an output.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -156,7 +158,7 @@ def verify(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Check that an output is what was committed, that all its parts agree, and that it decodes to its source."""
+    """Check that an output is what was committed and that all its parts agree; with --decode, against its source."""
     from pipelines import storage
     from pipelines.report import print_verified
     from pipelines.run_options import RunOptions
@@ -239,7 +241,14 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
 
 @commands.command()
 @click.argument("output")
-@click.option("--rare", type=click.IntRange(0), default=10, metavar="N", help="Ids written at most N times are rare.")
+@click.option(
+    "--rare",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Ids written at most N times are rare.",
+)
 @_JSON
 def audit(output: str, rare: int, as_json: bool) -> None:
     """Odd tokens of an output: never or rarely written, unreachable, of one document or file, invisible characters."""

@@ -28,7 +28,6 @@ STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 # Whose versions can explain a difference between two builds.
 _PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard", "numpy", "orjson")
 
-
 # Those that decide in which bytes the same content is stored.
 _WRITERS = ("pyarrow",)
 

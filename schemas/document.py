@@ -15,7 +15,6 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-KEY_BYTES = 32
 _KEY_PREFIX = b"tokcore-document-v1\0"
 _LANG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 

@@ -155,13 +155,8 @@ class Tokenizer:
         """The ids of each text, where every spelled special token becomes its id (and is not a pre-token)."""
         return self._encode_special(texts, threads, tuple(self._shared.special_ids))
 
-    def count_special(self, texts: Texts) -> Offsets:
-        """How many special tokens each text spells, int64: the leftmost, of several the longest, without overlaps."""
-        spans = self._shared.find_special(texts, tuple(self._shared.special_ids))
-        return np.bincount([span.text for span in spans], minlength=texts.num_texts).astype(np.int64)
-
     def spelled_special(self, texts: Texts) -> Counter[str]:
-        """How often each special token is spelled in all texts together."""
+        """How often all texts together spell each special token: the leftmost, of several the longest, no overlaps."""
         text_of_id = {id: text for text, id in self._shared.special_ids.items()}
         spans = self._shared.find_special(texts, tuple(self._shared.special_ids))
         return Counter(text_of_id[span.id] for span in spans)
