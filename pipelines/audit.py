@@ -39,7 +39,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]
     """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
       never, rare           ids never written; written at most `rare` times
       one_document          more often in one document than in all others together
-      one_source            nine of ten in one file; one_source_by_source: file -> such ids
+      one_source            nine of ten in one of several files; one_source_by_source: file -> such ids
       unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
       partial_utf8          not well-formed UTF-8: parts of characters
       invisible_tokens      kinds: kind of tokcore.audit.CHARACTER_KINDS -> characters of the token
@@ -102,8 +102,9 @@ def _of_written(tokenizer: Tokenizer, specials: Sequence[int], table: pa.Table, 
     frequent = [row for row in rows.values() if row["count"] > rare and row["id"] not in specials]
     by_source: Counter[str] = Counter()
     one_source = []
+    several = len({row["top_source"] for row in rows.values()}) > 1  # of one file alone it says nothing
     for row in sorted(frequent, key=lambda row: (-row["count"], row["id"])):
-        if _more(row["top_source_count"], row["count"], _SOURCE_SHARE):
+        if several and _more(row["top_source_count"], row["count"], _SOURCE_SHARE):
             one_source.append({**_named(tokenizer, row["id"]), **_figures(row)})
             by_source[row["top_source"]] += 1
     return {
