@@ -16,6 +16,7 @@ COLUMNS = (
     ("merge, s", ", merging alone", False),
     ("both, s", ", count and merge", False),
 )
+UNSORTED = "tokcore, rows not sorted yet"  # what the others' counts are
 # Differences below this are the machine's.
 NOISE = 0.97
 
@@ -64,6 +65,8 @@ def _comparisons(table: Table) -> Iterator[Comparison]:
         if ours and others:
             best = max(others, key=lambda name: others[name])
             yield Comparison(table.title + suffix, best, ours / others[best])
+            if unsorted := numbers.get(UNSORTED):
+                yield Comparison(f"{table.title}, ours unsorted as theirs", best, unsorted / others[best])
 
 
 def _inputs(table: Table) -> Iterator[Comparison]:

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "hash.h"
 #include "zeroed_memory.h"
@@ -145,15 +146,17 @@ class PretokenCache {
   explicit PretokenCache(size_t budget_bytes) : budget_bytes_(budget_bytes) {
     keeps_ = budget_bytes >= kMinBudgetBytes;
     const size_t num_buckets = keeps_ ? std::bit_floor(budget_bytes / 8 * 5) / sizeof(Bucket) : 2;
-    const size_t num_places = keeps_ ? std::bit_floor(budget_bytes / 8) / sizeof(Place) : 2;
+    const size_t num_places = keeps_ ? std::bit_floor(budget_bytes / 16) / sizeof(Place) : 2;
     ring_size_ = keeps_ ? budget_bytes / 4 / 8 * 8 : 0;
     head_ = 2 * uint64_t{ring_size_};
     bucket_mask_ = (num_buckets - 1) * sizeof(Bucket);
     place_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_places));
     bucket_memory_ = ZeroedMemory(num_buckets * sizeof(Bucket));
     place_memory_ = ZeroedMemory(num_places * sizeof(Place));
-    ring_memory_ = ZeroedMemory(ring_size_ + kMaxShortIds * sizeof(int32_t));
+    ring_memory_ = std::make_unique_for_overwrite<uint8_t[]>(ring_size_ + kMaxShortIds * sizeof(int32_t));
     places_ = reinterpret_cast<Place*>(place_memory_.data());
+    // All of it is touched soon, so now: not in the middle of the first text.
+    std::memset(place_memory_.data(), 0, num_places * sizeof(Place));
   }
 
   size_t budget_bytes() const { return budget_bytes_; }
@@ -274,7 +277,7 @@ class PretokenCache {
     std::memcpy(entries[at].ids, ids, sizeof(entries[at].ids));
   }
 
-  uint8_t* ring(uint64_t position) const { return ring_memory_.data() + position % ring_size_; }
+  uint8_t* ring(uint64_t position) const { return ring_memory_.get() + position % ring_size_; }
 
   // Room for a record in one run. A position counts all bytes ever appended, so that overwritten ones are
   // known.
@@ -289,7 +292,7 @@ class PretokenCache {
 
   ZeroedMemory bucket_memory_;
   ZeroedMemory place_memory_;
-  ZeroedMemory ring_memory_;
+  std::unique_ptr<uint8_t[]> ring_memory_;  // filled from its start, as far as it is needed
   Place* places_;
   size_t budget_bytes_;
   size_t ring_size_;
