@@ -173,8 +173,8 @@ _ENCODER = (
         "last-text-of-a-range-not-moved",
         "joining the ranges of threads forgets the last text of each",
         KERNEL + "encoder.cpp",
-        "for (size_t i = range.first; i < range.last; ++i) encoded->offsets[i + 1] += before;",
-        "for (size_t i = range.first; i + 1 < range.last; ++i) encoded->offsets[i + 1] += before;",
+        "for (size_t text = range.first; text < range.last; ++text)",
+        "for (size_t text = range.first; text + 1 < range.last; ++text)",
         _tests("tokcore/test_encoder.py::test_threads_and_implementation_change_nothing"),
     ),
 )

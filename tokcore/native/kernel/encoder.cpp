@@ -11,6 +11,33 @@
 #include "pretoken_cache.h"
 
 namespace tokcore {
+namespace {
+
+// Runs work in so many threads, this one among them, and throws what one of them threw.
+template <typename Work>
+void in_threads(size_t num_threads, const Work& work) {
+  std::vector<std::exception_ptr> failures(num_threads);
+  const auto guarded = [&](size_t thread) {
+    try {
+      work();
+    } catch (...) {
+      failures[thread] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    for (size_t thread = 1; thread < num_threads; ++thread) others.emplace_back(guarded, thread);
+    guarded(0);
+  } catch (...) {  // a thread that did not start
+    failures[0] = std::current_exception();
+  }
+  for (std::thread& other : others) other.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace
 
 // A run of texts and what came of it.
 struct Encoder::Range {
@@ -381,27 +408,12 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
     results[i] = worker.encode(texts, pieces, range.first, range.last, &range.ids, encoded->offsets.data(),
                                encoded->pretokens.data());
   };
+  const size_t num_threads = std::min(threads, ranges.size());
   std::atomic<size_t> next_range{0};
-  std::vector<std::exception_ptr> failures(std::min(threads, ranges.size()));
-  const auto work = [&](size_t thread) {
-    try {
-      WorkerLease lease(*this);
-      for (size_t i; (i = next_range.fetch_add(1)) < ranges.size();) encode_range(*lease.worker, i);
-    } catch (...) {
-      failures[thread] = std::current_exception();
-    }
-  };
-  std::vector<std::thread> others;
-  try {
-    for (size_t thread = 1; thread < failures.size(); ++thread) others.emplace_back(work, thread);
-    work(0);
-  } catch (...) {  // a thread that did not start
-    failures[0] = std::current_exception();
-  }
-  for (std::thread& other : others) other.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  in_threads(num_threads, [&] {
+    WorkerLease lease(*this);
+    for (size_t i; (i = next_range.fetch_add(1)) < ranges.size();) encode_range(*lease.worker, i);
+  });
   for (const EncodeResult& result : results) {
     if (result.status != EncodeStatus::kOk) return result;
   }
@@ -410,17 +422,23 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
     encoded->ids.set_capacity(encoded->ids.size());
     return {EncodeStatus::kOk, 0};
   }
-  size_t num_ids = 0;
-  for (const Range& range : ranges) num_ids += range.ids.size();
-  encoded->ids.set_capacity(num_ids);
-  for (Range& range : ranges) {
-    const auto before = static_cast<int64_t>(encoded->ids.size());
-    for (size_t i = range.first; i < range.last; ++i) encoded->offsets[i + 1] += before;
-    if (range.ids.size() == 0) continue;
-    std::memcpy(encoded->ids.end(), range.ids.data(), range.ids.size() * sizeof(int32_t));
-    encoded->ids.set_end(encoded->ids.end() + range.ids.size());
-    range.ids = IdBuffer();
-  }
+  // Put together by all threads: fresh memory costs more than the copy.
+  std::vector<size_t> starts = {0};
+  for (const Range& range : ranges) starts.push_back(starts.back() + range.ids.size());
+  encoded->ids.set_capacity(starts.back());
+  encoded->ids.set_end(encoded->ids.data() + starts.back());
+  next_range = 0;
+  in_threads(num_threads, [&] {
+    for (size_t i; (i = next_range.fetch_add(1)) < ranges.size();) {
+      Range& range = ranges[i];
+      for (size_t text = range.first; text < range.last; ++text)
+        encoded->offsets[text + 1] += static_cast<int64_t>(starts[i]);
+      if (range.ids.size() != 0) {
+        std::memcpy(encoded->ids.data() + starts[i], range.ids.data(), range.ids.size() * sizeof(int32_t));
+      }
+      range.ids = IdBuffer();
+    }
+  });
   return {EncodeStatus::kOk, 0};
 }
 
