@@ -99,8 +99,6 @@ class BpeModel {
     return {external_.size(), bytes_.data(), starts_.data(), external_.data(), is_own_};
   }
 
-  bool well_formed() const { return well_formed_; }
-
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 

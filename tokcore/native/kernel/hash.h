@@ -88,11 +88,6 @@ inline uint64_t hash_step(uint64_t state, Block16 block) {
 
 inline uint64_t hash_end(uint64_t state) { return fold(state ^ 0x8EBC6AF09C88C6E3u, 0x589965CC75374CC3u); }
 
-// The hash of a key of at most 16 bytes that is already in a block.
-inline uint64_t hash_block(Block16 block, size_t size) {
-  return hash_end(hash_step(hash_start(size), block));
-}
-
 // Reads no byte at or after `limit`, which is not before bytes + size.
 inline uint64_t hash_bytes(const uint8_t* bytes, size_t size, const uint8_t* limit) {
   uint64_t state = hash_start(size);
