@@ -34,7 +34,7 @@ from tokcore import kernel
 from tokcore.canonical import sha256_hex
 from tokcore.errors import ConfigError, LedgerError, StageError, TokError
 from tokcore.masking import checked_mask
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 # A stage's manifest and the files that it names, as they lie in the stage's working folder.
 Made = tuple[Manifest, Sequence[StoredFile]]
@@ -213,16 +213,17 @@ class Build:
         learned = self._committed("tokenizer", "learn")
         config = self.config.encode_identity()
         inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
-        tokenizer_url = storage.join(self.output, "tokenizer", "tokcore.json")
+        tokenizer_url = storage.join(self.output, "tokenizer", FILE_NAME)
 
         def make(attempts: Attempts, identity: str) -> Made:
             data = storage.read_bytes(tokenizer_url)
-            tokenizer = TokenizerSpec.from_json_bytes(data, tokenizer_url)
+            (written,) = (entry for entry in learned.files if entry.path == FILE_NAME)
+            tokenizer = TokenizerSpec.from_json_bytes(data, tokenizer_url, written.sha256)
             job = EncodeJob(
                 attempts=attempts,
                 base=self.config.base,
                 tokenizer=tokenizer_url,
-                tokenizer_sha256=sha256_hex(data),
+                tokenizer_sha256=written.sha256,
                 fingerprint=tokenizer.fingerprint,
                 append=tuple(_special_id(tokenizer, text) for text in self.config.encode.append),
                 special_text=self.config.encode.special_text,

@@ -42,6 +42,19 @@ def printable_tokens(tokens: Sequence[bytes]) -> list[str]:
     return [joined[start:end] for start, end in pairwise(ends)]
 
 
+def tokens_of_printable(names: Sequence[str]) -> list[bytes | None]:
+    """from_printable of each.
+
+    >>> tokens_of_printable(["Ġa", " "])
+    [b' a', None]
+    """
+    joined = from_printable("".join(names))
+    if joined is None:
+        return [from_printable(name) for name in names]
+    ends = [0, *accumulate(map(len, names))]
+    return [joined[start:end] for start, end in pairwise(ends)]
+
+
 def from_printable(name: str) -> bytes | None:
     """The bytes of a token written by printable, or None if name has a character that stands for no byte.
 

@@ -19,6 +19,7 @@ MANIFEST_VERSION = 1
 MAX_DEPTH = 64
 
 _SCALARS = {str, int, bool, type(None)}
+_CONTAINERS = {dict, list, tuple}
 
 
 def sha256_hex(data: bytes | memoryview) -> str:
@@ -77,23 +78,25 @@ class Sha256Writer:
 
 
 def _check(value: Any) -> None:
-    # Level by level, so that what is long is looked at in C.
+    # Level by level and by kinds of value, so that what is long is looked at in C.
     level = [value]
     for depth in range(MAX_DEPTH + 1):
-        others = [item for item in level if type(item) not in _SCALARS]
-        if not others:
+        all_kinds = set(map(type, level))
+        kinds = all_kinds - _SCALARS
+        if not kinds:
             return
-        for item in others:
-            if not isinstance(item, dict | list | tuple | str | int):
+        for kind in kinds:
+            if not issubclass(kind, (*_CONTAINERS, str, int)):
+                item = next(item for item in level if type(item) is kind)
                 raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")
         # Each once, or one that holds itself twice would double with every level.
-        containers = {id(item): item for item in others if not isinstance(item, str | int)}
+        held = level if all_kinds <= _CONTAINERS else [item for item in level if isinstance(item, tuple(_CONTAINERS))]
+        containers = dict(zip(map(id, held), held, strict=True)).values()
         if containers and depth == MAX_DEPTH:
             raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")
-        for item in containers.values():
-            if isinstance(item, dict):
+        for item in containers:
+            if isinstance(item, dict) and set(map(type, item)) - {str}:
                 for key in item:
                     if not isinstance(key, str):
                         raise TypeError(f"canonical JSON: the key {key!r} is not a str")
-        inner = (item.values() if isinstance(item, dict) else item for item in containers.values())
-        level = list(chain.from_iterable(inner))
+        level = list(chain.from_iterable(item.values() if isinstance(item, dict) else item for item in containers))

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tokcore import reference
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError
@@ -83,6 +82,13 @@ def _available() -> tuple[str, ...]:
     return (*_native().implementations(), "reference")
 
 
+def _reference() -> Any:
+    # Not for whoever runs the native code: `import tokcore` stands at the start of every worker.
+    from tokcore import reference
+
+    return reference
+
+
 @functools.cache
 def _native() -> Any:
     try:
@@ -102,8 +108,9 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     """
     chosen = implementation()
     if chosen == "reference":
-        return reference.split(pattern, texts)
-    ends, firsts = _native().split(pattern, texts.data, texts.offsets, chosen)
+        ends, firsts = _reference().split(pattern, texts)
+    else:
+        ends, firsts = _native().split(pattern, texts.data, texts.offsets, chosen)
     return ends, firsts
 
 
@@ -134,7 +141,7 @@ class Encoder:
         merges = (left, right, result, priority)
         self._inner: Any
         if chosen == "reference":
-            self._inner = reference.Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
+            self._inner = _reference().Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
             self._native = False
         else:
             arrays = (tokens.data, tokens.offsets, token_ids, *merges)
@@ -171,7 +178,7 @@ class Counter:
         self._inner: Any = (
             _native().Counter(pattern, max_pretoken_bytes, chosen)
             if self._native
-            else reference.Counter(pattern, max_pretoken_bytes)
+            else _reference().Counter(pattern, max_pretoken_bytes)
         )
 
     def add(self, texts: Texts) -> None:
@@ -222,7 +229,7 @@ class IdCounter:
     """
 
     def __init__(self) -> None:
-        self._inner: Any = reference.IdCounter() if implementation() == "reference" else _native().IdCounter()
+        self._inner: Any = _reference().IdCounter() if implementation() == "reference" else _native().IdCounter()
 
     def add(self, ids: Ids, offsets: Offsets) -> None:
         """Count documents; document i is ids[offsets[i]:offsets[i + 1]]."""
@@ -245,7 +252,7 @@ class RowMerger:
         self._inner: Any = (
             _native().RowMerger(num_runs, None if multipliers is None else list(multipliers))
             if self._native
-            else reference.RowMerger(num_runs, multipliers)
+            else _reference().RowMerger(num_runs, multipliers)
         )
 
     @property
@@ -303,7 +310,7 @@ class JsonLines:
     def __init__(
         self, text: str, id: str, lang: str, forbidden: Sequence[str], max_text_bytes: int, max_id_bytes: int
     ) -> None:
-        make = reference.JsonLines if implementation() == "reference" else _native().JsonLines
+        make = _reference().JsonLines if implementation() == "reference" else _native().JsonLines
         self._inner: Any = make(text, id, lang, list(forbidden), min(max_text_bytes, 2**63 - 1), max_id_bytes)
 
     def know_lang(self, lang: str) -> int:
@@ -332,11 +339,12 @@ def learn(
     Raises OverflowError if counts cannot be summed in 64 bits.
     """
     if implementation() == "reference":
-        return reference.learn(rows, counts, num_merges, min_count, max_token_bytes, threads)
-    least = min(min_count, 2**63 - 1)  # more than any count can be
-    left, right, count = _native().learn(
-        rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE
-    )
+        left, right, count = _reference().learn(rows, counts, num_merges, min_count, max_token_bytes, threads)
+    else:
+        least = min(min_count, 2**63 - 1)  # more than any count can be
+        left, right, count = _native().learn(
+            rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE
+        )
     return left, right, count
 
 
@@ -352,7 +360,7 @@ class MaskedSpans(NamedTuple):
 def find_masked(presets: Sequence[str], texts: Texts) -> MaskedSpans:
     """The spans that these presets match, each preset for itself: those of different presets may overlap."""
     if implementation() == "reference":
-        return MaskedSpans(*reference.find_masked(presets, texts))
+        return MaskedSpans(*_reference().find_masked(presets, texts))
     chosen = sum(1 << number for number, name in enumerate(MASK_PRESETS) if name in presets)
     return MaskedSpans(*_native().find_masked(chosen, texts.data, texts.offsets))
 
@@ -363,8 +371,9 @@ def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     Ordered by the token that is made, then by the length of its left part. tokens: all different, none empty.
     """
     if implementation() == "reference":
-        return reference.rank_merges(tokens)
-    left, right, result = _native().rank_merges(tokens.data, tokens.offsets)
+        left, right, result = _reference().rank_merges(tokens)
+    else:
+        left, right, result = _native().rank_merges(tokens.data, tokens.offsets)
     return left, right, result
 
 
@@ -375,8 +384,9 @@ def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     merged, the lowest first and of equal ones the leftmost. left and right are -1 where there are more than two parts.
     """
     if implementation() == "reference":
-        return reference.rank_parts(tokens)
-    left, right, token = _native().rank_parts(tokens.data, tokens.offsets)
+        left, right, token = _reference().rank_parts(tokens)
+    else:
+        left, right, token = _native().rank_parts(tokens.data, tokens.offsets)
     return left, right, token
 
 
@@ -385,14 +395,16 @@ def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
 
     num_partitions: a power of two, at most 2**32.
     """
+    partitions: npt.NDArray[np.int64]
     if implementation() == "reference":
-        return reference.partition_of(keys, num_partitions)
-    partitions: npt.NDArray[np.int64] = _native().partition_of(keys.data, keys.offsets, num_partitions)
+        partitions = _reference().partition_of(keys, num_partitions)
+    else:
+        partitions = _native().partition_of(keys.data, keys.offsets, num_partitions)
     return partitions
 
 
 def pack_rows(rows: CountRows) -> memoryview:
     """The canonical bytes of rows: of each, u32 key length, key, u64 count, u64 documents, all little-endian."""
     if implementation() == "reference":
-        return memoryview(reference.pack_rows(rows))
+        return memoryview(_reference().pack_rows(rows))
     return memoryview(_native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents))

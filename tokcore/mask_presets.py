@@ -16,8 +16,13 @@ class MaskPreset(NamedTuple):
     """One kind of span."""
 
     text: str  # for people
-    pattern: re.Pattern[bytes]
+    expression: str
     valid: Callable[[bytes], bool] | None = None  # of a match; None: all are
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The expression for bytes, compiled: which only the oracle has a use for."""
+        return re.compile(self.expression.encode(), re.DOTALL)
 
 
 # Prefix -> what the rest consists of, and the least number of bytes in it.
@@ -105,10 +110,6 @@ def _iban(country: str, length: int) -> str:
     return f"{country}[0-9]{{2}}(?:[A-Z0-9]{{{length - 4}}}|{spaced})"
 
 
-def _compiled(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode(), re.DOTALL)
-
-
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _USER = r"""[^\x00-\x20"#'/<>?@\\`\x7f]"""
 
@@ -116,7 +117,7 @@ _USER = r"""[^\x00-\x20"#'/<>?@\\`\x7f]"""
 MASK_PRESETS: Mapping[str, MaskPreset] = {
     "api_key": MaskPreset(
         "keys of cloud services and JSON web tokens, by their prefix",
-        _compiled(
+        (
             "(?<![A-Za-z0-9_-])(?:"
             + "|".join(f"{prefix}{rest}{{{least},}}" for prefix, (rest, least) in KEY_PREFIXES.items())
             + ")"
@@ -124,17 +125,17 @@ MASK_PRESETS: Mapping[str, MaskPreset] = {
     ),
     "card": MaskPreset(
         "payment cards: 13 to 19 digits from 2 to 6, together or in the usual groups, with the right check digit",
-        _compiled(
+        (
             "(?<![0-9A-Za-z.])(?:[2-6][0-9]{12,18}"
             "|[2-6][0-9]{3}([ -])[0-9]{4}\\1[0-9]{4}\\1[0-9]{4}(?:\\1[0-9]{3})?"
             "|3[0-9]{3}([ -])[0-9]{6}\\2[0-9]{4,5})(?![0-9A-Za-z])"
         ),
         luhn,
     ),
-    "email": MaskPreset("e-mail addresses", _compiled("[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\\.)+[A-Za-z]{2,}")),
+    "email": MaskPreset("e-mail addresses", "[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\\.)+[A-Za-z]{2,}"),
     "iban": MaskPreset(
         "bank accounts: the length of the country, together or in fours, with the right check digits",
-        _compiled(
+        (
             "(?<![0-9A-Za-z])(?:"
             + "|".join(_iban(country, length) for country, length in sorted(IBAN_LENGTHS.items()))
             + ")(?![0-9A-Za-z])"
@@ -143,18 +144,18 @@ MASK_PRESETS: Mapping[str, MaskPreset] = {
     ),
     "ipv4": MaskPreset(
         "addresses of four numbers up to 255",
-        _compiled(rf"(?<![0-9A-Za-z.])(?:{_OCTET}\.){{3}}{_OCTET}(?![0-9A-Za-z]|\.[0-9])"),
+        rf"(?<![0-9A-Za-z.])(?:{_OCTET}\.){{3}}{_OCTET}(?![0-9A-Za-z]|\.[0-9])",
     ),
     "phone": MaskPreset(
         "telephone numbers: international with +, or North American in groups",
-        _compiled(
+        (
             r"(?<![0-9A-Za-z+])\+[1-9](?:[ ().-]{0,2}[0-9]){7,14}(?![0-9])"
             r"|(?<![0-9A-Za-z.-])(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[-. ])[2-9][0-9]{2}[-. ][0-9]{4}(?![0-9A-Za-z])"
         ),
     ),
     "private_key": MaskPreset(
         "PEM and PGP blocks of private keys, to their end or, without one, to that of the text",
-        _compiled("-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*-----|\\Z)"),
+        "-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*-----|\\Z)",
     ),
-    "url_credentials": MaskPreset("user:password@ in URLs", _compiled(f"(?<=://){_USER}*:{_USER}*@")),
+    "url_credentials": MaskPreset("user:password@ in URLs", f"(?<=://){_USER}*:{_USER}*@"),
 }

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import regex
 
 from tokcore.errors import ConfigError, StageError
 from tokcore.texts import Offsets, Texts
@@ -28,7 +27,16 @@ def compile_pattern(pattern: str) -> Any:
     return _compiled(pattern, expand(pattern))
 
 
+@functools.cache
+def _regex() -> Any:
+    # Not for named patterns, and it takes as long to import as all of tokcore's own modules.
+    import regex
+
+    return regex
+
+
 def _compiled(pattern: str, spelled: str) -> Any:
+    regex = _regex()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -78,7 +86,7 @@ def _disputed(name: str) -> frozenset[int]:
     classes = {"White_Space": [r"\s"], "Nd": [r"\d", r"\p{Nd}"], "Any": []}.get(name, [rf"\p{{{name}}}"])
     ours = {c for first, last in ranges(name) for c in range(first, last + 1)}
     every = "".join(map(chr, range(0x110000)))
-    return frozenset(c for one in classes for c in ours.symmetric_difference(map(ord, regex.findall(one, every))))
+    return frozenset(c for one in classes for c in ours.symmetric_difference(map(ord, _regex().findall(one, every))))
 
 
 def _ranges(members: Iterable[int]) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -80,13 +81,22 @@ class LearnedModel:
     @functools.cached_property
     def tokens(self) -> tuple[bytes, ...]:
         """The ordinary tokens' bytes, in the order of ids."""
+        first_unknown = np.arange(256, 256 + len(self.merges)).reshape(-1, 1)
+        for i in np.flatnonzero(((self.merges < 0) | (self.merges >= first_unknown)).any(axis=1))[:1].tolist():
+            left, right = self.merges[i].tolist()
+            raise FormatError(f"merge {i} is of the ids {left} and {right}: expected ids below {256 + i}")
+        pairs = self.merges.tolist()
+        # Before any is made: few merges can ask for more bytes than there are.
+        lengths = [1] * 256
+        total = len(lengths)
+        for i, (left, right) in enumerate(pairs):
+            length = lengths[left] + lengths[right]
+            total += length
+            if length > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
+                raise _too_long(length, total, f"merge {i}")
+            lengths.append(length)
         tokens = [bytes([byte]) for byte in BYTE_OF_ID]
-        total = len(tokens)
-        for i, (left, right) in enumerate(self.merges.tolist()):
-            if not (0 <= left < len(tokens) and 0 <= right < len(tokens)):
-                raise FormatError(f"merge {i} is of the ids {left} and {right}: expected ids below {len(tokens)}")
-            total += len(tokens[left]) + len(tokens[right])
-            _check_length(len(tokens[left]) + len(tokens[right]), total, f"merge {i}")
+        for left, right in pairs:
             tokens.append(tokens[left] + tokens[right])
         return tuple(tokens)
 
@@ -384,12 +394,11 @@ def _id(token: SpecialToken) -> int:
     return token.id
 
 
-def _check_length(length: int, total: int, what: str) -> None:
-    if length > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
-        raise FormatError(
-            f"{what} makes a token of {length} bytes, {total} in all: the limits are {MAX_TOKEN_BYTES} a token and "
-            f"{MAX_VOCABULARY_BYTES} in all"
-        )
+def _too_long(length: int, total: int, what: str) -> FormatError:
+    return FormatError(
+        f"{what} makes a token of {length} bytes, {total} in all: the limits are {MAX_TOKEN_BYTES} a token and "
+        f"{MAX_VOCABULARY_BYTES} in all"
+    )
 
 
 def _check_tokens(tokens: tuple[bytes, ...], ids: Ids) -> None:
@@ -397,16 +406,21 @@ def _check_tokens(tokens: tuple[bytes, ...], ids: Ids) -> None:
         raise FormatError(f"token id {int(ids.min())}: expected 0 to {ID_LIMIT - 1}")
     if np.any(ids[1:] <= ids[:-1]):
         raise FormatError(f"id {int(ids[1:][ids[1:] <= ids[:-1]][0])} is given twice or out of order")
-    total = 0
-    seen: dict[bytes, int] = {}
-    for token, id in zip(tokens, ids.tolist(), strict=True):
-        total += len(token)
-        _check_length(len(token), total, f"id {id}")
-        if not token or token in seen:
-            raise FormatError(f"id {id} is the token {token!r}, " + (f"as is id {seen[token]}" if token else "empty"))
-        seen[token] = id
+    lengths = [*map(len, tokens)]
+    if max(lengths, default=0) > MAX_TOKEN_BYTES or sum(lengths) > MAX_VOCABULARY_BYTES:
+        for token, id, total in zip(tokens, ids.tolist(), accumulate(lengths), strict=True):
+            if len(token) > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
+                raise _too_long(len(token), total, f"id {id}")
+    known = set(tokens)
+    if len(known) != len(tokens) or b"" in known:
+        seen: dict[bytes, int] = {}
+        for token, id in zip(tokens, ids.tolist(), strict=True):
+            if not token or token in seen:
+                as_is = f"as is id {seen[token]}" if token else "empty"
+                raise FormatError(f"id {id} is the token {token!r}, {as_is}")
+            seen[token] = id
     for byte in range(256):
-        if bytes([byte]) not in seen:
+        if bytes([byte]) not in known:
             raise FormatError(f"no token for the byte {byte:#04x}: all 256 are needed to encode every text")
 
 
@@ -501,19 +515,21 @@ class _Fields:
 
     def take_integers(self, key: str, limit: int) -> list[int]:
         value: list[int] = self.take(key, list)
-        for one in value:
-            if type(one) is not int or not 0 <= one < limit:
-                raise self.error(key, f"integers from 0 to {limit - 1}", one)
+        if set(map(type, value)) - {int} or (value and not (min(value) >= 0 and max(value) < limit)):
+            wrong = next(one for one in value if type(one) is not int or not 0 <= one < limit)
+            raise self.error(key, f"integers from 0 to {limit - 1}", wrong)
         return value
 
     def take_pairs(self, key: str) -> Ids:
         value = self.take(key, list)
-        pairs = np.empty((len(value), 2), np.int32)
+        if not set(map(type, value)) - {list} and not set(map(len, value)) - {2}:
+            ids = [*chain.from_iterable(value)]
+            if not set(map(type, ids)) - {int} and (not ids or (min(ids) >= 0 and max(ids) < ID_LIMIT)):
+                return np.array(ids, np.int32).reshape(-1, 2)
         for i, pair in enumerate(value):
             if not (type(pair) is list and len(pair) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in pair)):
                 raise self.error(f"{key}[{i}]", "a pair of ids", pair)
-            pairs[i] = pair
-        return pairs
+        raise AssertionError("what is no list of pairs holds something that is no pair")
 
     def take_tokens(self, key: str) -> tuple[tuple[bytes, ...], Ids]:
         value = self.take(key, list)

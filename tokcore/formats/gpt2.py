@@ -5,6 +5,7 @@ They hold no normalizer and no pattern; readers split as GPT-2 does.
 
 from __future__ import annotations
 
+import functools
 import json
 
 from tokcore.byte_alphabet import printable_tokens
@@ -48,7 +49,8 @@ def vocabulary(spec: TokenizerSpec) -> dict[str, int]:
     return dict(sorted(named.items(), key=lambda item: item[1]))
 
 
-def merge_names(spec: TokenizerSpec) -> list[tuple[str, str]]:
+@functools.lru_cache(maxsize=1)  # one spec is written to several formats
+def merge_names(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
     """The merges by printable names, first merged first."""
     name_of = dict(zip(spec.model.ids.tolist(), printable_tokens(spec.model.tokens), strict=True))
-    return [(name_of[left], name_of[right]) for left, right in merges_of(spec.model).tolist()]
+    return tuple((name_of[left], name_of[right]) for left, right in merges_of(spec.model).tolist())

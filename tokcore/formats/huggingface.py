@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 import orjson
 
-from tokcore.byte_alphabet import from_printable, printable_tokens
+from tokcore.byte_alphabet import from_printable, printable_tokens, tokens_of_printable
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import merge_names, vocabulary
 from tokcore.formats.ranks import check_own_encoding
@@ -95,7 +96,8 @@ def _indented(content: dict[str, Any]) -> bytes:
     """What json.dumps(content, ensure_ascii=False, indent=1) gives, and a line feed, ten times as fast."""
     data = orjson.dumps(content, option=orjson.OPT_INDENT_2)
     # Strings hold neither line feeds nor tabs as such, so that every line begins with its indentation.
-    for depth in range(16, 0, -1):
+    too_deep = next(depth for depth in count(1) if b"\n" + b"  " * depth not in data)
+    for depth in range(too_deep - 1, 0, -1):
         data = data.replace(b"\n" + b"  " * depth, b"\n" + b"\t" * depth)
     return data.replace(b"\t", b" ") + b"\n"
 
@@ -271,25 +273,23 @@ def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
             raise FormatError(f"model option {option} = {model[option]!r} is not supported")
     # unk_token, fuse_unk and byte_fallback are for characters without a token, and all 256 bytes must have one.
     names: dict[str, int] = model.get("vocab", {})
-    tokens: dict[bytes, int] = {}
-    for text, id in sorted(names.items(), key=lambda item: item[1]):
-        token = from_printable(text)
-        if text in special:
-            continue
+    ordinary = {text: id for text, id in sorted(names.items(), key=lambda item: item[1]) if text not in special}
+    tokens = []
+    for token, (text, id) in zip(tokens_of_printable(list(ordinary)), ordinary.items(), strict=True):
         if token is None:
             raise FormatError(f"token {id}, {text!r}, is not of the byte alphabet: the vocabulary is not byte-level")
         if type(id) is not int or not 0 <= id < ID_LIMIT:
             raise FormatError(f"token {text!r} has the id {id!r}")
-        tokens[token] = id
-    merges = np.empty((len(model.get("merges", [])), 2), np.int32)
+        tokens.append(token)
+    merges = []
     for i, merge in enumerate(model.get("merges", [])):
         pair = merge.split(" ") if isinstance(merge, str) else merge
-        parts = [from_printable(part) for part in pair]
-        if len(parts) != 2 or any(part is None or part not in tokens for part in parts):
+        if len(pair) != 2 or pair[0] not in ordinary or pair[1] not in ordinary:
             raise FormatError(f"merge {i}, {merge!r}, is not of two ordinary tokens")
-        merges[i] = [tokens[part] for part in parts if part is not None]
-    ids = np.array(list(tokens.values()), np.int32)
-    return MergesModel(tuple(tokens), ids, merges, bool(model.get("ignore_merges")))
+        merges.append((ordinary[pair[0]], ordinary[pair[1]]))
+    ids = np.array(list(ordinary.values()), np.int32)
+    pairs = np.array(merges, np.int32).reshape(-1, 2)
+    return MergesModel(tuple(tokens), ids, pairs, bool(model.get("ignore_merges")))
 
 
 def _kind(value: Any, part: str) -> str:

@@ -38,19 +38,20 @@ def check_ranks_suffice(model: Model) -> None:
     if isinstance(model, RanksModel):
         return
     table = model.merge_table()
-    by_id = dict(zip(model.ids.tolist(), model.tokens, strict=True))
     if len(table.result) != len(model.tokens) - 256:
         raise FormatError(
             f"{len(model.tokens)} tokens, {len(table.result)} merges: ranks need one merge for each token but bytes"
         )
-    last = -1
-    for left, right, result in zip(table.left.tolist(), table.right.tolist(), table.result.tolist(), strict=True):
-        too_late = [id for id in (left, right) if len(by_id[id]) > 1 and id >= result]
-        if result <= last or too_late:
-            raise FormatError(
-                f"token {result}, {by_id[result]!r}: its id is not in the order of merges, which is all that ranks are"
-            )
-        last = result
+    is_merged = np.array([len(token) > 1 for token in model.tokens])
+    wrong = np.diff(table.result, prepend=-1) <= 0
+    for part in (table.left, table.right):
+        wrong |= (part >= table.result) & is_merged[np.searchsorted(model.ids, part)]
+    if wrong.any():
+        result = int(table.result[wrong][0])
+        token = model.tokens[int(np.searchsorted(model.ids, result))]
+        raise FormatError(
+            f"token {result}, {token!r}: its id is not in the order of merges, which is all that ranks are"
+        )
     check_own_encoding(model)
 
 
