@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "hash.h"
@@ -18,52 +19,49 @@ unsigned shift_of(size_t table) { return 64 - static_cast<unsigned>(std::countr_
 
 uint64_t hash_of(const uint8_t* text, size_t size) { return hash_bytes(text, size, text + size); }
 
-// External id -> position in the vocabulary, by search in the sorted ids.
+// External id, not negative -> position in the vocabulary; open addressing.
 class IdIndex {
  public:
-  explicit IdIndex(const Vocabulary& vocabulary) {
-    sorted_.reserve(vocabulary.num_tokens);
-    for (size_t i = 0; i < vocabulary.num_tokens; ++i) {
-      sorted_.emplace_back(vocabulary.token_ids[i], static_cast<uint32_t>(i));
+  explicit IdIndex(const Vocabulary& vocabulary)
+      : ids_(vocabulary.token_ids),
+        slots_(table_size(vocabulary.num_tokens), UINT32_MAX),
+        shift_(shift_of(slots_.size())),
+        duplicate_(vocabulary.num_tokens) {
+    for (size_t i = vocabulary.num_tokens; i-- > 0;) {
+      uint32_t& slot = slot_of(ids_[i]);
+      if (slot != UINT32_MAX) duplicate_ = slot;
+      slot = static_cast<uint32_t>(i);
     }
-    std::sort(sorted_.begin(), sorted_.end());
   }
 
   // The position of a token whose id an earlier one has already; num_tokens if there is none.
-  size_t duplicate() const {
-    for (size_t i = 1; i < sorted_.size(); ++i) {
-      if (sorted_[i].first == sorted_[i - 1].first) return sorted_[i].second;
-    }
-    return sorted_.size();
-  }
+  size_t duplicate() const { return duplicate_; }
 
   // False if there is no such token.
-  bool find(int32_t id, uint32_t* position) const {
-    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::make_pair(id, uint32_t{0}));
-    if (found == sorted_.end() || found->first != id) return false;
-    *position = found->second;
-    return true;
+  bool find(int32_t id, uint32_t* position) {
+    *position = slot_of(id);
+    return *position != UINT32_MAX;
   }
 
  private:
-  std::vector<std::pair<int32_t, uint32_t>> sorted_;
-};
-
-// Of several entries for one pair, the last one counts.
-void keep_last_of_each(std::vector<PairRanks::Entry>* pairs) {
-  std::stable_sort(pairs->begin(), pairs->end(), [](const auto& a, const auto& b) { return a.key < b.key; });
-  size_t kept = 0;
-  for (size_t i = 0; i < pairs->size(); ++i) {
-    if (i + 1 < pairs->size() && (*pairs)[i + 1].key == (*pairs)[i].key) continue;
-    (*pairs)[kept++] = (*pairs)[i];
+  uint32_t& slot_of(int32_t id) {
+    for (size_t i = uint64_t{static_cast<uint32_t>(id)} * 0x9E3779B97F4A7C15u >> shift_;;
+         i = (i + 1) & (slots_.size() - 1)) {
+      if (slots_[i] == UINT32_MAX || ids_[slots_[i]] == id) return slots_[i];
+    }
   }
-  pairs->resize(kept);
-}
+
+  const int32_t* ids_;
+  std::vector<uint32_t> slots_;
+  unsigned shift_;
+  size_t duplicate_;
+};
 
 struct Merge {
   uint32_t left;  // positions in the vocabulary
   uint32_t right;
   uint32_t result;
+  uint32_t priority;
   uint32_t rank;
 };
 
@@ -155,7 +153,7 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     const auto total = static_cast<uint64_t>(vocabulary.offsets[num_tokens] - vocabulary.offsets[0]);
     if (total > kMaxBytes) return {VocabularyStatus::kTooLarge, total};
   }
-  const IdIndex positions(vocabulary);
+  IdIndex positions(vocabulary);
   if (const size_t duplicate = positions.duplicate(); duplicate < num_tokens) {
     return {VocabularyStatus::kDuplicateId, duplicate};
   }
@@ -178,21 +176,24 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
         std::memcmp(data_of(merge.right), data_of(merge.result) + left_size, size_of(merge.right)) != 0) {
       return {VocabularyStatus::kNotJoined, i};
     }
-    merge.rank = vocabulary.priority[i];
+    merge.priority = vocabulary.priority[i];
   }
-  std::vector<uint32_t> priorities(vocabulary.priority, vocabulary.priority + merges.size());
-  std::sort(priorities.begin(), priorities.end());
-  priorities.erase(std::unique(priorities.begin(), priorities.end()), priorities.end());
-  if (priorities.size() >= static_cast<size_t>(PairRanks::kNoRank))
-    return {VocabularyStatus::kTooLarge, priorities.size()};
-  std::vector<uint32_t> result_at_rank(priorities.size(), kNone);  // positions
+  // Ranks: priorities without gaps.
+  std::vector<uint32_t> by_priority(merges.size());
+  std::iota(by_priority.begin(), by_priority.end(), uint32_t{0});
+  const auto lower = [&](uint32_t a, uint32_t b) { return merges[a].priority < merges[b].priority; };
+  if (!std::is_sorted(by_priority.begin(), by_priority.end(), lower))  // as it nearly always is
+    std::stable_sort(by_priority.begin(), by_priority.end(), lower);
+  std::vector<uint32_t> result_at_rank;  // positions
   for (size_t i = 0; i < merges.size(); ++i) {
-    Merge& merge = merges[i];
-    merge.rank = static_cast<uint32_t>(std::lower_bound(priorities.begin(), priorities.end(), merge.rank) -
-                                       priorities.begin());
-    if (result_at_rank[merge.rank] == kNone) result_at_rank[merge.rank] = merge.result;
-    if (result_at_rank[merge.rank] != merge.result) return {VocabularyStatus::kPrioritiesClash, i};
+    Merge& merge = merges[by_priority[i]];
+    if (i == 0 || merge.priority != merges[by_priority[i - 1]].priority)
+      result_at_rank.push_back(merge.result);
+    if (result_at_rank.back() != merge.result) return {VocabularyStatus::kPrioritiesClash, by_priority[i]};
+    merge.rank = static_cast<uint32_t>(result_at_rank.size() - 1);
   }
+  if (result_at_rank.size() >= static_cast<size_t>(PairRanks::kNoRank))
+    return {VocabularyStatus::kTooLarge, result_at_rank.size()};
 
   // Give every token its number: bytes, results of merges by rank, the rest.
   std::vector<uint32_t> numbers(num_tokens, kNone);
@@ -235,7 +236,6 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     pairs.push_back(
         {PairRanks::key(numbers[merge.left], numbers[merge.right]), static_cast<int32_t>(merge.rank)});
   }
-  keep_last_of_each(&pairs);
   pairs_.build(pairs);
 
   whole_.reset(num_tokens);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace tokcore {
 namespace {
@@ -44,19 +45,30 @@ bool PairRanks::try_build(const std::vector<Entry>& entries) {
     uint64_t hash;
     const Entry* entry;
   };
-  std::vector<Hashed> hashed;
-  hashed.reserve(entries.size());
-  for (const Entry& entry : entries) hashed.push_back({fold(entry.key ^ seed_, 0x9E3779B97F4A7C15u), &entry});
-  std::sort(hashed.begin(), hashed.end(), [](const Hashed& a, const Hashed& b) { return a.hash < b.hash; });
+  // Dealt to buckets in the order of entries.
+  std::vector<uint32_t> ends(num_buckets + 1, 0);
+  for (const Entry& entry : entries) ++ends[(hash_of(entry.key) >> bucket_shift_) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Hashed> hashed(entries.size());
+  for (const Entry& entry : entries) {
+    const uint64_t hash = hash_of(entry.key);
+    hashed[ends[hash >> bucket_shift_]++] = {hash, &entry};
+  }
   struct Bucket {
     size_t first;
     size_t size;
   };
   std::vector<Bucket> buckets;
-  for (size_t i = 0; i < hashed.size(); i += buckets.back().size) {
-    size_t end = i + 1;
-    while (end < hashed.size() && hashed[end].hash >> bucket_shift_ == hashed[i].hash >> bucket_shift_) ++end;
-    buckets.push_back({i, end - i});
+  for (size_t i = 0, first = 0; i < num_buckets; first = ends[i++]) {
+    // Of one key the last one stays, in the place of the first.
+    size_t kept = first;
+    for (size_t at = first; at < ends[i]; ++at) {
+      size_t place = first;
+      while (place < kept && hashed[place].entry->key != hashed[at].entry->key) ++place;
+      hashed[place] = hashed[at];
+      kept = std::max(kept, place + 1);
+    }
+    if (kept != first) buckets.push_back({first, kept - first});
   }
   std::stable_sort(buckets.begin(), buckets.end(),
                    [](const Bucket& a, const Bucket& b) { return a.size > b.size; });

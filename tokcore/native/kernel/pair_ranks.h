@@ -27,7 +27,7 @@ class PairRanks {
 
   static uint64_t key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-  // No two entries with the same key. Throws std::bad_alloc.
+  // Of several entries with the same key the last one counts. Throws std::bad_alloc.
   void build(const std::vector<Entry>& entries);
 
   // kNoRank if there is no such pair.
@@ -42,7 +42,7 @@ class PairRanks {
 
   // The same in steps, for pairs of which not both are bytes.
   size_t slot_of(uint64_t pair) const {
-    const uint64_t hash = fold(pair ^ seed_, 0x9E3779B97F4A7C15u);
+    const uint64_t hash = hash_of(pair);
     const uint64_t shift = shifts_[hash >> bucket_shift_];
     return (hash ^ shift * 0xD6E8FEB86659FD93u) & mask_;
   }
@@ -56,6 +56,7 @@ class PairRanks {
 
  private:
   bool try_build(const std::vector<Entry>& entries);
+  uint64_t hash_of(uint64_t pair) const { return fold(pair ^ seed_, 0x9E3779B97F4A7C15u); }
 
   ZeroedMemory memory_;
   Entry* entries_ = nullptr;     // mask_ + 1
