@@ -114,8 +114,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                     streams.write(source.file, tokens, pretokens, [of[i] for i in where.tolist()])
         shards = streams.close()
     reached("encode.item")
-    parts = [read_counts(job.attempts, one.id_counts) for one in shards]
-    parts += [id_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges]
+    counts = _id_counts(job, assignment, shards)
     return job.attempts.record(
         key,
         ItemEncoded(
@@ -124,14 +123,26 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
             languages=_languages(reader.languages(), shards),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
-            id_counts=write_counts(job.attempts, f"item-{assignment.number:05d}", id_counts.add_up(parts)),
+            id_counts=write_counts(job.attempts, f"item-{assignment.number:05d}", counts),
             special_text=dict(sorted(spelled.items())),
             rejects=rejects.stored(""),
         ),
     )
 
 
-def _languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
+def _id_counts(job: EncodeJob, assignment: Assignment, shards: Sequence[_Closed | ShardEncoded]) -> id_counts.IdCounts:
+    """The sum over all shards, of which one recorded one is in memory at a time, and what was read of each source."""
+    read = [id_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges]
+    counts = id_counts.add_up([one.id_counts for one in shards if isinstance(one, _Closed)])
+    for one in shards:
+        if isinstance(one, ShardEncoded):
+            counts = id_counts.add_up([counts, read_counts(job.attempts, one.id_counts)])
+    return id_counts.add_up([counts, *read])
+
+
+def _languages(
+    read: Mapping[str, LanguageCounts], shards: Sequence[_Closed | ShardEncoded]
+) -> dict[str, LanguageCounts]:
     """What was read of each language, with what its documents became in the shards."""
     totals = dict(read)
     for one in shards:
@@ -231,16 +242,19 @@ class _Streams:
                 where = [i for i, s in enumerate(streams) if s == stream]
                 self._write_stream(stream, file, tokens.take(where), pretokens[where])
 
-    def close(self) -> tuple[ShardEncoded, ...]:
+    def close(self) -> tuple[_Closed | ShardEncoded, ...]:
         """All shards of the item, the last ones closed. Raises StageError if an earlier attempt read more documents."""
-        for stream, shard in self._open.items():
-            self._finished[stream].append(shard.close())
+        last = {stream: shard.close() for stream, shard in self._open.items()}
         self._open.clear()
         if any(self._ahead.values()):
             raise StageError(
                 f"work item {self._item}: {sum(self._ahead.values())} documents fewer than an earlier attempt read"
             )
-        return tuple(one for stream in sorted(self._finished) for one in self._finished[stream])
+        shards: list[_Closed | ShardEncoded] = []
+        for stream in sorted(self._finished):
+            shards += self._finished[stream]
+            shards += [last[stream]] if stream in last else []
+        return tuple(shards)
 
     def _resumed(self, stream: Stream) -> list[ShardEncoded]:
         shards: list[ShardEncoded] = []
@@ -265,8 +279,8 @@ class _Streams:
             shard.write(file, tokens.slice(start, end), pretokens[start:end])
             if shard.num_tokens >= self._job.target_tokens:
                 # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
-                key = self._key(stream, len(finished))
-                finished.append(self._job.attempts.record(key, self._open.pop(stream).close()))
+                closed = self._open.pop(stream).close().encoded(self._job.attempts)
+                finished.append(self._job.attempts.record(self._key(stream, len(finished)), closed))
             start = end
 
 
@@ -319,7 +333,7 @@ class _Shard:
             tally.num_tokens += int(lengths[where].sum())
         self.num_tokens += len(tokens.tokens)
 
-    def close(self) -> ShardEncoded:
+    def close(self) -> _Closed:
         for writer in (self._arrow, self._megatron):
             if writer is not None:
                 writer.close()
@@ -338,7 +352,22 @@ class _Shard:
         )
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
         digests = _write_digests(self._job, self.name, self._digests)
-        return ShardEncoded(shard, languages, digests, write_counts(self._job.attempts, self.name, self._ids.take()))
+        return _Closed(shard, languages, digests, self._ids.take())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Closed:
+    """ShardEncoded, but for the counts of ids: only those of a shard that is recorded need a file."""
+
+    shard: ShardRef
+    languages: dict[str, LanguageCounts]
+    digests: tuple[RunRef, ...]
+    id_counts: id_counts.IdCounts
+
+    def encoded(self, attempts: Attempts) -> ShardEncoded:
+        """To be recorded; writes the counts of ids."""
+        counts = write_counts(attempts, self.shard.name, self.id_counts)
+        return ShardEncoded(self.shard, self.languages, self.digests, counts)
 
 
 def _write_digests(job: EncodeJob, shard: str, digests: list[bytes]) -> tuple[RunRef, ...]:

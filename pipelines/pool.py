@@ -24,6 +24,9 @@ from tokcore.errors import StageError
 T = TypeVar("T")
 
 _HEADER = struct.Struct("<Q")
+# Of glibc, else ignored: a worker keeps up to 64 MB that it frees, since blocks and batches are as large as the last
+# ones, and fresh pages cost more than what is done in some of them. These are the limits it may come to by itself.
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 _pools: dict[str, Pool] = {}
 
 
@@ -92,7 +95,7 @@ class _Worker:
         # A worker must import what this process can import; nothing else of sys.path matters to it. Nor does linear
         # algebra, whose library would start a thread for every core when numpy is imported.
         modules = os.pathsep.join(p for p in sys.path if p)
-        environment = dict(os.environ, PYTHONPATH=modules, OPENBLAS_NUM_THREADS="1")
+        environment = {**_MEMORY, **os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
         # Ctrl-C is the parent's to handle; a worker inherits that, so that it holds while it still imports.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -129,61 +128,65 @@ def add_up(parts: Sequence[IdCounts]) -> IdCounts:
         for source, piece in part.open.items():
             pieces.setdefault(source, []).append(piece)
     still_open: dict[int, OpenSource] = {}
-    columns = [[getattr(part, name) for part in parts] for name in _COLUMNS]
+    whole: dict[int, tuple[Ids, Counts]] = {}
     for source, some in pieces.items():
         covered_bytes = sum(piece.covered_bytes for piece in some)
         size_bytes = max(piece.size_bytes for piece in some)
         if 0 <= size_bytes < covered_bytes:
             raise FormatError(f"source {source} has {size_bytes} bytes, and {covered_bytes} were read")
-        ids, counts = _summed([piece.ids for piece in some], [piece.counts for piece in some])
-        if covered_bytes != size_bytes:
+        ids, counts = _summed([(piece.ids, piece.counts) for piece in some])
+        if covered_bytes == size_bytes:
+            whole[source] = ids, counts
+        else:
             still_open[source] = OpenSource(covered_bytes, size_bytes, ids, counts)
-            continue
-        zeros = np.zeros(len(ids), np.uint64)
-        rows = (ids, zeros, zeros, zeros, np.full(len(ids), source, np.int64), counts)
-        for column, more in zip(columns, rows, strict=True):
-            column.append(more)
-    return _id_counts(_table(*columns), still_open)
+    ids, places = _united([*(part.ids for part in parts), *(of_source for of_source, _ in whole.values())])
+    counts, documents, max_in_document, top_source_count = (np.zeros(len(ids), np.uint64) for _ in range(4))
+    top_source = np.full(len(ids), NO_SOURCE, np.int64)
 
+    def keep_top(at: Offsets, sources: Offsets | int, source_counts: Counts) -> None:
+        """Of equal counts that of the smallest number."""
+        best, best_count = top_source[at], top_source_count[at]
+        is_better = (source_counts > best_count) | ((source_counts == best_count) & (sources < best))
+        top_source[at] = np.where(is_better, sources, best)
+        top_source_count[at] = np.where(is_better, source_counts, best_count)
 
-def _id_counts(columns: Sequence[npt.NDArray[Any]], opened: Mapping[int, OpenSource]) -> IdCounts:
-    ids, counts, documents, max_in_document, top_source, top_source_count = columns
-    return IdCounts(ids, counts, documents, max_in_document, top_source, top_source_count, opened)
+    for part, at in zip(parts, places[: len(parts)], strict=True):
+        counts[at] += part.counts
+        documents[at] += part.documents
+        max_in_document[at] = np.maximum(max_in_document[at], part.max_in_document)
+        keep_top(at, part.top_source, part.top_source_count)
+    for (source, (_, source_counts)), at in zip(whole.items(), places[len(parts) :], strict=True):
+        keep_top(at, source, source_counts)
+    return IdCounts(ids, counts, documents, max_in_document, top_source, top_source_count, still_open)
 
 
 _COLUMNS = ("ids", "counts", "documents", "max_in_document", "top_source", "top_source_count")
+_MAX_DENSE = 1 << 22
 
 
-def _summed(ids: Sequence[Ids], counts: Sequence[Counts]) -> tuple[Ids, Counts]:
-    if len(ids) == 1:
-        return ids[0], counts[0]
-    joined = np.concatenate(ids)
-    order = np.argsort(joined, kind="stable")
-    first = _firsts(joined[order])
-    return joined[order][first], np.add.reduceat(np.concatenate(counts)[order], first) if len(first) else counts[0]
+def _summed(parts: Sequence[tuple[Ids, Counts]]) -> tuple[Ids, Counts]:
+    filled = [part for part in parts if len(part[0])]
+    if len(filled) < 2:
+        return filled[0] if filled else parts[0]
+    ids, places = _united([of_part for of_part, _ in filled])
+    counts = np.zeros(len(ids), np.uint64)
+    for (_, more), at in zip(filled, places, strict=True):
+        counts[at] += more
+    return ids, counts
 
 
-def _firsts(ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Where each value begins in an array of ordered values."""
-    return np.flatnonzero(np.concatenate([np.ones(min(len(ordered), 1), bool), ordered[1:] != ordered[:-1]]))
-
-
-def _table(*columns: Sequence[npt.NDArray[Any]]) -> tuple[Any, ...]:
-    """One row per id, from rows of any number per id."""
-    ids, counts, documents, most, sources, source_counts = (np.concatenate(column) for column in columns)
-    # Of an id's rows the one with the largest count of a source comes first, of equal ones that of the smallest number.
-    order = np.lexsort((sources, ~source_counts, ids))
-    first = _firsts(ids[order])
-    if not len(first):
-        return ids, counts, documents, most, sources.astype(np.int64), source_counts
-    return (
-        ids[order][first],
-        np.add.reduceat(counts[order], first),
-        np.add.reduceat(documents[order], first),
-        np.maximum.reduceat(most[order], first),
-        sources[order][first],
-        source_counts[order][first],
-    )
+def _united(lists: Sequence[Ids]) -> tuple[Ids, list[Offsets]]:
+    """The ids of ascending lists, ascending and each once, and of each list the places of its ids there."""
+    size = max((int(ids[-1]) + 1 for ids in lists if len(ids)), default=0)
+    if size > _MAX_DENSE:
+        united = np.unique(np.concatenate(lists))
+        return united, [np.searchsorted(united, ids) for ids in lists]
+    # Vocabularies are dense: a place for every id is a tenth of the work of sorting those of all lists.
+    occurs = np.zeros(size, bool)
+    for ids in lists:
+        occurs[ids] = True
+    ranks = np.cumsum(occurs, dtype=np.int64) - 1
+    return np.flatnonzero(occurs).astype(np.int32), [ranks[ids] for ids in lists]
 
 
 def write_id_counts(file: Any, counts: IdCounts) -> int:
@@ -220,13 +223,12 @@ def read_id_counts(file: Any) -> IdCounts:
     starts = opened.column(3).offsets.to_numpy()
     ids, counts = opened.column(3).values.to_numpy(), opened.column(4).values.to_numpy()
     within = [slice(start, end) for start, end in itertools.pairwise(starts.tolist())]
-    return _id_counts(
-        [column.to_numpy() for column in totals.columns],
-        {
-            source: OpenSource(covered_bytes[i], sizes[i], ids[within[i]], counts[within[i]])
-            for i, source in enumerate(sources)
-        },
-    )
+    pieces = {
+        source: OpenSource(covered_bytes[i], sizes[i], ids[within[i]], counts[within[i]])
+        for i, source in enumerate(sources)
+    }
+    columns = {name: column.to_numpy() for name, column in zip(_COLUMNS, totals.columns, strict=True)}
+    return IdCounts(**columns, open=pieces)
 
 
 def _only_batch(file: Any, schema: pa.Schema) -> pa.RecordBatch:

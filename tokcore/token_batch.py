@@ -15,6 +15,7 @@ Offsets = npt.NDArray[np.int64]
 
 _CONTENT_PREFIX = b"tokcore-shard-v1"
 _DOCUMENT_PREFIX = b"tokcore-document-tokens-v1\0"
+_PRESENCE_AND_LENGTH = struct.Struct("<BI")
 
 
 class TokenBatch(NamedTuple):
@@ -122,9 +123,11 @@ class Rechunker:
     def add(self, batch: TokenBatch) -> Iterator[TokenBatch]:
         """The batches that these documents complete."""
         num = batch.num_documents
+        lengths = np.fromiter((len(name or "") for name in batch.ids), np.int64, num)
+        for names in (batch.langs, batch.sources):
+            lengths += np.fromiter(map(len, names), np.int64, num)
         chars = np.zeros(num + 1, np.int64)
-        names = zip(batch.ids, batch.langs, batch.sources, strict=True)
-        np.cumsum([len(name or "") + len(lang) + len(source) for name, lang, source in names], out=chars[1:])
+        np.cumsum(lengths, out=chars[1:])
         measures = (batch.offsets, np.arange(num + 1), chars)
         start = 0
         while start < num:
@@ -209,8 +212,7 @@ def _document_prefix(lang: str) -> hashlib._Hash:
 
 
 def _strings(values: Sequence[str | None]) -> bytes:
-    parts = []
-    for value in values:
-        encoded = b"" if value is None else value.encode()
-        parts.append(struct.pack("<BI", value is not None, len(encoded)) + encoded)
-    return b"".join(parts)
+    encoded = {value: (value or "").encode() for value in set(values)}  # languages and sources are few
+    pack = _PRESENCE_AND_LENGTH.pack
+    packed = {value: pack(value is not None, len(data)) + data for value, data in encoded.items()}
+    return b"".join([packed[value] for value in values])

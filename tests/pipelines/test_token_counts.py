@@ -110,7 +110,8 @@ def columns(counts: IdCounts) -> list[list[int]]:
     return [getattr(counts, name).tolist() for name in id_counts._COLUMNS]
 
 
-pieces = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 4), min_size=1, max_size=6)), max_size=12)
+some_ids = st.lists(st.integers(0, 4) | st.sampled_from([2**22, 2**31 - 1]), min_size=1, max_size=6)
+pieces = st.lists(st.tuples(st.integers(0, 3), some_ids), max_size=12)
 
 
 @given(pieces, st.randoms(use_true_random=False))

@@ -68,8 +68,19 @@ void IdCounter::add_far(int32_t id) {
 }
 
 IdRows IdCounter::take() {
-  std::sort(seen_.begin(), seen_.end());
+  // Where many ids occurred it takes less to look at all of them than to sort those.
+  if (seen_.size() > current_.size() / kLookPerSorted && far_.empty()) {
+    size_t num_seen = 0;
+    for (size_t place = 0; place != current_.size(); ++place) {
+      if (current_[place].count != 0) seen_[num_seen++] = static_cast<int32_t>(place);
+    }
+  } else {
+    std::sort(seen_.begin(), seen_.end());
+  }
   IdRows rows;
+  rows.counts.reserve(seen_.size());
+  rows.documents.reserve(seen_.size());
+  rows.max_in_document.reserve(seen_.size());
   for (const int32_t id : seen_) {
     const auto place = static_cast<size_t>(id);
     Current& current = id >= kFirstFar ? far_[id].first : current_[place];

@@ -54,7 +54,8 @@ class IdCounter {
 
   static constexpr int32_t kFirstFar = 1 << 22;
   static constexpr size_t kBatch = 1024;
-  std::vector<Current> current_;  // by id, below kFirstFar
+  static constexpr size_t kLookPerSorted = 32;  // look at so many places rather than sort an id
+  std::vector<Current> current_;                // by id, below kFirstFar
   std::vector<Total> totals_;
   std::unordered_map<int32_t, std::pair<Current, Total>> far_;
   std::vector<int32_t> seen_;  // ids since the last take, each once
