@@ -68,6 +68,31 @@ struct RandomVocabulary {
       std::swap(priority[i], priority[random.below(i + 1)]);
   }
 
+  // Two ways to make a token of bytes that no text has: so it is merged by heap, whatever its length.
+  void spoil() {
+    const int32_t a = 0xF5, b = 0xF6, next = static_cast<int32_t>(tokens.size());
+    tokens.insert(tokens.end(), {"\xF5\xF6", "\xF6\xF5", "\xF5\xF6\xF5"});
+    left.insert(left.end(), {a, b, next, a});
+    right.insert(right.end(), {b, a, a, next + 1});
+    result.insert(result.end(), {next, next + 1, next + 2, next + 2});
+    for (int i = 0; i < 4; ++i) priority.push_back(static_cast<uint32_t>(priority.size()));
+  }
+
+  bool build(Encoder& encoder) const {
+    std::string data;
+    std::vector<int64_t> offsets = {0};
+    std::vector<int32_t> ids;
+    for (const std::string& token : tokens) {
+      data += token;
+      offsets.push_back(static_cast<int64_t>(data.size()));
+      ids.push_back(static_cast<int32_t>(ids.size()));
+    }
+    const auto result_of_build = encoder.build(
+        {reinterpret_cast<const uint8_t*>(data.data()), data.size(), offsets.data(), ids.size(), ids.data(),
+         left.size(), left.data(), right.data(), result.data(), priority.data(), whole});
+    return result_of_build.status == tokcore::VocabularyStatus::kOk;
+  }
+
   std::vector<int32_t> encoded(const std::string& piece) const {
     if (const auto found = std::find(tokens.begin(), tokens.end(), piece); whole && found != tokens.end()) {
       return {static_cast<int32_t>(found - tokens.begin())};
@@ -95,21 +120,9 @@ struct RandomVocabulary {
 bool check(Random& random, tokcore::Implementation implementation) {
   const bool wide = random.below(2) == 0;
   const RandomVocabulary made(random, random.below(wide ? 60 : 30), random.below(3) != 0, wide);
-  std::string data;
-  std::vector<int64_t> offsets = {0};
-  std::vector<int32_t> ids;
-  for (const std::string& token : made.tokens) {
-    data += token;
-    offsets.push_back(static_cast<int64_t>(data.size()));
-    ids.push_back(static_cast<int32_t>(ids.size()));
-  }
   const size_t cache_sizes[] = {0, 4096, 20000, 1 << 20};
   Encoder encoder(std::nullopt, implementation, cache_sizes[random.below(4)]);
-  const auto built =
-      encoder.build({reinterpret_cast<const uint8_t*>(data.data()), data.size(), offsets.data(), ids.size(),
-                     ids.data(), made.left.size(), made.left.data(), made.right.data(), made.result.data(),
-                     made.priority.data(), made.whole});
-  if (built.status != tokcore::VocabularyStatus::kOk) return false;
+  if (!made.build(encoder)) return false;
 
   for (int round = 0; round < 3; ++round) {
     std::string text;
@@ -148,6 +161,37 @@ bool check(Random& random, tokcore::Implementation implementation) {
   return true;
 }
 
+// Pieces too long for the definition above, of a few bytes again and again, with and without something at
+// both ends: against merging by heap.
+bool check_long(Random& random, tokcore::Implementation implementation) {
+  const bool wide = random.below(2) == 0;
+  RandomVocabulary made(random, random.below(wide ? 60 : 30), true, wide);
+  Encoder encoder(std::nullopt, implementation, 0), by_heap(std::nullopt, implementation, 0);
+  if (!made.build(encoder)) return false;
+  made.spoil();
+  if (!made.build(by_heap)) return false;
+  const auto token = [&] { return made.tokens[97 + random.below(made.tokens.size() - 3 - 97)]; };
+  const size_t size = random.below(2) == 0 ? 60 + random.below(7000) : 16000 + random.below(5000);
+  std::string unit = token(), piece = random.below(2) == 0 ? token() : "";
+  while (random.below(2) == 0) unit += token();
+  while (piece.size() < size) piece += unit;
+  piece.resize(size);
+  if (random.below(2) == 0) piece += token();
+  for (char& byte : piece) byte = byte == '\xF5' || byte == '\xF6' ? '\xF7' : byte;
+  const auto exact = std::make_unique<uint8_t[]>(piece.size());
+  std::memcpy(exact.get(), piece.data(), piece.size());
+  const int64_t offsets[] = {0, static_cast<int64_t>(piece.size())}, firsts[] = {0, 1};
+  EncodedBatch encoded, expected;
+  for (const auto& [one, out] : {std::pair{&encoder, &encoded}, std::pair{&by_heap, &expected}}) {
+    const auto result =
+        one->encode_pieces({exact.get(), piece.size(), offsets, 1}, {&offsets[1], 1, firsts}, 1, out);
+    if (result.status != tokcore::EncodeStatus::kOk) return false;
+  }
+  if (std::equal(expected.ids.data(), expected.ids.end(), encoded.ids.data(), encoded.ids.end())) return true;
+  std::printf("differs: %zu merges, %zu times %zu bytes\n", made.left.size(), size, unit.size());
+  return false;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -155,7 +199,7 @@ int main(int count, char** arguments) {
   const bool wide = count > 2 && std::string(arguments[2]) == "avx2";
   const auto implementation = wide ? tokcore::Implementation::kAvx2 : tokcore::Implementation::kPortable;
   for (long i = count > 1 ? std::atol(arguments[1]) : 100; i > 0; --i) {
-    if (!check(random, implementation)) return 1;
+    if (!check(random, implementation) || !check_long(random, implementation)) return 1;
   }
   return 0;
 }

@@ -13,7 +13,7 @@ from vocabularies import encoder_of, learned_models, models, pieces_for, publish
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.texts import Texts, texts_from_strings
-from tokcore.tokenizer_spec import LearnedModel, RanksModel
+from tokcore.tokenizer_spec import LearnedModel, MergeTable, RanksModel
 
 NATIVE = [name for name in kernel.available() if name != "reference"]
 
@@ -66,6 +66,83 @@ def test_long_pieces_equal_reference():
     pieces += [letter * n for letter in (b"a", b" ", b"ab", b"\n") for n in (39, 40, 41, 63, 64, 65, 200)]
     pieces += [bytes(generator.integers(97, 123, 300, np.uint8)) for _ in range(10)]
     assert encoded_pieces(encoder_of(model), pieces) == reference_pieces(model, pieces)
+
+
+class _TwoWaysToOneToken:
+    """A model and some merges of two bytes, of which two make the same token: such a vocabulary is merged by heap."""
+
+    def __init__(self, model):
+        a, b = (model.ids[model.tokens.index(byte)] for byte in (b"\xf5", b"\xf6"))
+        assert not any(b"\xf5" in token or b"\xf6" in token for token in model.tokens if len(token) > 1)
+        new = max(model.ids) + 1
+        self.whole = model.whole
+        self.tokens = (*model.tokens, b"\xf5\xf6", b"\xf6\xf5", b"\xf5\xf6\xf5")
+        self.ids = np.array([*model.ids, new, new + 1, new + 2], np.int32)
+        self._merges = [(a, b, new), (b, a, new + 1), (new, a, new + 2), (a, new + 1, new + 2)]
+        self._table = model.merge_table()
+
+    def merge_table(self):
+        table = self._table
+        left, right, result = np.array(self._merges, np.int32).T
+        later = np.arange(4, dtype=np.uint32) + max(table.priority, default=0) + 1
+        old = (table.left, table.right, table.result, table.priority)
+        pairs = zip(old, (left, right, result, later), strict=True)
+        return MergeTable(*map(np.concatenate, pairs))
+
+
+def check_long_pieces(model, pieces):
+    expected = encoded_pieces(encoder_of(_TwoWaysToOneToken(model)), pieces)
+    for piece, found, wanted in zip(pieces, encoded_pieces(encoder_of(model), pieces), expected, strict=True):
+        assert found == wanted, (piece[:100], len(piece))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_repetitions_equal_merging_by_heap(data):
+    """Of any few bytes, of any length, with or without something before and after them."""
+    model = data.draw(learned_models())
+    part = st.sampled_from([token for token in model.tokens if token[0] not in (0xF5, 0xF6)])
+    few = st.lists(part, min_size=1, max_size=6).map(b"".join)
+    size = st.one_of(st.integers(60, 300), st.integers(6000, 7000), st.integers(16300, 17000), st.integers(0, 40000))
+    ends = st.one_of(st.just(b""), few)
+    piece = st.builds(lambda before, unit, n, after: before + (unit * n)[:n] + after, ends, few, size, ends)
+    check_long_pieces(model, data.draw(st.lists(piece, min_size=1, max_size=4)))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(), (2,), (2, 3, 5, 7), (2, 4, 5, 8, 13, 6, 14), (2, 4, 8, 9, 17, 25, 5), (2, 4, 8, 16, 32, 64, 128)]
+)
+def test_runs_of_one_byte_equal_merging_by_heap(sizes):
+    """Tokens that are runs of so many bytes; runs of every length around the thresholds."""
+    model = LearnedModel(np.zeros((0, 2), np.int32))
+    for size in sizes:
+        [parts] = reference_pieces(model, [b"a" * size])  # two, or the token would not be what its bytes encode to
+        model = LearnedModel(np.concatenate([model.merges, np.array([parts], np.int32)]))
+    check_long_pieces(model, [b"a" * n for n in (*range(60, 400), *range(16380, 16800, 3), 100_003)])
+
+
+def test_what_the_end_of_a_piece_decides_far_before_it():
+    """Each byte would rather merge with the next one than with the one before, so a row is paired from its end."""
+    order = [BYTE_OF_ID.index(bytes([byte])) for byte in range(0xF5)]
+    model = LearnedModel(np.array(list(pairwise(order))[::-1], np.int32))
+    rows = [bytes(range(first, 0xF5)) for first in range(180)]
+    rows += [rows[0][:n] for n in range(60, 0xF5)]
+    check_long_pieces(model, [*rows, *(row * n for row in rows[60:190:7] for n in (2, 3, 200))])
+
+
+@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
+def test_long_pieces_of_published_vocabularies_equal_merging_by_heap(name):
+    generator = np.random.default_rng(4)
+    model = published_tokenizer(name).spec.model
+    tokens = [token for token in model.tokens if len(token) > 1]
+    units = [b" ", b"\n", b"a", b"=", b"-", b"^", b"\0", b"ab", b"\r\n", b"lol", "e\u0301\u0301".encode()]
+    units += ["中".encode(), "👩\u200d👩\u200d👧\u200d👦🏽".encode(), b"GATTACA" * 9, b"0123456789" * 7]
+    sizes = (65, 100, 129, 16383, 16384, 16385, 20011)
+    pieces = [(unit * size)[:size] for unit in units for size in sizes]
+    pieces += [b"x" + piece + b"y" for piece in pieces]
+    pieces += [bytes(generator.integers(97, 123, n, np.uint8)) for n in (65, 113, 114, 500, 6160, 6161, 50_000)]
+    pieces += [b"".join(tokens[i] for i in generator.integers(0, len(tokens), n)) for n in (20, 200, 20_000)]
+    check_long_pieces(model, pieces)
 
 
 @pytest.mark.parametrize("name", NATIVE)

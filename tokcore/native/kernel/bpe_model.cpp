@@ -70,6 +70,7 @@ struct Merge {
 void BpeModel::TokenIndex::reset(size_t num_tokens) {
   slots_.assign(table_size(num_tokens), Slot{0, kNone});
   mask_ = slots_.size() - 1;
+  longest_ = 0;
 }
 
 void BpeModel::TokenIndex::insert(const BpeModel& model, uint32_t token) {
@@ -77,9 +78,11 @@ void BpeModel::TokenIndex::insert(const BpeModel& model, uint32_t token) {
   size_t slot = hash & mask_;
   while (slots_[slot].token != kNone) slot = (slot + 1) & mask_;
   slots_[slot] = {static_cast<uint32_t>(hash >> 32), token};
+  longest_ = std::max(longest_, model.token_size(token));
 }
 
 uint32_t BpeModel::TokenIndex::find(const BpeModel& model, const uint8_t* text, size_t size) const {
+  if (size > longest_) return kNone;
   const uint64_t hash = hash_of(text, size);
   for (size_t slot = hash & mask_; slots_[slot].token != kNone; slot = (slot + 1) & mask_) {
     const uint32_t token = slots_[slot].token;
@@ -321,13 +324,6 @@ void BpeModel::encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) c
     merge_(tables, waiting.data() + i, std::min(kMaxPiecesInLanes, waiting.size() - i));
 }
 
-size_t BpeModel::encode_long(const Piece& piece, PieceScratch& scratch) const {
-  const size_t count = well_formed_ ? match_left_to_right(piece.text, piece.size, scratch)
-                                    : merge_by_heap(piece.text, piece.size, scratch, nullptr);
-  for (size_t i = 0; i < count; ++i) piece.ids[i] = external_[scratch.symbols[i]];
-  return count;
-}
-
 size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch,
                                LastMerge* last) const {
   // A heap entry is rank and position in one number, so that the smallest is the next merge. An entry is
@@ -379,73 +375,6 @@ size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& s
   size_t count = 0;
   for (uint32_t i = 0; i < end; i = next[i]) symbols[count++] = symbols[i];
   return count;
-}
-
-size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const {
-  // dead: a bit for each position from which no encoding of the rest continues what was found before it. Each
-  // is set at most once, which bounds the going back.
-  std::vector<uint32_t>& symbols = scratch.symbols;
-  std::vector<uint64_t>& dead = scratch.dead;
-  symbols.clear();
-  dead.assign(size / 64 + 1, 0);
-  size_t position = 0;
-  uint32_t token = trie_.longest(text, size);
-  while (position < size) {
-    const size_t end = position + token_size(token);
-    if ((dead[end / 64] >> (end % 64) & 1) == 0 &&
-        (symbols.empty() || follows(symbols.back(), token, scratch))) {
-      symbols.push_back(token);
-      position = end;
-      if (position < size) token = trie_.longest(text + position, size - position);
-    } else if (longest_prefix_[token] != kNone) {
-      token = longest_prefix_[token];
-    } else {
-      dead[position / 64] |= uint64_t{1} << (position % 64);
-      token = symbols.back();
-      symbols.pop_back();
-      position -= token_size(token);
-    }
-  }
-  return symbols.size();
-}
-
-// may_follow, remembered: in runs the same neighbours come again and again.
-bool BpeModel::follows(uint32_t left, uint32_t right, PieceScratch& scratch) const {
-  constexpr size_t kBits = 12;  // small enough for the first-level cache
-  std::vector<uint64_t>& known = scratch.known_neighbours;
-  if (known.empty()) known.assign(size_t{1} << kBits, UINT64_MAX);
-  const uint64_t pair = uint64_t{left} << 32 | uint64_t{right} << 1;  // numbers are below 2^31
-  uint64_t& entry = known[pair * 0x9E3779B97F4A7C15u >> (64 - kBits)];
-  if ((entry & ~uint64_t{1}) != pair) entry = pair | static_cast<uint64_t>(may_follow(left, right));
-  return (entry & 1) != 0;
-}
-
-// Whether `right` may stand after `left`: whether the bytes of both together encode to just these two. Goes
-// through the merges that made them, from the last to the first, and looks for one across the border that
-// came before.
-bool BpeModel::may_follow(uint32_t left, uint32_t right) const {
-  uint32_t limit =
-      kNone;  // number of the younger of the tokens taken apart so far: merges from it on came too late
-  for (;;) {
-    if (const uint32_t rank = rank_of(left, right); rank != kNone && 256 + rank < limit) return false;
-    if (left > right) {
-      limit = left;
-      left = parts_[left].right;
-      if (left == limit) {
-        limit = right + 1;
-        right = parts_[right].left;
-        if (right + 1 == limit) return true;
-      }
-    } else {
-      limit = right + 1;
-      right = parts_[right].left;
-      if (right + 1 == limit) {
-        limit = left;
-        left = parts_[left].right;
-        if (left == limit) return true;
-      }
-    }
-  }
 }
 
 }  // namespace tokcore

@@ -3,10 +3,11 @@
 // pair of lowest priority number is merged, the leftmost among equal ones, until no pair is left. Three ways
 // to the same ids, chosen by length:
 //   - a scan of a small array for each merge (short pre-tokens), several pre-tokens side by side;
-//   - left to right, the longest token that may follow the last one, going back where none may (long ones).
-//     Linear, but only for a well-formed vocabulary: every merged token's own bytes encode to it, and its
-//     parts have lower priority numbers. Vocabularies that were learned are; then a token is only ever made
-//     of the same two parts, which is why looking at neighbours decides;
+//   - short chunks of long ones in the same way, put together again; where they do not fit, left to right, the
+//     longest token that may follow the last one, going back where none may (long_pieces.cpp). Linear, but
+//     only for a well-formed vocabulary: every merged token's own bytes encode to it, and its parts have
+//     lower priority numbers. Vocabularies that were learned are; then a token is only ever made of the same
+//     two parts, which is why looking at neighbours decides;
 //   - a heap and a linked list (long ones, any vocabulary): n log n.
 // Immutable once built, so all methods are thread-safe; the caller brings the scratch memory.
 #pragma once
@@ -65,6 +66,7 @@ struct PieceScratch {
   std::vector<uint64_t> heap;
   std::vector<uint64_t> dead;
   std::vector<uint64_t> known_neighbours;  // see follows()
+  std::vector<int32_t> chunk_ids;
 };
 
 class BpeModel {
@@ -83,9 +85,7 @@ class BpeModel {
 
   // The end of the part of a pre-token that begins at `begin`: parts may be encoded apart. For pre-tokens
   // that are too long to be remembered.
-  size_t part_end(const uint8_t* text, size_t size, size_t begin) const {
-    return whole_decides_ ? size : cuts_.next(text, size, begin);
-  }
+  size_t part_end(const uint8_t* text, size_t size, size_t begin) const;
 
   // All tokens, the most common first as far as ranks tell. is_own: whether it is what its bytes encode to.
   struct Tokens {
@@ -124,6 +124,7 @@ class BpeModel {
     };
     std::vector<Slot> slots_;
     size_t mask_ = 0;
+    size_t longest_ = 0;
   };
 
   // A trie in one hash table: a node is the slot that holds the edge leading to it.
@@ -168,6 +169,8 @@ class BpeModel {
   }
   void find_own_encodings(size_t num_reachable, bool whole);
   size_t encode_long(const Piece& piece, PieceScratch& scratch) const;
+  size_t encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const;
+  size_t encode_in_chunks(const Piece& piece, PieceScratch& scratch) const;
   // Each leaves the tokens in scratch.symbols and returns how many.
   size_t merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch, LastMerge* last) const;
   size_t match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const;

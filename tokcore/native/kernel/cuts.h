@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace tokcore {
@@ -22,6 +23,10 @@ class Cuts {
   // The first cut after `begin`, where a character starts; `size` if there is none.
   size_t next(const uint8_t* text, size_t size, size_t begin) const {
     for (size_t left = begin; left < size;) {
+      if (text[left] < 0x80) {
+        left = ascii_end(text, size, left);
+        continue;
+      }
       const size_t left_size = character_size(text + left, size - left);
       const size_t right = left + left_size;
       if (left_size > 1 && right < size) {
@@ -46,6 +51,15 @@ class Cuts {
       if ((text[i] & 0xC0) != 0x80) return 1;
     }
     return wanted;
+  }
+
+  static size_t ascii_end(const uint8_t* text, size_t size, size_t at) {
+    for (uint64_t eight; at + sizeof(eight) <= size; at += sizeof(eight)) {
+      std::memcpy(&eight, text + at, sizeof(eight));
+      if ((eight & 0x8080808080808080u) != 0) break;
+    }
+    while (at < size && text[at] < 0x80) ++at;
+    return at;
   }
 
   static uint32_t packed(const uint8_t* character, size_t size) {

@@ -278,7 +278,7 @@ class Encoder::Worker {
       cache_.promise(key, window_, static_cast<uint32_t>(num_unknown_));
     gaps_[num_gaps_++] = {ids_->size(), num_unknown_};
     unknown_keys_[num_unknown_] = key;
-    pieces_[num_unknown_] = {pretoken.text, pretoken.size, limit_, nullptr, 0};
+    pieces_[num_unknown_] = {pretoken.text, pretoken.size, limit_, nullptr, 0, 0};
     ++num_unknown_;
   }
 

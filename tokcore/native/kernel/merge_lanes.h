@@ -12,13 +12,14 @@
 namespace tokcore {
 
 // A pre-token to encode. limit: the end of what may be read. ids: room for one id a byte. count: how many
-// came out.
+// came out. starts: a bit for each byte that a token begins with, if lanes merged it.
 struct Piece {
   const uint8_t* text;
   size_t size;
   const uint8_t* limit;
   int32_t* ids;
   size_t count;
+  uint64_t starts;
 };
 
 constexpr unsigned kPositionBits = 6;

@@ -143,6 +143,7 @@ class MergeLanes {
           tables_.is_external && symbol >= 256 ? static_cast<int32_t>(symbol) : tables_.external[symbol];
     }
     lane.piece->count = count;
+    lane.piece->starts = lane.alive;
   }
 
   const MergeTables& tables_;
