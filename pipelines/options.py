@@ -29,7 +29,7 @@ from tokcore.errors import ConfigError, StageError, TokError
 
 # Beam deals elements to its threads before anything runs and never moves one; with several threads a process,
 # and processes that take work as they become free, one slow item does not leave a core idle.
-THREADS_PER_WORKER = 4
+THREADS_PER_WORKER = 2
 
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
