@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from pipelines import storage
+from pipelines import storage, urls
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
@@ -33,16 +33,16 @@ class Attempts:
 
     @property
     def folder(self) -> str:
-        return storage.join(self.output, FOLDER, f"{self.stage}-{self.identity[:16]}")
+        return urls.join(self.output, FOLDER, f"{self.stage}-{self.identity[:16]}")
 
     @property
     def scratch(self) -> str:
         """Where files lie that have no name yet."""
-        return storage.join(self.folder, "files")
+        return urls.join(self.folder, "files")
 
     def url(self, attempt: str) -> str:
         """Where the file of that attempt name is."""
-        return storage.join(self.folder, "files", attempt)
+        return urls.join(self.folder, "files", attempt)
 
     @contextlib.contextmanager
     def new_file(self, name: str) -> Iterator[NewFile]:
@@ -80,7 +80,7 @@ class Attempts:
         return winner
 
     def _record_url(self, key: str) -> str:
-        return storage.join(self.folder, "done", f"{key}.json")
+        return urls.join(self.folder, "done", f"{key}.json")
 
 
 @dataclasses.dataclass(slots=True)

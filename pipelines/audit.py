@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.commit import committed
+from pipelines.redaction import redact
 from pipelines.token_counts import read_token_counts
 from tokcore.audit import (
     CHARACTER_KINDS,
@@ -75,7 +76,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]
         report["missing"]["written"] = "no shards in this output: how often ids are written is not known"
     else:
         if shards.totals["fingerprint"] != tokenizer.fingerprint:
-            raise IdentityError(f"{storage.redact(output)}: its shards were written with another tokenizer")
+            raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
         report["tokens"] = shards.totals["tokens"]
         report["documents"] = shards.totals["records"]["documents"]
         report |= _of_written(tokenizer, specials, read_token_counts(output), rare)
@@ -83,7 +84,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]
     if counts is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
     else:
-        tables = [(entry.about["lang"], storage.join(output, "counts", entry.path)) for entry in counts.files]
+        tables = [(entry.about["lang"], urls.join(output, "counts", entry.path)) for entry in counts.files]
         report["invisible_in_text"] = _in_text(tables)
     return report
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipelines import ledger, storage
+from pipelines import ledger, storage, urls
 from pipelines.attempts import FOLDER, Attempts
 from pipelines.commit import STAGES, build_content, claim, claim_url, commit, committed, manifest_url, publish
 from pipelines.count_item import CountJob, item_key, totals_key
@@ -21,6 +21,7 @@ from pipelines.encode_item import EncodeJob
 from pipelines.learn import artifact_files, import_tokenizer, learn_tokenizer
 from pipelines.plan import FILES, content_of, files_table, parse_files_table, plan_build
 from pipelines.progress import StageProgress
+from pipelines.redaction import redact
 from pipelines.rejects import LEDGER, REJECTED, first_rejects, write_rejects
 from pipelines.run_options import RunOptions
 from pipelines.semantics import SEMANTICS
@@ -52,7 +53,7 @@ class Build:
     _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.output = storage.resolve(self.config.base, self.output or self.config.build.output)
+        self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
 
     def run(self) -> Manifest:
         """Run every stage whose manifest is missing; return the build's manifest.
@@ -213,7 +214,7 @@ class Build:
         learned = self._committed("tokenizer", "learn")
         config = self.config.encode_identity()
         inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
-        tokenizer_url = storage.join(self.output, "tokenizer", FILE_NAME)
+        tokenizer_url = urls.join(self.output, "tokenizer", FILE_NAME)
 
         def make(attempts: Attempts, identity: str) -> Made:
             data = storage.read_bytes(tokenizer_url)
@@ -311,8 +312,8 @@ class Build:
             if (made := committed(self.output, "" if name == "build" else name)) is not None:
                 storage.remove_tree(Attempts(self.output, name, made.identity).folder)
                 storage.remove_file(claim_url(self.output, name))
-        if not storage.list_tree(storage.join(self.output, FOLDER)):
-            storage.remove_tree(storage.join(self.output, FOLDER))
+        if not storage.list_tree(urls.join(self.output, FOLDER)):
+            storage.remove_tree(urls.join(self.output, FOLDER))
         return manifest
 
     def standing(self, plan: Plan) -> str:
@@ -402,7 +403,7 @@ class Build:
             raise
         claim(attempts)
         standing()  # a build that committed and is done holds no claim any more
-        publish(attempts, storage.join(self.output, *filter(None, [folder])), files, claimed=True)
+        publish(attempts, urls.join(self.output, *filter(None, [folder])), files, claimed=True)
         run = {
             "name": self.config.build.name,
             "base": self.config.base,
@@ -424,13 +425,13 @@ class Build:
             reasons = self._changed_inputs()
         detail = "; ".join(reasons) or "it was made by another release of tokcore"
         return (
-            f"{storage.redact(where)}: the output holds a different build: {detail}. "
+            f"{redact(where)}: the output holds a different build: {detail}. "
             f"Choose another build.output, or remove the old one."
         )
 
     def _changed_inputs(self) -> list[str]:
         """The files that are not as the output's plan pinned them, in one reason; none if all are."""
-        url = storage.join(self.output, "plan", FILES)
+        url = urls.join(self.output, "plan", FILES)
         was = {file.uri: file for file in parse_files_table(storage.read_bytes(url), url)}
         now = {file.uri: file for file in (self._plan or plan_build(self.config)).files}
         what = [
@@ -444,7 +445,7 @@ class Build:
     def _refuse_foreign_output(self) -> None:
         if storage.exists(manifest_url(self.output, "plan")):
             return
-        if storage.is_local(self.output) and storage.local_path(self.output).is_file():
+        if urls.is_local(self.output) and urls.local_path(self.output).is_file():
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
@@ -452,7 +453,7 @@ class Build:
         for path in storage.list_tree(self.output):
             if path.split("/")[0] not in allowed:
                 raise ConfigError(
-                    f"build.output = {storage.redact(self.output)}: the folder holds {path!r} and no build. "
+                    f"build.output = {redact(self.output)}: the folder holds {path!r} and no build. "
                     f"Name a new or empty folder."
                 )
 
@@ -464,9 +465,7 @@ class Build:
     def _committed(self, name: str, command: str) -> Manifest:
         manifest = committed(self.output, name)
         if manifest is None:
-            raise ConfigError(
-                f"{storage.redact(manifest_url(self.output, name))}: not there. Run `tokcore {command}` first."
-            )
+            raise ConfigError(f"{redact(manifest_url(self.output, name))}: not there. Run `tokcore {command}` first.")
         return manifest
 
     def _commit_rejects(
@@ -504,11 +503,11 @@ class Build:
         limit = self.config.build.max_rejected
         if share <= limit:
             return
-        url = storage.join(self.output, "rejected", REJECTED)
+        url = urls.join(self.output, "rejected", REJECTED)
         raise StageError(
             f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
             + "".join(f"  {line}\n" for line in first_rejects(url))
-            + f"All of them are in {storage.redact(url)}. Mend the input, or raise build.max_rejected (1 = never fail)."
+            + f"All of them are in {redact(url)}. Mend the input, or raise build.max_rejected (1 = never fail)."
         )
 
     def _check_languages(self, counts: Manifest) -> None:

@@ -53,7 +53,7 @@ class _Commands(click.Group):
 
 
 def _fail(error: Exception | str, code: int) -> NoReturn:
-    from pipelines.storage import redact
+    from pipelines.redaction import redact
 
     # Names of files and texts that a message quotes must not act on a terminal.
     shown = "".join(c if c == "\n" or c.isprintable() else " " for c in redact(str(error)))
@@ -74,7 +74,7 @@ def main() -> None:
 
 def _show_defect(kind: type[BaseException], error: BaseException, _: Any) -> None:
     """What nobody expected, with its traceback, but without the secrets of what it quotes."""
-    from pipelines.storage import redact
+    from pipelines.redaction import redact
 
     click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
@@ -161,7 +161,7 @@ def verify(
     as_json: bool,
 ) -> None:
     """Check that an output is what was committed and that all its parts agree; with --decode, against its source."""
-    from pipelines import storage
+    from pipelines import urls
     from pipelines.report import print_verified
     from pipelines.run_options import RunOptions
     from pipelines.verify import verify as run
@@ -169,14 +169,14 @@ def verify(
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
             raise click.UsageError("--rebuild stands alone: --decode, --root and --quick are about the whole output")
-        _rebuild(storage.resolve(os.getcwd(), output), rebuild, base, as_json)  # noqa: PTH109 - resolve wants a str
+        _rebuild(urls.resolve(os.getcwd(), output), rebuild, base, as_json)  # noqa: PTH109 - resolve wants a str
         return
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
     if root == "":  # a script's empty variable must not pass for a root that was compared
         raise click.BadParameter("expected the root as hexadecimal digits, found nothing", param_hint="--root")
     report = run(
-        storage.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
+        urls.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
         decode=None if decode == "all" else int(decode),
         root=(root or "").lower(),
         quick=quick,
@@ -207,11 +207,11 @@ def diff(one: str, other: str, as_json: bool) -> None:
 
     The outputs need not be finished: what both have is compared.
     """
-    from pipelines import storage
+    from pipelines import urls
     from pipelines.diff import diff as run
     from pipelines.report import print_diff
 
-    one, other = (storage.resolve(os.getcwd(), output) for output in (one, other))  # noqa: PTH109
+    one, other = (urls.resolve(os.getcwd(), output) for output in (one, other))  # noqa: PTH109
     found = run(one, other)
     _print_json(found) if as_json else print_diff(found, one, other)
     if found:
@@ -230,11 +230,11 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
 
     Nothing is removed while the youngest of it is younger than DURATION, so that a running build is safe.
     """
-    from pipelines import storage
+    from pipelines import urls
     from pipelines.gc import gc as run
     from pipelines.report import print_collected
 
-    collected = run(storage.resolve(os.getcwd(), output), older_than, dry_run)  # noqa: PTH109 - resolve wants a str
+    collected = run(urls.resolve(os.getcwd(), output), older_than, dry_run)  # noqa: PTH109 - resolve wants a str
     if as_json:
         _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
     else:
@@ -254,12 +254,12 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
 @_JSON
 def audit(output: str, rare: int, as_json: bool) -> None:
     """Odd tokens of an output: never or rarely written, unreachable, of one document or file, invisible characters."""
-    from pipelines import storage
+    from pipelines import urls
     from pipelines.audit import audit as run
     from pipelines.audit import print_audit
 
     tokenizer = _tokenizer(output)
-    report = run(storage.resolve(os.getcwd(), output), tokenizer, rare)  # noqa: PTH109 - resolve wants a str
+    report = run(urls.resolve(os.getcwd(), output), tokenizer, rare)  # noqa: PTH109 - resolve wants a str
     _print_json(report) if as_json else print_audit(report)
 
 
@@ -322,22 +322,22 @@ def decode_ids(path: str) -> None:
 
 def _tokenizer(path: str) -> Any:
     """The tokenizer of a local path as Tokenizer.load finds it, or of an output at a URL."""
-    from pipelines import storage
+    from pipelines import urls
     from pipelines.decode_item import load_tokenizer
     from tokcore import Tokenizer
 
-    return Tokenizer.load(storage.local_path(path)) if storage.is_local(path) else load_tokenizer(path)
+    return Tokenizer.load(urls.local_path(path)) if urls.is_local(path) else load_tokenizer(path)
 
 
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
-    from pipelines import storage
+    from pipelines import urls
     from pipelines.build import Build
     from pipelines.run_options import RunOptions
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"got one argument too many: {runner_options[0]!r} (runner options begin with --)")
-    where = storage.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
+    where = urls.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
     return Build(load_config(build_file), RunOptions(workers, runner_options), where)
 
 

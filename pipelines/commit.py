@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.attempts import FOLDER, Attempts
 from pipelines.crashpoints import reached
+from pipelines.redaction import redact
 from schemas.manifest import Manifest, parse_manifest
 from schemas.refs import StoredFile
 from tokcore.canonical import canonical_json
@@ -42,11 +43,11 @@ def committed(output: str, stage: str) -> Manifest | None:
 
 
 def manifest_url(output: str, stage: str) -> str:
-    return storage.join(output, stage, MANIFEST) if stage else storage.join(output, MANIFEST)
+    return urls.join(output, stage, MANIFEST) if stage else urls.join(output, MANIFEST)
 
 
 def claim_url(output: str, stage: str) -> str:
-    return storage.join(output, FOLDER, f"{stage}.claim")
+    return urls.join(output, FOLDER, f"{stage}.claim")
 
 
 def claim(attempts: Attempts) -> None:
@@ -59,7 +60,7 @@ def claim(attempts: Attempts) -> None:
     data = canonical_json({"identity": attempts.identity})
     if not storage.create_exclusive(url, data, attempts.scratch) and storage.read_bytes(url) != data:
         raise ConfigError(
-            f"{storage.redact(attempts.output)}: another build is committing its {attempts.stage} here, or was killed "
+            f"{redact(attempts.output)}: another build is committing its {attempts.stage} here, or was killed "
             f"while it was. Choose another build.output; if nothing runs there any more, `tokcore gc` makes room."
         )
 
@@ -72,7 +73,7 @@ def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claime
     that a copy that an object store got wrong is made again.
     """
     for file in files:
-        source, target = attempts.url(file.attempt), storage.join(folder, file.path)
+        source, target = attempts.url(file.attempt), urls.join(folder, file.path)
         if storage.exists(source):
             try:
                 storage.publish(source, target, file.sha256, mend=claimed)
@@ -82,7 +83,7 @@ def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claime
                     raise
         if (found := storage.sha256(target)) != file.sha256:
             raise StageError(
-                f"{storage.redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
+                f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
                 f"Remove the output and build it again."
             )
 
@@ -108,7 +109,7 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], 
             )
     else:
         reached("stage.committed")
-        with storage.write_attempt(storage.join(output, stage, RUN) if stage else storage.join(output, RUN)) as file:
+        with storage.write_attempt(urls.join(output, stage, RUN) if stage else urls.join(output, RUN)) as file:
             file.write(_run_json(run))
     return manifest
 

@@ -17,6 +17,7 @@ from pipelines.attempts import Attempts, key_of
 from pipelines.crashpoints import reached
 from pipelines.documents import ItemReader, LanguageTally, by_language, taken
 from pipelines.read import Batch
+from pipelines.redaction import redact
 from schemas.document import document_key, selected
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef, TableRef
@@ -170,7 +171,7 @@ def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
             hasher.update(data)
             left -= len(data)
         if hasher.hexdigest() != run.sha256:  # a decoder would give other rows, or break on what it never expected
-            raise LedgerError(f"{storage.redact(url)}: at byte {run.offset}: not the rows that were written there")
+            raise LedgerError(f"{redact(url)}: at byte {run.offset}: not the rows that were written there")
         file.seek(run.offset)
         yield from read_run(file)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.documents import ItemReader
 from schemas.plan import Assignment
 from tokcore.shards import open_shards
@@ -20,7 +20,7 @@ def load_tokenizer(output: str) -> Tokenizer:
 
 def load_spec(output: str) -> TokenizerSpec:
     """What the tokenizer of an output is made of, for those that encode nothing."""
-    url = storage.join(output, "tokenizer", "tokcore.json")
+    url = urls.join(output, "tokenizer", "tokcore.json")
     return TokenizerSpec.from_json_bytes(storage.read_bytes(url), url)
 
 
@@ -71,7 +71,7 @@ def _written(job: DecodeJob) -> dict[tuple[str, int], list[tuple[Any, int]]]:
     """(source, ordinal) -> where it is stored: one place per format."""
     places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
     for path in job.shards:
-        shards = open_shards(str(storage.local_path(storage.join(job.output, "shards", path))), split="all")
+        shards = open_shards(str(urls.local_path(urls.join(job.output, "shards", path))), split="all")
         for row in range(len(shards)):
             document = shards.document(row)
             places.setdefault((document.source, document.ordinal), []).append((shards, row))

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.commit import STAGES, committed
 from pipelines.decode_item import load_spec
 from pipelines.plan import FILES, parse_files_table
+from pipelines.redaction import redact
 from pipelines.verify_shards import named_shards
 from schemas.manifest import Manifest
 from schemas.plan import InputFile
@@ -61,17 +62,17 @@ class _Side:
         self.root = build.root if build is not None else ""
         self.finished = build is not None
         if not self.stages:
-            raise ConfigError(f"{storage.redact(output)}: no finished stage of a build is there")
+            raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
 
     def files(self) -> dict[str, tuple[InputFile, Any]]:
         """Input files by uri, with the settings they are read with."""
         made = self.stages["plan"]
-        url = storage.join(self.output, "plan", FILES)
+        url = urls.join(self.output, "plan", FILES)
         files = parse_files_table(storage.read_bytes(url), url)
         return {file.uri: (file, made.config["settings"][file.settings]) for file in files}
 
     def rows(self, path: str) -> Iterator[CountRows]:
-        with storage.open_read(storage.join(self.output, "counts", path)) as file:
+        with storage.open_read(urls.join(self.output, "counts", path)) as file:
             yield from read_table(file)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.crashpoints import reached
 from pipelines.read import Batch, FileRejected, Meter, ReadSettings, Reject, read_documents
 from pipelines.worker import report_progress
@@ -58,7 +58,7 @@ class ItemReader:
             report_progress(input_range.end - input_range.start)
 
     def _read(self, r: AssignedRange) -> Iterator[tuple[AssignedRange, Batch]]:
-        file = storage.FileId(storage.resolve(self._base, r.uri), r.size_bytes, r.version)
+        file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
         settings = from_jsonable(ReadSettings, r.settings, f"plan, settings of {r.uri}")
         num_records = num_documents = text_bytes = 0
         rejected: Counter[str] = Counter()

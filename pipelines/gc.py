@@ -10,9 +10,10 @@ import dataclasses
 import re
 import time
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.attempts import FOLDER
 from pipelines.commit import MANIFEST, RUN, STAGES, committed
+from pipelines.redaction import redact
 from tokcore.errors import ConfigError, FormatError
 
 DEFAULT_AGE = "24h"
@@ -38,9 +39,9 @@ def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Col
     """
     limit = seconds_of(older_than)
     if not storage.exists(output):
-        raise ConfigError(f"{storage.redact(output)}: there is no output")
+        raise ConfigError(f"{redact(output)}: there is no output")
     unnamed, left = _unnamed(output)
-    looked = {path: storage.footprint(storage.join(output, path)) for path in unnamed}
+    looked = {path: storage.footprint(urls.join(output, path)) for path in unnamed}
     facts = {path: fact for path, fact in looked.items() if fact is not None}
     youngest = min((time.time() - fact.changed for fact in facts.values()), default=None)
     too_young = youngest is not None and youngest < limit
@@ -75,7 +76,7 @@ def _unnamed(output: str) -> tuple[list[str], list[str]]:
     present = storage.list_tree(output)
     places = {*STAGES, FOLDER}
     if not named and not any(path.startswith(f"{FOLDER}/") for path in present):
-        raise ConfigError(f"{storage.redact(output)}: holds no build, so nothing is removed")
+        raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
     unnamed = [path for path in present if path not in named]
     ours = [path for path in unnamed if path.split("/")[0] in places or path in (MANIFEST, RUN)]
     return sorted(ours, key=_order), sorted(set(unnamed) - set(ours))
@@ -97,8 +98,8 @@ def _remove(output: str, paths: list[str]) -> list[str]:
                 return removed
             still, looked = set(unnamed), time.monotonic()
         if path in still:
-            storage.remove_file(storage.join(output, path))
+            storage.remove_file(urls.join(output, path))
             removed.append(path)
     for place in (FOLDER, *STAGES):
-        storage.remove_empty_folders(storage.join(output, place))
+        storage.remove_empty_folders(urls.join(output, place))
     return removed

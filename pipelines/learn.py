@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines import storage
+from pipelines import storage, urls
+from pipelines.redaction import redact
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.manifest import Manifest
 from tokcore import bpe, mixing
@@ -44,7 +45,7 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
     tables = {entry.about["lang"]: entry.path for entry in counts.files}
     order = sorted(mix.weights.keys() & tables.keys())  # all that a language has may be masked
     rows = merge_rows(
-        [_table(storage.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
+        [_table(urls.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
     )
     texts, weighted = _together(
         rows,
@@ -163,10 +164,10 @@ def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
     is none of them or if a rank file comes without its pattern.
     """
     assert config.tokenizer is not None
-    named = storage.resolve(config.base, config.tokenizer.from_)
-    places = [storage.join(named, *below, FILE_NAME) for below in ((), ("tokenizer",))]
+    named = urls.resolve(config.base, config.tokenizer.from_)
+    places = [urls.join(named, *below, FILE_NAME) for below in ((), ("tokenizer",))]
     url = next(filter(storage.exists, places), named)
-    name = storage.redact(url)
+    name = redact(url)
     if not storage.exists(url):
         raise ConfigError(f"{config.path}: tokenizer.from: there is no {name}: expected a file or a build's output.")
     data = storage.read_bytes(url)

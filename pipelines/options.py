@@ -22,8 +22,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from pipelines import storage
 from pipelines.pool import open_pool
+from pipelines.redaction import as_cause, redact
 from pipelines.run_options import RunOptions
 from tokcore.errors import ConfigError, StageError, TokError
 
@@ -66,8 +66,8 @@ def open_pipeline(
     for cause in _causes(failure):
         if isinstance(cause, TokError):
             raise cause
-    reason = storage.redact(f"{type(failure).__name__}: {failure}")
-    raise StageError(f"stage {stage}: {reason}") from storage.as_cause(failure)
+    reason = redact(f"{type(failure).__name__}: {failure}")
+    raise StageError(f"stage {stage}: {reason}") from as_cause(failure)
 
 
 def _local_pipeline(options: RunOptions) -> beam.Pipeline:

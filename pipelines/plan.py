@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.learn import import_tokenizer
 from pipelines.read import settings_of
+from pipelines.redaction import redact
 from schemas.config import BuildConfig, Source, format_of
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import InputFile, Plan, make_plan
@@ -39,7 +40,7 @@ def plan_build(config: BuildConfig) -> Plan:
                 if (earlier := files.get(pin.url)) is not None:
                     if earlier[1] != key:
                         raise ConfigError(
-                            f"{config.path}: {where}: {storage.redact(uri)} is also matched by {earlier[2]}, "
+                            f"{config.path}: {where}: {redact(uri)} is also matched by {earlier[2]}, "
                             f"with other settings. A file is read once: let only one source match it."
                         )
                     # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
@@ -57,13 +58,13 @@ def plan_build(config: BuildConfig) -> Plan:
 
 def _listed(config: BuildConfig, pattern: str, where: str) -> list[storage.FileId]:
     try:
-        url = storage.resolve(config.base, pattern)
+        url = urls.resolve(config.base, pattern)
         found = storage.list_files(url)
     except ConfigError as error:
         raise ConfigError(f"{config.path}: {where}: {error}") from error
     if not found:
         raise ConfigError(
-            f"{config.path}: {where} = {storage.redact(pattern)!r}: no file matches {storage.redact(url)}. "
+            f"{config.path}: {where} = {redact(pattern)!r}: no file matches {redact(url)}. "
             f"Relative paths start at the build file's folder."
         )
     return found
@@ -72,7 +73,7 @@ def _listed(config: BuildConfig, pattern: str, where: str) -> list[storage.FileI
 def _as_written(base: str, pattern: str, url: str) -> str:
     """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
     relative = "://" not in pattern and not pattern.startswith("/")
-    prefix = storage.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
+    prefix = urls.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
     return url.removeprefix(prefix) if relative and url.startswith(prefix) else url
 
 
@@ -80,7 +81,7 @@ def _format(source: Source, url: str, where: str) -> tuple[str, str]:
     told, compression = format_of(url) or ("", "none")
     if not (source.format or told):
         raise ConfigError(
-            f"{where}: {storage.redact(url)}: cannot tell the format from the name. "
+            f"{where}: {redact(url)}: cannot tell the format from the name. "
             f'Set format = "jsonl", "parquet", "arrow" or "text" for this source.'
         )
     return source.format or told, compression

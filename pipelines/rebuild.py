@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.attempts import Attempts
 from pipelines.commit import RUN, package_versions, publish
 from pipelines.decode_item import load_spec
 from pipelines.encode_item import EncodeJob, encode_item
+from pipelines.redaction import redact
 from pipelines.verify import check_file, read_manifests, recorded_base
 from pipelines.verify_manifests import planned
 from pipelines.verify_shards import NamedShard, item_of, local_files, named_shards, rules_of
@@ -52,7 +53,7 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     """
     started = time.monotonic()
     if not storage.exists(output):
-        raise ConfigError(f"{storage.redact(output)}: there is no output")
+        raise ConfigError(f"{redact(output)}: there is no output")
     problems: list[str] = []
     notes: list[str] = []
     manifests = read_manifests(output, problems)
@@ -103,7 +104,7 @@ def _encode_again(
     job = EncodeJob(
         attempts=attempts,
         base=base,
-        tokenizer=storage.join(output, "tokenizer", FILE_NAME),
+        tokenizer=urls.join(output, "tokenizer", FILE_NAME),
         tokenizer_sha256=stored.sha256,
         fingerprint=spec.fingerprint,
         append=rules_of(spec, config).append,
@@ -151,7 +152,7 @@ def _explain_bytes(output: str, entry: FileEntry, problems: list[str], notes: li
 
 def _versions(output: str) -> dict[str, Any]:
     try:
-        packages = json.loads(storage.read_bytes(storage.join(output, "shards", RUN)))["packages"]
+        packages = json.loads(storage.read_bytes(urls.join(output, "shards", RUN)))["packages"]
     except (TokError, ValueError, KeyError, TypeError):
         return {}
     return packages if isinstance(packages, dict) else {}
@@ -159,7 +160,7 @@ def _versions(output: str) -> dict[str, Any]:
 
 def _first_difference(output: str, shard: NamedShard, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
     """The first document that is not the same in the stored file and the one made again."""
-    again = storage.join(attempts.output, "again")
+    again = urls.join(attempts.output, "again")
     publish(attempts, again, ref.files)
     with local_files(output, shard) as stored:
         for path in (file.path for file in ref.files if file.path.endswith((ARROW, BIN))):

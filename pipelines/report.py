@@ -10,12 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pipelines import storage
+from pipelines import urls
 from pipelines.build import Build
 from pipelines.commit import STAGES
 from pipelines.gc import Collected
 from pipelines.plan import content_of, plan_build
 from pipelines.rebuild import Rebuilt
+from pipelines.redaction import redact
 from pipelines.verify import Report, describe_problems
 from schemas.manifest import Manifest
 from tokcore import kernel, unicode
@@ -94,7 +95,7 @@ def print_check(report: dict[str, Any]) -> None:
 
 def print_stage(output: str, manifest: Manifest) -> None:
     """One line about a finished stage."""
-    folder = storage.join(output, manifest.stage)
+    folder = urls.join(output, manifest.stage)
     print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
 
 
@@ -129,10 +130,10 @@ def print_build(output: str, build: Manifest) -> None:
     for text, times in totals["special_text"].items():
         mode = build.config["shards"]["special_text"]
         print(f"corpus text spells {_printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
-    if storage.is_local(output):
+    if urls.is_local(output):
         _print_document(output)
-    print(f"\ntokenizer  {storage.join(output, 'tokenizer')}  ({totals['vocab_size']:,} ids)")
-    print(f"shards     {storage.join(output, 'shards')}  ({totals['tokens']:,} tokens in {totals['shards']} shards)")
+    print(f"\ntokenizer  {urls.join(output, 'tokenizer')}  ({totals['vocab_size']:,} ids)")
+    print(f"shards     {urls.join(output, 'shards')}  ({totals['tokens']:,} tokens in {totals['shards']} shards)")
     print(f"root       {build.root}")
 
 
@@ -186,7 +187,7 @@ def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
     if not found:
         print("no difference")
         return
-    print(f"a  {storage.redact(one)}\nb  {storage.redact(other)}")
+    print(f"a  {redact(one)}\nb  {redact(other)}")
     for kind, what in found.items():
         if isinstance(what, list):
             print(f"\n{kind}  {_pair(what)}")
@@ -265,7 +266,7 @@ def print_collected(collected: Collected, dry_run: bool, older_than: str) -> Non
 
 def shown(path: str, row: int | None) -> dict[str, Any]:
     """A shard's header, or one of its documents."""
-    path = str(storage.local_path(path))
+    path = str(urls.local_path(path))
     if row is None:
         return describe(path)
     shards = open_shards(path, split="all")

@@ -1,7 +1,7 @@
-"""The one door to paths and URLs: list, pin, read, write and publish files, locally or in an object store.
+"""The one door to files: list, pin, read, write and publish them, locally or in an object store.
 
-A URL is an absolute or relative local path, `file://...`, or the URL of an object store that fsspec knows. Nothing else
-in this repository opens, lists or renames files that a build file or a command line names.
+Nothing else in this repository opens, lists or renames files that a build file or a command line names; what a URL may
+be says pipelines.urls.
 
 Three promises that callers lean on:
   - a listing is never answered from a cache, and what it lists is pinned (`FileId`): a later read notices a change;
@@ -28,11 +28,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
 
-import fsspec
 from fsspec.utils import glob_translate
 
 from pipelines.crashpoints import reached
-from tokcore.errors import ConfigError, FormatError, StageError, TokError
+from pipelines.redaction import as_cause, redact
+from pipelines.urls import file_system, is_local, local_path, scheme_of
+from tokcore.errors import ConfigError, StageError, TokError
 
 Result = TypeVar("Result")
 
@@ -41,33 +42,7 @@ FIRST_PAUSE_SECONDS = 0.1
 _PAUSE_GROWTH = 4  # pauses of 0.1, 0.4, 1.6 and 6.4 seconds
 _BLOCK_BYTES = 1 << 23  # of one request to an object store
 _COPY_BYTES = 1 << 20
-
-# Scheme -> the extra that brings its library. Everything that is not here is refused: fsspec alone would open 55 kinds
-# of URL, some of which run templates or reach into other services.
-_SCHEMES: Mapping[str, str | None] = {
-    "file": None,
-    "memory": None,  # lives in one process: for tests
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcp",
-    "gcs": "gcp",
-    "abfs": "azure",
-    "abfss": "azure",
-    "az": "azure",
-    "adl": "azure",
-    "hf": "hf",
-}
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _GLOB = re.compile(r"[*?\[]")
-_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
-_SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
-# Azure names a container as others name a user: abfs://container@account.dfs.core.windows.net/path.
-_USER = re.compile(r"(?<![\w+.-])(?!abfss?:|az:|adl:)([A-Za-z][\w+.-]*://)[^/\s@'\"]*@")
-# Of environment variables and of settings of fsspec: what holds a secret, and what only says where one lies.
-_SECRET_NAME = re.compile(r"(^|_)(secret|token|passw(or)?d|pwd|credentials?|key|sas|connection_string)(_|$)", re.I)
-# The shell's PWD is the working folder; in lower case, as a setting, it is a password.
-_PLACE_NAME = re.compile(r"(^GOOGLE_APPLICATION_CREDENTIALS|_FILE|_PATH|_DIR|_URL|_URI|(?-i:^(OLD)?PWD))$", re.I)
-_MIN_SECRET_LENGTH = 8  # a shorter value would be found in every other word
 
 # Waiting does not mend these. The first callers tell apart, or they are named where they are caught.
 _PERMANENT = (
@@ -98,155 +73,6 @@ class FileId(NamedTuple):
     url: str
     size_bytes: int
     version: str
-
-
-# ---------------------------------------------------------------------------------------------------------------- names
-
-
-def check_url(url: str) -> str:
-    """The URL itself if it may be used; raises ConfigError for an unknown scheme, chained URLs and embedded secrets."""
-    if "\0" in url:
-        raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
-    if "::" in url and "://" in url:
-        raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
-    scheme = _scheme(url)
-    if scheme is not None and scheme not in _SCHEMES:
-        supported = ", ".join(f"{name}://" for name in _SCHEMES if name != "memory")
-        raise ConfigError(f"{redact(url)}: scheme {scheme}:// is not supported; use a local path or one of {supported}")
-    if scheme == "file" and not re.match(r"file:///(?!/)", url, re.IGNORECASE):
-        raise ConfigError(f"{redact(url)}: write a local path, or file:// with an absolute one: file:///folder/file")
-    if scheme is not None and _without_credentials(url) != url:
-        raise ConfigError(
-            f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
-            f"remove them and use the store's own environment variables or configuration"
-        )
-    return url
-
-
-def redact(text: str) -> str:
-    """The text with secrets replaced by ***; for every message that is shown.
-
-    Secrets are passwords and signed queries of URLs, and what environment variables and settings of fsspec hold whose
-    names say so.
-
-    >>> redact("s3://me:secret@bucket/a?X-Signature=abc is gone")
-    's3://***@bucket/a?*** is gone'
-    """
-    for secret in _known_secrets():
-        text = text.replace(secret, "***")
-    return _without_credentials(text)
-
-
-def _without_credentials(text: str) -> str:
-    if "://" not in text:
-        return text
-    return _SIGNED_QUERY.sub("?***", _USER.sub(r"\1***@", _PASSWORD.sub("***@", text)))
-
-
-def _known_secrets() -> list[str]:
-    """What this process was given as secrets, longest first."""
-    found: set[str] = set()
-
-    def collect(settings: Mapping[str, Any]) -> None:
-        for name, value in settings.items():
-            if isinstance(value, Mapping):
-                collect(value)
-            elif isinstance(value, str) and _is_secret(name, value):
-                found.add(value)
-
-    collect(os.environ)
-    collect(fsspec.config.conf)
-    return sorted(found, key=len, reverse=True)
-
-
-def _is_secret(name: str, value: str) -> bool:
-    named = _SECRET_NAME.search(name) is not None and _PLACE_NAME.search(name) is None
-    return named and len(value) >= _MIN_SECRET_LENGTH
-
-
-def as_cause(error: BaseException) -> BaseException | None:
-    """The error, to be raised from, with what it and those behind it say redacted; None if one says it anyhow."""
-    link: BaseException | None = error
-    while link is not None:
-        if _says(link) != redact(_says(link)):
-            link.args = tuple(redact(part) if isinstance(part, str) else part for part in link.args)
-            for name in ("strerror", "filename", "filename2"):
-                if isinstance(part := getattr(link, name, None), str):
-                    setattr(link, name, redact(part))
-        if _says(link) != redact(_says(link)):
-            return None
-        link = link.__cause__ or link.__context__
-    return error
-
-
-def _says(error: BaseException) -> str:
-    return "\n".join([str(error), repr(error), *getattr(error, "__notes__", ())])
-
-
-def is_local(url: str) -> bool:
-    """Whether the URL is a path of this machine's file systems."""
-    return _scheme(url) in (None, "file")
-
-
-def local_path(url: str) -> Path:
-    """The path of a local URL, absolute."""
-    if not is_local(url):
-        raise ConfigError(f"{redact(url)}: expected a local path")
-    path = url[len("file://") :] if _scheme(url) else url
-    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow symbolic links
-
-
-def resolve(base: str, url: str) -> str:
-    """The URL in one spelling: relative paths are taken from the folder base, local paths become absolute and plain.
-
-    >>> resolve("/data", "en/../de/a.txt"), resolve("/data", "file:///x/a.txt"), resolve("s3://bucket/b", "c")
-    ('/data/de/a.txt', '/x/a.txt', 's3://bucket/b/c')
-    """
-    check_url(url)
-    if _scheme(url) is None and not url.startswith("/"):
-        if not is_local(check_url(base)):
-            return join(base, safe_relative(url))
-        url = f"{local_path(base)}/{url}"
-    return str(local_path(url)) if is_local(url) else url
-
-
-def join(base: str, *parts: str) -> str:
-    """The URL of a file below base; every part is a relative path as `safe_relative` wants it."""
-    for part in parts:
-        base = f"{base.rstrip('/')}/{safe_relative(part)}"
-    return base
-
-
-def safe_relative(path: str) -> str:
-    """The relative path itself if it stays below where it starts; raises FormatError otherwise.
-
-    Refused are absolute paths, '..', '.', empty names, backslashes, NUL and anything with a scheme: what a manifest or
-    a build names must not reach out of its folder.
-    """
-    if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
-        raise FormatError(f"{path!r}: expected a relative path below its folder")
-    if any(name in ("", ".", "..") for name in path.split("/")):
-        raise FormatError(f"{path!r}: expected a relative path without empty, '.' or '..' names")
-    return path
-
-
-def _scheme(url: str) -> str | None:
-    match = _SCHEME.match(url)
-    return match[1].lower() if match else None
-
-
-def _file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, with listing caches off, and the path that it calls the file by."""
-    scheme = _scheme(check_url(url))
-    if scheme is None:
-        scheme = "file"
-    try:
-        system = fsspec.filesystem(scheme, use_listings_cache=False)
-    except ImportError as error:
-        extra = _SCHEMES[scheme]
-        raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
-    path = str(local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
-    return system, path
 
 
 # -------------------------------------------------------------------------------------------------------------- retries
@@ -300,7 +126,7 @@ def list_files(pattern: str) -> list[FileId]:
     folders never match. Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does
     not answer.
     """
-    system, path = _file_system(pattern)
+    system, path = file_system(pattern)
 
     def listing() -> list[FileId]:
         system.invalidate_cache()
@@ -375,7 +201,7 @@ def _listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
 
 def stat(url: str) -> FileId:
     """The pin of one file as it is now; raises StageError if there is none."""
-    system, path = _file_system(url)
+    system, path = file_system(url)
     with _named("read", url):
         if is_local(url):
             facts = _retrying("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
@@ -391,7 +217,7 @@ def stat(url: str) -> FileId:
 
 def footprint(url: str) -> Footprint | None:
     """Size and last change of a file as it is listed, None if there is none; of a symbolic link, the link's own."""
-    system, path = _file_system(url)
+    system, path = file_system(url)
     with _named("read", url):
         try:
             if is_local(url):
@@ -415,7 +241,7 @@ def footprint(url: str) -> Footprint | None:
 
 def exists(url: str) -> bool:
     """Whether there is a file or folder; raises StageError if the store does not answer."""
-    system, path = _file_system(url)
+    system, path = file_system(url)
 
     def ask() -> bool:
         system.invalidate_cache()
@@ -456,7 +282,7 @@ class ReadFile(io.RawIOBase):
         self._position = 0
         self._file: BinaryIO | None = None
         self._inode: tuple[int, int] | None = None  # of a local file, once it is open
-        self._system, self._path = _file_system(url)
+        self._system, self._path = file_system(url)
         self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
         try:
             with _named("read", url):
@@ -566,7 +392,7 @@ class ReadFile(io.RawIOBase):
             self._file = cast(BinaryIO, open(self._path, "rb", buffering=0))  # noqa: SIM115, PTH123 - closed by close()
             if self._inode is None:
                 self._inode = _inode(self._file.fileno())
-        elif _scheme(self.url) == "memory":  # its file objects share one position
+        elif scheme_of(self.url) == "memory":  # its file objects share one position
             self._file = io.BytesIO(self._system.cat_file(self._path))
         else:
             self._file = self._system.open(self._path, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
@@ -623,7 +449,7 @@ def read_bytes(url: str) -> bytes:
 @contextlib.contextmanager
 def write_attempt(url: str) -> Iterator[BinaryIO]:
     """A new file to write, under a name that nobody else uses; durable when the block ends, removed if it fails."""
-    system, path = _file_system(url)
+    system, path = file_system(url)
     if is_local(url):
         local = Path(path)
         with _named("write", url):
@@ -670,9 +496,9 @@ def publish(source: str, target: str, sha256: str = "", mend: bool = False) -> N
     other bytes, StageError. mend: nobody reads the target yet, so a copy in an object store that went wrong before is
     made again.
     """
-    system, path = _file_system(source)
-    _, target_path = _file_system(target)
-    if _scheme(source) != _scheme(target) and not (is_local(source) and is_local(target)):
+    system, path = file_system(source)
+    _, target_path = file_system(target)
+    if scheme_of(source) != scheme_of(target) and not (is_local(source) and is_local(target)):
         raise StageError(f"cannot publish {redact(source)} as {redact(target)}: not the same store")
     reached("publish.before_link")
     with _named("publish", target):
@@ -711,7 +537,7 @@ def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
     file. Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for
     ours.
     """
-    system, path = _file_system(url)
+    system, path = file_system(url)
     with _named("create", url):
         if is_local(url):
             return _create_exclusive_locally(Path(path), data, local_path(scratch))
@@ -758,14 +584,14 @@ def _create_exclusive_locally(path: Path, data: bytes, scratch: Path) -> bool:
 
 def remove_file(url: str) -> None:
     """Removes a file; fine if there is none."""
-    system, path = _file_system(url)
+    system, path = file_system(url)
     with _named("remove", url), contextlib.suppress(FileNotFoundError):
         _retrying("remove", url, lambda: system.rm_file(path))
 
 
 def remove_tree(url: str) -> None:
     """Removes a folder and all in it; fine if there is none."""
-    system, path = _file_system(url)
+    system, path = file_system(url)
     with _named("remove", url), contextlib.suppress(FileNotFoundError):
         if is_local(url):
             _retrying("remove", url, lambda: _remove_folder(Path(path)))
@@ -793,7 +619,7 @@ def list_tree(url: str) -> list[str]:
 
     Locally everything that is no folder is listed, and a symbolic link is never followed: nothing hides in a tree.
     """
-    system, path = _file_system(url)
+    system, path = file_system(url)
     with _named("list", url):
         if is_local(url):
             return sorted(_walk(Path(path)))

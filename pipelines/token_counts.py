@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.attempts import Attempts
 from pipelines.commit import MANIFEST
 from pipelines.encode_item import ID_COUNTS_KEY, read_counts
@@ -38,7 +38,7 @@ def write_token_counts(attempts: Attempts, sources: Sequence[str], num_tokens: i
 
 def read_token_counts(output: str) -> pa.Table:
     """The table of a finished build. Raises FormatError if it is damaged."""
-    with storage.open_read(storage.join(output, "shards", TOKEN_COUNTS)) as file:
+    with storage.open_read(urls.join(output, "shards", TOKEN_COUNTS)) as file:
         return id_counts.read_token_counts(file)
 
 

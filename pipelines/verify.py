@@ -17,11 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.attempts import FOLDER
 from pipelines.commit import MANIFEST, RUN, STAGES, committed
 from pipelines.decode_item import DecodeJob, decode_item, load_spec
 from pipelines.pool import open_pool
+from pipelines.redaction import redact
 from pipelines.run_options import RunOptions
 from pipelines.token_counts import ShardTokens
 from pipelines.verify_manifests import MALFORMED, check_count_table, check_manifests, file_ledgers, planned
@@ -65,7 +66,7 @@ def verify(
     """
     started = time.monotonic()
     if not storage.exists(output):
-        raise ConfigError(f"{storage.redact(output)}: there is no output")
+        raise ConfigError(f"{redact(output)}: there is no output")
     options = options or RunOptions()
     problems: list[str] = []
     manifests = read_manifests(output, problems)
@@ -146,7 +147,7 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
     found["build"] = build
     for stage, made_from in build.inputs.items():
         try:
-            url = storage.join(output, stage, MANIFEST)
+            url = urls.join(output, stage, MANIFEST)
             data = storage.read_bytes(url)
             if hashlib.sha256(data).hexdigest() != made_from.sha256:
                 problems.append(f"{stage}/{MANIFEST}: not the manifest that the build committed")
@@ -162,7 +163,7 @@ def check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
     try:
         hasher = hashlib.sha256()
         size = 0
-        with storage.open_read(storage.join(output, stage, entry.path)) as file:
+        with storage.open_read(urls.join(output, stage, entry.path)) as file:
             while block := file.read(_BLOCK_BYTES):
                 hasher.update(block)
                 size += len(block)
@@ -224,7 +225,7 @@ def _check_content(
 def recorded_base(output: str) -> str:
     """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
     try:
-        return str(json.loads(storage.read_bytes(storage.join(output, "plan", RUN)))["base"])
+        return str(json.loads(storage.read_bytes(urls.join(output, "plan", RUN)))["base"])
     except (TokError, ValueError, KeyError):
         return str(Path.cwd())
 

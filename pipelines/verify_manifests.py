@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipelines import ledger, storage
+from pipelines import ledger, storage, urls
 from pipelines.commit import MANIFEST, build_content
 from pipelines.learn import artifact_files
 from pipelines.plan import FILES, content_of, parse_files_table
@@ -44,7 +44,7 @@ _MADE_FROM: Mapping[str, tuple[str, ...]] = {
 
 def planned(output: str, manifest: Manifest) -> Plan:
     """The plan of an output, from its committed manifest and table of files."""
-    url = storage.join(output, "plan", FILES)
+    url = urls.join(output, "plan", FILES)
     files = parse_files_table(storage.read_bytes(url), url)
     config = manifest.config
     return make_plan(files, config["settings"], config["range_bytes"], manifest.totals["duplicates"])
@@ -52,7 +52,7 @@ def planned(output: str, manifest: Manifest) -> Plan:
 
 def file_ledgers(output: str) -> list[ledger.FileLedger]:
     """What became of each input file, as the output's rejected/ says."""
-    url = storage.join(output, "rejected", FILES)
+    url = urls.join(output, "rejected", FILES)
     lines = storage.read_bytes(url).splitlines(keepends=True)
     return [
         from_jsonable(ledger.FileLedger, parse_canonical(line, f"{url}:{i + 1}"), f"{url}:{i + 1}")
@@ -177,7 +177,7 @@ def _check_ledgers(output: str, plan: Plan, manifests: Mapping[str, Manifest]) -
                 if (added := sum(language[field] for language in languages.values())) != total:
                     yield f"{stage}/{MANIFEST}: {added} {field} by language, {total} by file"
     reasons: Counter[tuple[str, bool, str]] = Counter()
-    url = storage.join(output, "rejected", REJECTED)
+    url = urls.join(output, "rejected", REJECTED)
     with io.BufferedReader(storage.open_read(url)) as lines:
         for line in lines:
             reject = parse_canonical(line, url)
@@ -208,7 +208,7 @@ def _check_counts(manifests: Mapping[str, Manifest]) -> Iterator[str]:
 def check_count_table(output: str, about: Mapping[str, Any], path: str, content_sha256: str) -> Iterator[str]:
     """That a count table holds the rows that its manifest says."""
     try:
-        with storage.open_read(storage.join(output, "counts", path)) as file:
+        with storage.open_read(urls.join(output, "counts", path)) as file:
             totals = table_totals(file)
     except TokError as error:
         yield f"counts/{path}: {error}"

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.documents import by_language
 from schemas.manifest import FileEntry
 from schemas.plan import AssignedRange, Assignment
@@ -126,15 +126,15 @@ def check_item(
 @contextlib.contextmanager
 def local_files(output: str, shard: NamedShard) -> Iterator[str]:
     """The folder, on this machine, below which the shard's files are."""
-    url = storage.join(output, "shards")
-    if storage.is_local(url):
-        yield str(storage.local_path(url))
+    url = urls.join(output, "shards")
+    if urls.is_local(url):
+        yield str(urls.local_path(url))
         return
     with tempfile.TemporaryDirectory() as folder:
         for entry in shard.entries:
-            path = Path(folder, storage.safe_relative(entry.path))
+            path = Path(folder, urls.safe_relative(entry.path))
             path.parent.mkdir(parents=True, exist_ok=True)
-            with storage.open_read(storage.join(url, entry.path)) as source, path.open("wb") as target:
+            with storage.open_read(urls.join(url, entry.path)) as source, path.open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
         yield folder
 

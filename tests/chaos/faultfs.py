@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
-from pipelines import storage
+from pipelines import urls
 
 READS = {"info": ("error", "foreign"), "read": ("error", "foreign", "short", "early_end", "changed")}
 WRITES = {
@@ -93,7 +93,7 @@ def install(faults: Sequence[Fault] = ()) -> Schedule:
     """Make faultfs:// known to this process, with these faults; forgets earlier ones."""
     global now
     now = Schedule(faults)
-    storage._SCHEMES = {**storage._SCHEMES, "faultfs": None}  # type: ignore[misc]
+    urls._SCHEMES = {**urls._SCHEMES, "faultfs": None}  # type: ignore[misc]
     fsspec.register_implementation("faultfs", FaultFileSystem, clobber=True)
     return now
 

@@ -776,7 +776,7 @@ _STORING = (
     Defect(
         "path-upwards",
         "a path that a manifest names may go up",
-        "pipelines/storage.py",
+        "pipelines/urls.py",
         'if any(name in ("", ".", "..") for name in path.split("/")):',
         'if any(name in ("", ".") for name in path.split("/")):',
         _tests("pipelines/test_storage.py::test_unsafe_relative"),
@@ -784,7 +784,7 @@ _STORING = (
     Defect(
         "any-scheme",
         "any kind of URL that fsspec knows is opened",
-        "pipelines/storage.py",
+        "pipelines/urls.py",
         "if scheme is not None and scheme not in _SCHEMES:",
         "if scheme is not None and scheme not in fsspec.available_protocols():",
         _tests("pipelines/test_storage.py::test_refused_urls"),
@@ -792,7 +792,7 @@ _STORING = (
     Defect(
         "token-in-a-message",
         "the signature in a URL's query is shown",
-        "pipelines/storage.py",
+        "pipelines/redaction.py",
         'return _SIGNED_QUERY.sub("?***", _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text)))',
         'return _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text))',
         _tests("pipelines/test_storage.py::test_redact"),
@@ -800,7 +800,7 @@ _STORING = (
     Defect(
         "secret-of-the-environment-shown",
         "what the environment holds as secrets is shown",
-        "pipelines/storage.py",
+        "pipelines/redaction.py",
         "    collect(os.environ)\n",
         "",
         _tests("pipelines/test_secrets.py"),

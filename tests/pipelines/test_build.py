@@ -25,7 +25,7 @@ from builds import (
 
 import tokcore as api
 from pipelines.commit import committed
-from pipelines.storage import resolve
+from pipelines.urls import resolve
 from pipelines.verify import verify
 from tokcore.errors import ConfigError, LearnError, StageError
 

@@ -8,6 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import fsspec
 import pytest
 from apache_beam.transforms.display import DisplayData
 from builds import ROOT, build_file, jsonl, texts, tokcore, write
@@ -15,8 +16,9 @@ from click.testing import CliRunner
 from fakes.sitecustomize import CANARIES, ENVIRONMENT, FakeS3
 from graphs import every_graph
 
-from pipelines import storage
+from pipelines import storage, urls
 from pipelines.cli import commands
+from pipelines.redaction import redact
 from tokcore.errors import ConfigError, StageError
 
 FAKES = ROOT / "tests" / "fakes"
@@ -132,10 +134,10 @@ def tokcore_code(code: str, *arguments: object):
 @pytest.mark.parametrize("kind", ["PermissionError", "ValueError", "RuntimeError", "OSError"])
 def test_chains_of_exceptions(corpus, kind, monkeypatch):
     """What a program that catches our errors logs: the whole chain."""
-    monkeypatch.setattr(storage.fsspec, "filesystem", lambda *_, **__: FakeS3())
+    monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: FakeS3())
     monkeypatch.setattr(storage, "FIRST_PAUSE_SECONDS", 0)
     monkeypatch.setenv("FAKE_KIND", kind)
-    monkeypatch.setitem(storage.fsspec.config.conf, "s3", {"secret": "CANARY-in-fsspec-setting"})
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"secret": "CANARY-in-fsspec-setting"})
     for operation, use in (
         ("ls", lambda: storage.list_files("s3://bucket/*")),
         ("info", lambda: storage.stat("s3://bucket/en.jsonl.zst")),
@@ -166,11 +168,11 @@ def test_names_that_are_no_secrets(monkeypatch):
     monkeypatch.setenv("PWD", "/home/me/corpus")  # every shell sets these two
     monkeypatch.setenv("OLDPWD", "/home/me/before")
     text = "/home/me/key.json, /home/me/token, not a secret, short, /home/me/corpus/out, /home/me/before/out"
-    assert storage.redact(text) == text
+    assert redact(text) == text
 
 
 def test_azure_containers_are_no_users():
     url = "abfs://container@account.dfs.core.windows.net/a"
-    assert storage.check_url(url) == url
+    assert urls.check_url(url) == url
     with pytest.raises(ConfigError, match="credentials"):
-        storage.check_url(url.replace("container@", "container:CANARY@"))
+        urls.check_url(url.replace("container@", "container:CANARY@"))

@@ -13,7 +13,8 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines import storage
+from pipelines import storage, urls
+from pipelines.redaction import redact
 from tokcore.errors import ConfigError, FormatError, StageError
 
 
@@ -55,7 +56,7 @@ def put(url, data):
     ],
 )
 def test_resolve(base, url, expected):
-    assert storage.resolve(base, url) == expected
+    assert urls.resolve(base, url) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_resolve(base, url, expected):
     ],
 )
 def test_refused_urls(url):
-    for use in (storage.list_files, storage.stat, storage.read_bytes, lambda u: storage.resolve("/", u)):
+    for use in (storage.list_files, storage.stat, storage.read_bytes, lambda u: urls.resolve("/", u)):
         with pytest.raises(ConfigError) as error:
             use(url)
         assert "secret" not in str(error.value)
@@ -92,21 +93,21 @@ def test_missing_library_names_the_extra(monkeypatch):
 
 def test_redact():
     message = "GET https://u:pass@host/x?sig=abc&y=1 and s3://bucket/plain?.txt"
-    assert storage.redact(message) == "GET https://***@host/x?*** and s3://bucket/plain?.txt"
-    assert storage.redact("glob a?b=c") == "glob a?b=c"
+    assert redact(message) == "GET https://***@host/x?*** and s3://bucket/plain?.txt"
+    assert redact("glob a?b=c") == "glob a?b=c"
 
 
 @pytest.mark.parametrize("path", ["a", "a/b.txt", "a..b/...c", "ü/%2e"])
 def test_safe_relative(path):
-    assert storage.safe_relative(path) == path
+    assert urls.safe_relative(path) == path
 
 
 @pytest.mark.parametrize("path", ["", "/a", "../a", "a/../b", "a/./b", "a//b", "a/", "a\\b", "a\0", "s3://a", "."])
 def test_unsafe_relative(path):
     with pytest.raises(FormatError):
-        storage.safe_relative(path)
+        urls.safe_relative(path)
     with pytest.raises(FormatError):
-        storage.join("/base", path)
+        urls.join("/base", path)
 
 
 # listing
@@ -114,7 +115,7 @@ def test_unsafe_relative(path):
 
 def test_list_files(folder):
     for name in ("b.txt", "a.txt", "sub/c.txt", "sub/d.bin"):
-        put(storage.join(folder, name), name.encode())
+        put(urls.join(folder, name), name.encode())
 
     def names(pattern):
         return [file.url.rsplit("test/", 1)[-1].removeprefix(folder + "/") for file in storage.list_files(pattern)]
@@ -146,7 +147,7 @@ def test_list_files_with_odd_names(tmp_path):
     (tmp_path / "link.txt").symlink_to(tmp_path / "x1.txt")
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing")
     (tmp_path / "folder.txt" / "loop").symlink_to(tmp_path)
-    assert storage.resolve(str(tmp_path), "a::b.txt") == f"{tmp_path}/a::b.txt"
+    assert urls.resolve(str(tmp_path), "a::b.txt") == f"{tmp_path}/a::b.txt"
     assert [f.url for f in storage.list_files(f"{tmp_path}/x[1].txt")] == [f"{tmp_path}/x[1].txt"]
     listed = [f.url.rsplit("/", 1)[1] for f in storage.list_files(f"{tmp_path}/**/*.txt")]
     assert listed == ["a::b.txt", "line\nfeed.txt", "link.txt", "x1.txt", "x[1].txt"]
@@ -203,7 +204,7 @@ def test_version(info, version):
 
 def test_list_tree(folder):
     for name in ("b", "a/c", "a/b/d"):
-        put(storage.join(folder, "tree", name), b"")
+        put(urls.join(folder, "tree", name), b"")
     assert storage.list_tree(f"{folder}/tree") == ["a/b/d", "a/c", "b"]
     storage.remove_file(f"{folder}/tree/b")
     storage.remove_file(f"{folder}/tree/b")
