@@ -1,6 +1,6 @@
 """The count stage: input ranges to one sorted table of pre-token counts per language.
 
-    assignments -> CountItem -> ((lang, partition), run) -> MergeTables -> (lang, runs) -> WriteTable -> table
+    assignments -> CountItem -> ((lang, partition), run) -> MergeToFew -> (lang, runs) -> WriteTable -> table
                             `-> (lang, totals) -> AddUp -> KeepTotals
 
 The work itself is in pipelines.count_item, which worker processes import without Beam.
@@ -28,6 +28,7 @@ FAN_IN = 16
 
 # Key: (language, partition). Named so that Beam finds our coders; it falls back to pickle where it cannot tell.
 KeyedRun = tuple[tuple[str, int], RunRef]
+KeyedRuns = tuple[tuple[str, int], Iterable[RunRef]]
 
 
 @dataclasses.dataclass
@@ -49,7 +50,7 @@ class CountItems(beam.PTransform):
         return (
             counted
             | "ItsRuns" >> beam.FlatMap(_runs_of).with_output_types(KeyedRun)
-            | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.pool_key)
+            | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.job.num_partitions, self.pool_key)
         )
 
 
@@ -73,13 +74,16 @@ class MergeIntoTables(beam.PTransform):
     """PCollection[tuple[(lang, partition), RunRef]] -> PCollection[TableRef], one table per language."""
 
     attempts: Attempts
+    num_partitions: int
     pool_key: str | None = None
 
     def expand(self, runs: Any) -> Any:
+        # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
+        combine = MergeToFew(self.attempts, max(1, FAN_IN // self.num_partitions), self.pool_key)
         return (
             runs
-            | "MergeTables" >> beam.CombinePerKey(MergeTables(self.attempts, self.pool_key)).with_output_types(KeyedRun)
-            | "DropPartition" >> beam.MapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
+            | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
+            | "DropPartition" >> beam.FlatMapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
             | "GroupByLanguage" >> beam.GroupByKey()
             | "WriteTable" >> beam.ParDo(_WriteTable(self.attempts, self.pool_key)).with_output_types(TableRef)
         )
@@ -134,10 +138,8 @@ class _KeepTotals(beam.DoFn):
         yield lang
 
 
-@beam.typehints.with_input_types(RunRef)
-@beam.typehints.with_output_types(RunRef)
-class MergeTables(beam.CombineFn):
-    """Adds up sorted runs; an accumulator is a bounded list of references to run files, never a table.
+class _Merging:
+    """Adds up sorted runs, for a CombineFn; an accumulator is a bounded list of references to files, never a table.
 
     Addition of counts is associative and commutative, so any tree of merges gives the same rows.
     """
@@ -161,10 +163,6 @@ class MergeTables(beam.CombineFn):
     def compact(self, accumulator: list[RunRef]) -> list[RunRef]:
         return accumulator
 
-    def extract_output(self, accumulator: list[RunRef]) -> RunRef:
-        assert accumulator, "a key without a run"
-        return accumulator[0] if len(accumulator) == 1 else self._merge(accumulator)
-
     def get_accumulator_coder(self) -> coders.Coder:
         return coders.IterableCoder(JsonCoder(RunRef))
 
@@ -177,6 +175,32 @@ class MergeTables(beam.CombineFn):
         return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=run_order)))
 
 
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(RunRef)
+class MergeTables(_Merging, beam.CombineFn):
+    """The sum as one run."""
+
+    def extract_output(self, accumulator: list[RunRef]) -> RunRef:
+        assert accumulator, "a key without a run"
+        return accumulator[0] if len(accumulator) == 1 else self._merge(accumulator)
+
+
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(Iterable[RunRef])
+class MergeToFew(_Merging, beam.CombineFn):
+    """At most max_runs runs with the same sum."""
+
+    def __init__(self, attempts: Attempts, max_runs: int, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
+        super().__init__(attempts, pool_key, fan_in)
+        self._max_runs = max_runs
+
+    def extract_output(self, accumulator: list[RunRef]) -> tuple[RunRef, ...]:
+        if len(accumulator) <= self._max_runs:
+            return tuple(accumulator)
+        num_merged = len(accumulator) - self._max_runs + 1
+        return (*accumulator[num_merged:], self._merge(accumulator[:num_merged]))
+
+
 class _WriteTable(beam.DoFn):
     def __init__(self, attempts: Attempts, pool_key: str | None) -> None:
         self._attempts = attempts
@@ -187,8 +211,8 @@ class _WriteTable(beam.DoFn):
         yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=run_order)))
 
 
-def _drop_partition(key: tuple[str, int], run: RunRef) -> tuple[str, RunRef]:
-    return key[0], run
+def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:
+    return ((key[0], run) for run in runs)
 
 
 def run_order(run: RunRef) -> tuple[int, str, int]:

@@ -62,7 +62,7 @@ class CountPretokens(beam.PTransform):
         return (
             documents
             | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
-            | "MergeIntoTables" >> MergeIntoTables(self._attempts)
+            | "MergeIntoTables" >> MergeIntoTables(self._attempts, self.num_partitions)
             | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(TableRef)
         )
 

@@ -1,4 +1,4 @@
-"""The laws of MergeTables: any tree of add, merge, compact and encode gives the same rows."""
+"""The laws of MergeTables and MergeToFew: any tree of add, merge, compact and encode gives the same rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.attempts import Attempts
-from pipelines.count import AddUp, MergeTables
+from pipelines.count import AddUp, MergeTables, MergeToFew
 from pipelines.count_item import read_section, write_section
 from schemas.refs import LanguageCounts, RunRef
 from tokcore.count_rows import CountRows, count_rows, row_tuples
+from tokcore.counting import merge_rows
 from tokcore.errors import LedgerError
 
 tables = st.dictionaries(
@@ -51,10 +52,14 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    parts=st.lists(tables, min_size=1, max_size=9), random=st.randoms(use_true_random=False), fan_in=st.integers(2, 4)
+    parts=st.lists(tables, min_size=1, max_size=9),
+    random=st.randoms(use_true_random=False),
+    fan_in=st.integers(2, 4),
+    max_runs=st.none() | st.integers(1, 5),
 )
-def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in):
-    combine = MergeTables(attempts, fan_in=fan_in)
+def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs):
+    """max_runs: None for one run."""
+    combine = MergeToFew(attempts, max_runs, fan_in=fan_in) if max_runs else MergeTables(attempts, fan_in=fan_in)
     coder = combine.get_accumulator_coder()
     accumulators = [combine.create_accumulator()]
     for part in parts:
@@ -77,7 +82,18 @@ def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in):
         assert len(merged) <= fan_in, "an accumulator must stay bounded"
         accumulators.append(combine.compact(merged))
     result = combine.extract_output(accumulators[0])
-    assert [row for rows in read_section(attempts, result) for row in row_tuples(rows)] == summed(parts)
+    runs = result if max_runs else [result]
+    assert len(runs) <= (max_runs or 1)
+    rows = merge_rows([read_section(attempts, run) for run in runs])
+    assert [row for block in rows for row in row_tuples(block)] == summed(parts)
+
+
+def test_what_a_table_can_take_in_is_not_merged_before(attempts):
+    runs = [written(attempts, {b"a": (i, 1)}) for i in range(1, 6)]
+    assert MergeToFew(attempts, 5).extract_output(runs) == tuple(runs)
+    few = MergeToFew(attempts, 3).extract_output(runs)
+    assert few[:2] == tuple(runs[3:])
+    assert [row for rows in read_section(attempts, few[2]) for row in row_tuples(rows)] == [(b"a", 6, 3)]
 
 
 def test_merging_again_finds_the_earlier_result(attempts):
