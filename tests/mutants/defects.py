@@ -812,8 +812,8 @@ _BUILDING = (
         "manifest-before-files",
         "the manifest is created before the files have their names",
         "pipelines/build.py",
-        "        publish(attempts, storage.join(",
-        "        commit(self.output, folder, manifest, {}, attempts.scratch)\n        publish(attempts, storage.join(",
+        "        publish(attempts, urls.join(",
+        "        commit(self.output, folder, manifest, {}, attempts.scratch)\n        publish(attempts, urls.join(",
         _tests("pipelines/test_commit.py"),
     ),
     Defect(
