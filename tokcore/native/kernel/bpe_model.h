@@ -3,9 +3,9 @@
 // pair of lowest priority number is merged, the leftmost among equal ones, until no pair is left. Three ways
 // to the same ids, chosen by length:
 //   - a scan of a small array for each merge (short pre-tokens), several pre-tokens side by side;
-//   - short chunks of long ones in the same way, put together again; where they do not fit, left to right, the
-//     longest token that may follow the last one, going back where none may (long_pieces.cpp). Linear, but
-//     only for a well-formed vocabulary: every merged token's own bytes encode to it, and its parts have
+//   - short chunks of long ones in the same way, put together again; where they do not fit, left to right,
+//     the longest token that may follow the last one, going back where none may (long_pieces.cpp). Linear,
+//     but only for a well-formed vocabulary: every merged token's own bytes encode to it, and its parts have
 //     lower priority numbers. Vocabularies that were learned are; then a token is only ever made of the same
 //     two parts, which is why looking at neighbours decides;
 //   - a heap and a linked list (long ones, any vocabulary): n log n.

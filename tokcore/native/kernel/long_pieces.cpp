@@ -112,8 +112,9 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
   const size_t num_chunks = (piece.size - kOverlap + kStep - 1) / kStep;
   const auto chunk_end = [&](size_t chunk) { return std::min(piece.size, chunk * kStep + kMaxLaneBytes); };
   scratch.chunk_ids.resize(kMaxChunks * kMaxLaneBytes);
-  Piece chunks[kMaxChunks];
+  Piece merged[kMaxChunks];
   Piece* waiting[kMaxChunks];
+  const Piece* chunks[kMaxChunks];  // of one in turn with those like it, merged once
 
   // At any time piece.ids are the encoding of all bytes up to the end of a chunk.
   size_t count = 0;
@@ -121,18 +122,21 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
   size_t matched_begin = 0, matched_count = 0, num_matched = 0;  // of what was just matched left to right
   for (size_t next = 0; next < num_chunks;) {
     const size_t first = next, last = std::min(num_chunks, first + kMaxChunks);
+    size_t num_merged = 0;
     for (size_t i = first; i < last; ++i) {
-      chunks[i - first] = {piece.text + i * kStep,
-                           chunk_end(i) - i * kStep,
-                           piece.limit,
-                           scratch.chunk_ids.data() + (i - first) * kMaxLaneBytes,
-                           0,
-                           0};
-      waiting[i - first] = &chunks[i - first];
+      const uint8_t* const text = piece.text + i * kStep;
+      const size_t size = chunk_end(i) - i * kStep;
+      if (i == first || size != kMaxLaneBytes || std::memcmp(text, text - kStep, size) != 0) {
+        int32_t* const ids = scratch.chunk_ids.data() + num_merged * kMaxLaneBytes;
+        merged[num_merged] = {text, size, piece.limit, ids, 0, 0};
+        waiting[num_merged] = &merged[num_merged];
+        ++num_merged;
+      }
+      chunks[i - first] = &merged[num_merged - 1];
     }
-    merge_(tables, waiting, last - first);
+    merge_(tables, waiting, num_merged);
     while (next < last) {
-      const Piece& chunk = chunks[next - first];
+      const Piece& chunk = *chunks[next - first];
       const size_t common = next == 0 ? 0 : common_token(starts >> kStep, chunk.starts, kOverlap);
       if (common < kOverlap) {
         count -= static_cast<size_t>(std::popcount(starts >> kStep >> common));
