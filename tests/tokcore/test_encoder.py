@@ -142,6 +142,8 @@ def test_long_pieces_of_published_vocabularies_equal_merging_by_heap(name):
     pieces += [b"x" + piece + b"y" for piece in pieces]
     pieces += [bytes(generator.integers(97, 123, n, np.uint8)) for n in (65, 113, 114, 500, 6160, 6161, 50_000)]
     pieces += [b"".join(tokens[i] for i in generator.integers(0, len(tokens), n)) for n in (20, 200, 20_000)]
+    wide = "".join(map(chr, generator.integers(0x4E00, 0x9FA0, 9000))) + "".join(map(chr, range(0xC0, 0xD800)))
+    pieces += [wide.encode()[:n] for n in (2046, 2047, 2048, 2049, 2050, 27_000)] + [wide.encode()]
     check_long_pieces(model, pieces)
 
 

@@ -83,9 +83,13 @@ class BpeModel {
   // looking up pairs for one waits for memory while others go on.
   void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const;
 
-  // The end of the part of a pre-token that begins at `begin`: parts may be encoded apart. For pre-tokens
-  // that are too long to be remembered.
-  size_t part_end(const uint8_t* text, size_t size, size_t begin) const;
+  // The end of the part of a pre-token that begins at `begin`: parts may be encoded apart, and remembered.
+  // For pre-tokens that are too long to be remembered. Very long ones cost less in one part.
+  size_t part_end(const uint8_t* text, size_t size, size_t begin) const {
+    constexpr size_t kMaxCutBytes = 2048;
+    const bool is_whole = whole_decides_ || (well_formed_ && size > kMaxCutBytes);
+    return is_whole ? size : cuts_.next(text, size, begin);
+  }
 
   // All tokens, the most common first as far as ranks tell. is_own: whether it is what its bytes encode to.
   struct Tokens {

@@ -44,12 +44,6 @@ size_t common_token(uint64_t left, uint64_t right, size_t size) {
 
 }  // namespace
 
-size_t BpeModel::part_end(const uint8_t* text, size_t size, size_t begin) const {
-  const bool is_repetition = well_formed_ && begin == 0 && period_of(text, size) != 0;
-  if (whole_decides_ || is_repetition) return size;
-  return cuts_.next(text, size, begin);
-}
-
 size_t BpeModel::encode_long(const Piece& piece, PieceScratch& scratch) const {
   size_t count = 0;
   if (well_formed_) {
