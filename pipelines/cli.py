@@ -12,6 +12,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -23,10 +24,14 @@ import click
 from tokcore.errors import ConfigError, TokError
 
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
-EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141
+EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
 # They run no stage: what stops them is what the user named.
 _TOOLS = frozenset({"audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: a scheduler's Ctrl-C."""
 
 
 class _Commands(click.Group):
@@ -47,8 +52,10 @@ class _Commands(click.Group):
                 raise
             code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
             _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", code)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as signalled:
             kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again and it goes on from here"
+            if isinstance(signalled, _Terminated):
+                _fail(f"terminated{kept}", EXIT_TERMINATED)
             _fail(f"interrupted{kept}", EXIT_INTERRUPTED)
 
 
@@ -69,7 +76,12 @@ def main() -> None:
     gc.set_threshold(1 << 17)
     atexit.register(gc.freeze)  # what ends with the process need not be looked at for cycles: a tenth of a small build
     sys.excepthook = _show_defect
+    signal.signal(signal.SIGTERM, _terminate)
     commands()
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated
 
 
 def _show_defect(kind: type[BaseException], error: BaseException, _: Any) -> None:

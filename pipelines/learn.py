@@ -85,7 +85,7 @@ def _require_size(config: BuildConfig, num_merges: int) -> None:
         limits = ("min_count", "min_documents", "max_token_bytes")
         said = ", ".join(f"{name} = {value}" for name in limits if (value := getattr(config.learn, name)))
         raise LearnError(
-            f"{config.path}: learn.vocab_size = {config.learn.vocab_size}: the counts give only {size} tokens: "
+            f"{config.at('learn', 'vocab_size')} = {config.learn.vocab_size}: the counts give only {size} tokens: "
             f"256 bytes, {num_merges} merges{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
             f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
         )
@@ -169,26 +169,26 @@ def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
     url = next(filter(storage.exists, places), named)
     name = redact(url)
     if not storage.exists(url):
-        raise ConfigError(f"{config.path}: tokenizer.from: there is no {name}: expected a file or a build's output.")
+        raise ConfigError(f"{config.at('tokenizer', 'from')}: there is no {name}: expected a file or a build's output.")
     data = storage.read_bytes(url)
     try:
         return _parsed(config, config.tokenizer.pattern, data, name)
     except FormatError as error:
-        raise ConfigError(f"{config.path}: tokenizer.from: {error}") from error
+        raise ConfigError(f"{config.at('tokenizer', 'from')}: {error}") from error
 
 
 def _parsed(config: BuildConfig, pattern: str | None, data: bytes, name: str) -> TokenizerSpec:
     if not data.lstrip().startswith(b"{"):
         if pattern is None:
             raise ConfigError(
-                f"{config.path}: tokenizer.pattern is missing: a rank file does not say how text is split. "
+                f"{config.at('tokenizer', 'pattern')} is missing: a rank file does not say how text is split. "
                 f'Add it, for example pattern = "cl100k".'
             )
         ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
         special = assigned(_special_tokens(config), ranks.vocab_size)
         return dataclasses.replace(ranks, special=tuple(special))
     if pattern is not None:
-        raise ConfigError(f"{config.path}: tokenizer.pattern is for rank files: {name} brings its own. Remove it.")
+        raise ConfigError(f"{config.at('tokenizer', 'pattern')} is for rank files: {name} brings its own. Remove it.")
     if b'"format":"tokcore-tokenizer"' in data:
         return TokenizerSpec.from_json_bytes(data, name)
     return huggingface.read_tokenizer_json(data, name)

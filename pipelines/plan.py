@@ -30,9 +30,9 @@ def plan_build(config: BuildConfig) -> Plan:
     duplicates: dict[str, str] = {}
     forbidden = _forbidden(config)
     for number, source in enumerate(config.sources):
-        for pattern in source.files:
-            where = f"source[{number}].files"
-            for pin in _listed(config, pattern, where):
+        for position, pattern in enumerate(source.files):
+            where = config.at("source", number, "files", position)
+            for pin in _listed(config.base, pattern, where):
                 uri = _as_written(config.base, pattern, pin.url)
                 read = to_jsonable(settings_of(source, *_format(source, pin.url, where), forbidden))
                 key = canonical_json(read)
@@ -40,7 +40,7 @@ def plan_build(config: BuildConfig) -> Plan:
                 if (earlier := files.get(pin.url)) is not None:
                     if earlier[1] != key:
                         raise ConfigError(
-                            f"{config.path}: {where}: {redact(uri)} is also matched by {earlier[2]}, "
+                            f"{where}: {redact(uri)} is also matched by {earlier[2]}, "
                             f"with other settings. A file is read once: let only one source match it."
                         )
                     # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
@@ -56,15 +56,15 @@ def plan_build(config: BuildConfig) -> Plan:
     )
 
 
-def _listed(config: BuildConfig, pattern: str, where: str) -> list[storage.FileId]:
+def _listed(base: str, pattern: str, where: str) -> list[storage.FileId]:
     try:
-        url = urls.resolve(config.base, pattern)
+        url = urls.resolve(base, pattern)
         found = storage.list_files(url)
     except ConfigError as error:
-        raise ConfigError(f"{config.path}: {where}: {error}") from error
+        raise ConfigError(f"{where}: {error}") from error
     if not found:
         raise ConfigError(
-            f"{config.path}: {where} = {redact(pattern)!r}: no file matches {redact(url)}. "
+            f"{where} = {redact(pattern)!r}: no file matches {redact(url)}. "
             f"Relative paths start at the build file's folder."
         )
     return found

@@ -96,8 +96,9 @@ class _Worker:
         # algebra, whose library would start a thread for every core when numpy is imported.
         modules = os.pathsep.join(p for p in sys.path if p)
         environment = {**_MEMORY, **os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
-        # Ctrl-C is the parent's to handle; a worker inherits that, so that it holds while it still imports.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Ctrl-C and a scheduler's SIGTERM, which all of a group get, are the parent's to handle; a worker inherits
+        # that, so that it holds while it still imports.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "pipelines.lifeline", str(lifeline)],

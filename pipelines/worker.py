@@ -1,6 +1,6 @@
 """What a worker process of the local runner does; pipelines.lifeline starts it, pipelines.pool talks to it.
 
-Ctrl-C is the parent's to handle.
+Ctrl-C and SIGTERM are the parent's to handle.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from schemas.setting import Limits
+from schemas.toml_lines import dotted, key_lines, line_of
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.normalize import STEPS
 from tokcore.patterns import PATTERNS
@@ -232,6 +233,15 @@ class BuildConfig:
     encode: EncodeTable = EncodeTable()
     shards: ShardsTable = ShardsTable()
     tokenizer: TokenizerTable | None = None
+    text: str = dataclasses.field(default="", repr=False, compare=False)  # of the build file, for messages
+
+    def at(self, *key: str | int) -> str:
+        """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
+        lines = key_lines(self.text)
+        if isinstance(key[-1], int) and key not in lines:
+            key = key[:-1]  # a list of one value may be written as that value
+        line = line_of(lines, key)
+        return f"{self.path}{f':{line}' if line else ''}: {dotted(key)}"
 
     def count_identity(self) -> dict[str, Any]:
         """The settings that can change count tables, besides the plan's."""

@@ -41,6 +41,6 @@ def parse_config(text: str, path: str) -> BuildConfig:
     """The build file with this text; path says where it came from and where relative paths start."""
     file = BuildFile(text, path)
     base = posixpath.dirname(path) if "://" in path else str(Path(path).absolute().parent)
-    config = completed(BuildConfig(path=path, base=base, **read_tables(file)), file)
+    config = completed(BuildConfig(path=path, base=base, text=text, **read_tables(file)), file)
     check(config, file)
     return config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 import tomllib
 from collections.abc import Mapping
@@ -21,7 +22,8 @@ _STRING = re.compile(
 _SCALAR = re.compile(r"[^,\]}#\n]+")  # a date may have a space in it
 
 
-def key_lines(text: str) -> dict[Key, int]:
+@functools.lru_cache(maxsize=1)
+def key_lines(text: str) -> Mapping[Key, int]:
     """The line, from 1, of every key, table and array value of a valid TOML text.
 
     >>> key_lines('version = 1\\n[[source]]\\nlang = "en"')[("source", 0, "lang")]

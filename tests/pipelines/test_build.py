@@ -261,7 +261,7 @@ def test_a_tokenizer_is_imported_from_an_output_and_named_if_it_is_none(corpus, 
 
     assert imported(str(built)) == api.Tokenizer.load(built).fingerprint
     for place, message in (("nowhere", "there is no .*nowhere"), ("ru.jsonl", "ru.jsonl: not JSON")):
-        with pytest.raises(ConfigError, match=f"import.toml: tokenizer.from: .*{message}"):
+        with pytest.raises(ConfigError, match=rf"import.toml:\d+: tokenizer.from: .*{message}"):
             imported(place)
         assert not (tmp_path / place).exists(), "found after work had begun"
         done = tokcore("check", corpus / "import.toml")
@@ -379,7 +379,7 @@ def test_an_input_that_changed_since_the_plan(tmp_path):
 def test_too_few_pairs(corpus):
     message = refused(corpus, settings="[learn]\nvocab_size = 30000\n", name="few.toml")
     assert message.startswith("LearnError")
-    assert "few.toml: learn.vocab_size = 30000: the counts give only " in message
+    assert re.search(r"few.toml:\d+: learn.vocab_size = 30000: the counts give only ", message)
     assert "(min_count = 2)" in message
     assert "allow_smaller" in message
     path = build_file(corpus, settings="[learn]\nvocab_size = 30000\nallow_smaller = true\n", name="smaller.toml")
@@ -410,4 +410,4 @@ def test_languages_that_differ_in_case_only(tmp_path):
 def test_two_sources_that_read_one_file_differently(tmp_path):
     small_corpus(tmp_path)
     message = refused(tmp_path, SOURCES + '[[source]]\nlang = "de"\nfiles = "*.zst"\n')
-    assert "en.jsonl.zst is also matched by source[0].files" in message
+    assert re.search(r":\d+: source\[4\].files: .*en.jsonl.zst is also matched by .*:\d+: source\[0\].files", message)

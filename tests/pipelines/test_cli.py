@@ -86,17 +86,18 @@ def test_mistakes_get_one_message_and_their_exit_code(corpus, built, tmp_path, c
     assert not (tmp_path / "none").exists()
 
 
-def test_ctrl_c_ends_workers_quietly_and_the_same_command_resumes(corpus, tmp_path):
+@pytest.mark.parametrize(("sent", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_signals_end_workers_quietly_and_the_same_command_resumes(corpus, tmp_path, sent, code, word):
     command = [sys.executable, "-m", "pipelines.cli", "build", str(corpus / "build.toml"), "--output", str(tmp_path)]
     driver = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     while not (workers := psutil.Process(driver.pid).children()):
         time.sleep(0.01)
-    os.killpg(driver.pid, signal.SIGINT)  # what a terminal does; the workers are still importing
+    os.killpg(driver.pid, signal.Signals[sent])  # as a terminal and a scheduler do; the workers are still importing
     output, message = driver.communicate(timeout=60)
-    assert (driver.returncode, output) == (130, "")
-    assert message == "error: interrupted; run the same command again and it goes on from here\n"
+    assert (driver.returncode, output) == (code, "")
+    assert message == f"error: {word}; run the same command again and it goes on from here\n"
     psutil.wait_procs(workers, timeout=10)
     assert not any(worker.is_running() for worker in workers)
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
