@@ -132,12 +132,13 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
 
 def _id_counts(job: EncodeJob, assignment: Assignment, shards: Sequence[_Closed | ShardEncoded]) -> id_counts.IdCounts:
     """The sum over all shards, of which one recorded one is in memory at a time, and what was read of each source."""
-    read = [id_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges]
-    counts = id_counts.add_up([one.id_counts for one in shards if isinstance(one, _Closed)])
+    parts = [one.id_counts for one in shards if isinstance(one, _Closed)]
     for one in shards:
         if isinstance(one, ShardEncoded):
-            counts = id_counts.add_up([counts, read_counts(job.attempts, one.id_counts)])
-    return id_counts.add_up([counts, *read])
+            parts = [id_counts.add_up([*parts, read_counts(job.attempts, one.id_counts)])]
+    return id_counts.add_up(
+        [*parts, *(id_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges)]
+    )
 
 
 def _languages(

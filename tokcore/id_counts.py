@@ -154,7 +154,8 @@ def add_up(parts: Sequence[IdCounts]) -> IdCounts:
         counts[at] += part.counts
         documents[at] += part.documents
         max_in_document[at] = np.maximum(max_in_document[at], part.max_in_document)
-        keep_top(at, part.top_source, part.top_source_count)
+        if part.top_source_count.any():
+            keep_top(at, part.top_source, part.top_source_count)
     for (source, (_, source_counts)), at in zip(whole.items(), places[len(parts) :], strict=True):
         keep_top(at, source, source_counts)
     return IdCounts(ids, counts, documents, max_in_document, top_source, top_source_count, still_open)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from measuring import Table
+from pipeline import FLOOR
 
 # Of each kind of table, the columns that are compared: (head, what it adds to the title, whether larger is better).
 COLUMNS = (
@@ -60,7 +61,7 @@ def _comparisons(table: Table) -> Iterator[Comparison]:
             for row in sorted(table.rows, key=lambda row: str(row[0]))  # "tokcore" before its variants
             if isinstance(row[column], float) and row[column] > 0 and "differ" not in str(row[-1])
         }
-        others = {name: value for name, value in numbers.items() if not name.startswith("tokcore")}
+        others = {name: value for name, value in numbers.items() if not name.startswith("tokcore") and name != FLOOR}
         ours = next((numbers[name] for name in numbers if name.split(",")[0] == "tokcore"), None)
         if ours and others:
             best = max(others, key=lambda name: others[name])
