@@ -117,6 +117,20 @@ def test_implementations_agree_on_long_random_texts(name: str) -> None:
     assert_implementations_agree(name, texts_from_strings(batch))
 
 
+@pytest.mark.parametrize("name", PATTERNS)
+def test_implementations_agree_on_contractions_at_every_offset(name: str) -> None:
+    """Of 64 bytes: after an apostrophe any two characters of those that contractions are made of, and others."""
+    letters = "sdmtlvreSDMTLVREſÿxX'0 "
+    pairs = [a + b for a in letters for b in letters]
+    batch = [
+        ((" " * (offset % 3) + "-" * (offset - offset % 3)) + "".join(f"'{pair}." for pair in pairs)).encode()
+        for offset in range(64)
+    ]
+    batch += [("-" * 30 + f"'{pair}").encode() for pair in pairs]
+    batch += [("a" * offset + "'" + pair).encode() for offset in (60, 61, 62, 63) for pair in pairs]
+    assert_implementations_agree(name, texts_from_strings(batch))
+
+
 @pytest.mark.parametrize("implementation", NATIVE)
 @pytest.mark.parametrize("name", PATTERNS)
 @settings(deadline=None)

@@ -50,7 +50,14 @@ constexpr Rules rules_of(Pattern pattern) {
   return {false, false, 3};
 }
 
-template <Rules rules>
+// Where letters are that make a contraction of an apostrophe before them, by how many letters.
+struct Contractions {
+  uint64_t one_letter;
+  uint64_t two_letters;  // the first one
+};
+
+// Finder::find(bytes, size) finds the contractions of a word; size: up to the end of the text.
+template <Rules rules, typename Finder>
 class BoundaryAlgebra {
  public:
   // masks: num_words words and an empty one after them. starts: as many, written by next().
@@ -229,15 +236,11 @@ class BoundaryAlgebra {
   uint64_t split_contractions(uint64_t starts, uint64_t letters) {
     starts |= start_in_next_;
     start_in_next_ = 0;
-    for (; letters != 0; letters &= letters - 1) {
-      const uint32_t bit = static_cast<uint32_t>(__builtin_ctzll(letters));
-      const size_t letters_size = contraction_size(text_, size_, word_ * kWordBytes + bit, !rules.gpt2);
-      if (letters_size == 0) continue;
-      starts &= ~(uint64_t{1} << bit);
-      starts |= bit_at(bit + letters_size);
-      start_in_next_ |= bit_at_next(bit + letters_size);
-    }
-    return starts;
+    if (letters == 0) return starts;
+    const Contractions found = Finder::find(text_ + word_ * kWordBytes, size_ - word_ * kWordBytes);
+    const uint64_t one = letters & found.one_letter, two = letters & found.two_letters;
+    start_in_next_ = one >> 63 | two >> 62;
+    return (starts & ~(one | two)) | one << 1 | two << 2;
   }
 
   // quotes: the apostrophes right after a word; with the letters of a contraction they belong to it.

@@ -293,6 +293,38 @@ size_t classify_words(const uint8_t* text, size_t size, size_t num_words, ClassM
   return known;
 }
 
+// Finds the letters of contractions (contraction.h) in a word of text, all at once.
+template <bool fold_case>
+struct ContractionFinder {
+  // size: up to the end of the text.
+  [[gnu::noinline]] static Contractions find(const uint8_t* bytes, size_t size) {
+    PaddedWord padded;
+    if (size <= kWordBytes) {
+      padded = {};
+      std::memcpy(padded.bytes, bytes, size);
+      bytes = padded.bytes;
+    }
+    enum : int { kDOrM, kSOrT, kL, kROrV, kE };
+    constexpr auto r = [](auto... bits) { return static_cast<uint8_t>((0 | ... | (1 << bits))); };
+    static constexpr uint8_t kLow[16] = {0, 0, r(kROrV), r(kSOrT), r(kDOrM, kSOrT), r(kE),    r(kROrV), 0,
+                                         0, 0, 0,        0,        r(kL),           r(kDOrM), 0,        0};
+    static constexpr uint8_t kFrom0 = r(kDOrM, kL, kE), kFrom10 = r(kSOrT, kROrV);  // 40 or 60, 50 or 70
+    static constexpr uint8_t kHigh[16] = {
+        0, 0, 0, 0, fold_case ? kFrom0 : 0, fold_case ? kFrom10 : 0, kFrom0, kFrom10, 0, 0, 0, 0, 0, 0, 0, 0};
+    const Word text = Word::load(bytes);
+    const Word letters = looked_up(text, kLow, kHigh);
+    uint8_t next = bytes[kWordBytes];
+    if (fold_case && next < 0x80) next |= 0x20;
+    const auto before = [&](uint64_t mask, uint8_t letter) {
+      return mask >> 1 | static_cast<uint64_t>(next == letter) << 63;
+    };
+    const uint64_t l = letters.mask<kL>();
+    uint64_t two = (l & before(l, 'l')) | (letters.mask<kROrV>() & before(letters.mask<kE>(), 'e'));
+    if constexpr (fold_case) two |= text.equal(0xC5) & before(text.equal(0xBF), 0xBF);
+    return {letters.mask<kDOrM>() | letters.mask<kSOrT>(), two};
+  }
+};
+
 // Where the whitespace that touches the end of the known text starts, `known` if there is none.
 size_t final_space(const ClassMasks* masks, size_t known) {
   while (known != 0) {
@@ -322,7 +354,7 @@ Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t
   if (known == 0) return {0, false};
   num_words = (known + kWordBytes - 1) / kWordBytes;
   masks[num_words].space = 0;
-  BoundaryAlgebra<rules> algebra(masks, num_words, starts, text, size);
+  BoundaryAlgebra<rules, ContractionFinder<!rules.gpt2>> algebra(masks, num_words, starts, text, size);
   size_t limit = final_space(masks, known);  // the last position at which a boundary is to be believed
   uint64_t undecided = 0;
   size_t word = 0;
