@@ -8,8 +8,9 @@ Leaves to others: where files are (pipelines), what weights are (mixing), what i
 
 from __future__ import annotations
 
-import bisect
+import collections
 import concurrent.futures
+import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ __all__ = [
 # A block of rows, in runs and as a row group of tables: closed by the first row that reaches one of these.
 BLOCK_ROWS = 65_536
 BLOCK_KEY_BYTES = 16_777_216
-_PARTS_PER_THREAD = 16
+_PARTS_PER_THREAD = 8
 
 _TABLE_SCHEMA = pa.schema(
     [
@@ -87,21 +88,25 @@ def count_pretokens(
     pretokenizer = Pretokenizer.of(pattern)
     chosen = checked_mask(mask)
 
-    def count(parts: Iterator[Texts]) -> CountRows:
-        # A user's own pattern is split outside of the counter, whose own is then not used.
-        counter = kernel.Counter(pretokenizer.native_name or "gpt2", max_pretoken_bytes)
+    # A user's own pattern is split outside of the counter, whose own is then not used.
+    counters = [kernel.Counter(pretokenizer.native_name or "gpt2", max_pretoken_bytes) for _ in range(threads)]
+
+    def count(counter: kernel.Counter, parts: Iterator[Texts]) -> None:
         for part in parts:
             add_texts(counter, part, pretokenizer, chosen)
-        return counter.take()
 
     if threads == 1:
-        return rows_to_table([count(iter([batch]))])
-    # Whoever is done takes the next part: a megabyte of one text may take twice as long as one of another.
-    parts = iter(_dealt(batch, threads * _PARTS_PER_THREAD))
-    with concurrent.futures.ThreadPoolExecutor(threads) as executor:
-        runs = list(executor.map(lambda _: count(parts), range(threads)))
-        merged = executor.map(lambda ranges: list(merge_rows([[rows] for rows in ranges])), _key_ranges(runs, threads))
-        return rows_to_table(block for blocks in merged for block in blocks)
+        count(counters[0], iter([batch]))
+    else:
+        dealt = _dealt(batch, threads * _PARTS_PER_THREAD)
+        shares = [
+            collections.deque(dealt[len(dealt) * i // threads : len(dealt) * (i + 1) // threads])
+            for i in range(threads)
+        ]
+        with concurrent.futures.ThreadPoolExecutor(threads) as executor:
+            for _ in executor.map(lambda i: count(counters[i], _own_first(shares, i)), range(threads)):
+                pass
+    return rows_to_table(kernel.Counter.take_all(counters, threads))
 
 
 def merge_rows(runs: Sequence[Iterable[CountRows]], multipliers: Sequence[int] | None = None) -> Iterator[CountRows]:
@@ -299,20 +304,15 @@ def table_totals(file: Any) -> TableTotals:
     return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
 
 
-def _key_ranges(runs: Sequence[CountRows], num_ranges: int) -> list[list[CountRows]]:
-    """The rows of all runs in each of that many ranges of keys, which follow each other and are about equal in size."""
-    longest = max(runs, key=lambda rows: rows.num_rows)
-    if longest.num_rows < num_ranges:
-        return [list(runs)]
-    keys = [longest.keys.text(longest.num_rows * i // num_ranges) for i in range(1, num_ranges)]
-    bounds = [
-        [0, *(bisect.bisect_left(range(rows.num_rows), key, key=rows.keys.text) for key in keys), rows.num_rows]
-        for rows in runs
-    ]
-    return [
-        [rows.slice(bound[i], bound[i + 1]) for rows, bound in zip(runs, bounds, strict=True)]
-        for i in range(num_ranges)
-    ]
+def _own_first(shares: Sequence[collections.deque[Texts]], own: int) -> Iterator[Texts]:
+    """One's own share from the front, then what others have left, from their ends, as all may do at the same time.
+
+    A part of one text may take twice as long as one of another; neighbours have more words in common than others.
+    """
+    while any(shares):
+        share = shares[own] or max(shares, key=len)
+        with contextlib.suppress(IndexError):  # somebody else was first
+            yield share.popleft() if share is shares[own] else share.pop()
 
 
 def _dealt(texts: Texts, num_parts: int) -> list[Texts]:

@@ -137,6 +137,20 @@ class Counter:
         self._documents.clear()
         return rows
 
+    @staticmethod
+    def take_all(counters: Sequence[Counter], threads: int) -> list[CountRows]:
+        if threads < 1:
+            raise ValueError(f"threads = {threads}: must be at least 1")
+        if len({id(counter) for counter in counters}) < len(counters):
+            raise ValueError("counters: one of them is named twice")
+        if not counters:
+            return []
+        for counter in counters[1:]:
+            counters[0]._counts.update(counter._counts)
+            counters[0]._documents.update(counter._documents)
+            counter.take()
+        return [counters[0].take()]
+
 
 class IdCounter:
     """tokcore.kernel.IdCounter: a dictionary."""

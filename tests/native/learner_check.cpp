@@ -83,6 +83,31 @@ Rows counted(const Text& text, size_t first, size_t last, size_t limit) {
   return counter.take();
 }
 
+// The rows of a counter for each part of the documents, taken together.
+Rows counted_together(const Text& text, const std::vector<size_t>& bounds, size_t limit, size_t num_threads) {
+  std::vector<std::unique_ptr<Counter>> counters;
+  std::vector<Counter*> all;
+  const auto size = static_cast<size_t>(text.offsets.back());
+  for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+    counters.push_back(
+        std::make_unique<Counter>(Scanner(Pattern::kCl100k, Implementation::kPortable), limit));
+    expect(counters[i]->add(text.data.get(), size, text.offsets.data() + bounds[i],
+                            bounds[i + 1] - bounds[i]) == CounterStatus::kOk,
+           "add");
+    all.push_back(counters[i].get());
+  }
+  Rows out;
+  for (const Rows& part : Counter::take_all(all, num_threads)) {
+    const int64_t start = out.offsets.back();
+    out.data.insert(out.data.end(), part.data.begin(), part.data.end());
+    for (size_t i = 0; i < part.size(); ++i) out.offsets.push_back(start + part.offsets[i + 1]);
+    out.counts.insert(out.counts.end(), part.counts.begin(), part.counts.end());
+    out.documents.insert(out.documents.end(), part.documents.begin(), part.documents.end());
+  }
+  for (const Counter* counter : all) expect(counter->num_rows() == 0, "counters are empty afterwards");
+  return out;
+}
+
 Rows merged(const std::vector<Rows>& runs, size_t block) {
   RowMerger merger(std::vector<uint64_t>(runs.size(), 1));
   std::vector<size_t> next(runs.size(), 0);
@@ -112,6 +137,9 @@ void check(std::mt19937& random) {
   std::vector<Rows> runs;
   for (size_t i = 0; i < 3; ++i) runs.push_back(counted(text, bounds[i], bounds[i + 1], limit));
   expect(same(merged(runs, 1 + random() % 50), rows), "the sum of parts is the whole");
+  for (const size_t num_threads : {1, 2, 3}) {
+    expect(same(counted_together(text, bounds, limit, num_threads), rows), "counters add up to the whole");
+  }
 
   uint8_t ids[256];
   for (size_t i = 0; i < 256; ++i) ids[i] = static_cast<uint8_t>(255 - i);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import io
 import itertools
@@ -20,7 +21,7 @@ from tokcore import counting, kernel, reference
 from tokcore.count_rows import CountRows, count_rows, row_tuples
 from tokcore.counting import count_pretokens, merge_rows, read_run, read_table, write_run, write_table
 from tokcore.errors import ConfigError, FormatError, LearnError
-from tokcore.texts import texts_from_strings
+from tokcore.texts import Texts, texts_from_strings
 
 ALL = kernel.available()
 NATIVE = [name for name in ALL if name != "reference"]
@@ -123,6 +124,85 @@ def test_a_table_that_grows_loses_nothing(name: str) -> None:
             key = (b" " if j else b"") + word
             expected[key] = expected.get(key, 0) + 1
     assert [(key, count) for key, count, _ in rows] == sorted(expected.items())
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_large_table_loses_nothing(at_once: bool) -> None:
+    """More rows than the first tables hold, with large pages from the start and without."""
+    rnd = random.Random(2)
+    words = [rnd.getrandbits(rnd.choice([8, 24, 60, 150])).to_bytes(19, "big").lstrip(b"\0") for _ in range(480_000)]
+    texts = texts_from_strings(words)
+    ends = texts.offsets[1:][np.diff(texts.offsets) > 0]
+    firsts = np.array([0, len(ends)], np.int64)
+    counter = kernel.Counter("gpt2", 0)
+    if at_once:
+        counter.add_pieces(Texts(texts.data, texts.offsets[[0, -1]]), ends, firsts)
+    else:
+        for part in np.array_split(ends, 40):
+            start = texts.offsets[texts.offsets < part[0]].max()
+            counter.add_pieces(Texts(texts.data, np.array([start, part[-1]])), part, np.array([0, len(part)]))
+    assert 38 * counter.num_rows < counter.memory_bytes < 90 * counter.num_rows
+    rows = counter.take()
+    expected = collections.Counter(word for word in words if word)
+    assert len(expected) > 330_000
+    assert {key: count for key, count, _ in row_tuples(rows)} == expected
+    assert [rows.keys.text(i) for i in range(rows.num_rows)] == sorted(expected)
+
+
+def test_a_counter_of_little_text_is_small() -> None:
+    counter = kernel.Counter("gpt2", 0)
+    empty = counter.memory_bytes
+    assert empty < 200_000
+    counter.add(texts_from_strings(["a few words " * 1000]))
+    assert counter.memory_bytes == empty
+    counter.add(texts_from_strings(["a few words " * 1000] * 100))  # large, but not the first
+    assert counter.memory_bytes == empty
+    counter.take()
+    counter.add(texts_from_strings(["a few words " * 1000] * 100))
+    assert counter.memory_bytes < 5_000_000
+    counter.take()
+    assert counter.memory_bytes == empty
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@given(texts, st.sampled_from([0, 4, 64]), st.integers(0, 4), st.integers(1, 4))
+def test_counters_add_up(name: str, documents: list[bytes], limit: int, num_counters: int, threads: int) -> None:
+    rows = []
+    for chosen in (name, "reference"):
+        with kernel.forced(chosen):
+            counters = [kernel.Counter("cl100k", limit) for _ in range(num_counters)]
+            for i, counter in enumerate(counters):
+                counter.add(texts_from_strings(documents[i::num_counters]))
+            parts = kernel.Counter.take_all(counters, threads)
+            assert not any(counter.num_rows for counter in counters)
+            rows.append([row for part in parts for row in row_tuples(part)])
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_rows_of_several_counters_add_up(threads: int) -> None:
+    rnd = random.Random(3)
+    starts = [b"", b"x" * 11, b"x" * 12, b"x" * 15, b"\0" * 11, b"\0" * 13, b"y" * 300]
+    documents = [
+        b"\n".join(rnd.choice(starts) + bytes(rnd.choices(b"abcdefgh", k=rnd.randint(0, 6))) for _ in range(6_000))
+        for _ in range(7)
+    ]
+    counters = [kernel.Counter("cl100k", 0) for _ in range(3)]
+    for i, counter in enumerate(counters):
+        counter.add(texts_from_strings(documents[i::3]))
+    parts = kernel.Counter.take_all(counters, threads)
+    assert len(parts) >= min(threads, 2)
+    assert [row for part in parts for row in row_tuples(part)] == counted(documents, 0, kernel.implementation())[0]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_counters_cannot_be_taken_twice_at_once(name: str) -> None:
+    with kernel.forced(name):
+        counter = kernel.Counter("gpt2", 0)
+        with pytest.raises(ValueError, match="named twice"):
+            kernel.Counter.take_all([counter, counter])
+        with pytest.raises(ValueError, match="threads = 0"):
+            kernel.Counter.take_all([counter], 0)
 
 
 @pytest.mark.parametrize("name", NATIVE)

@@ -63,7 +63,6 @@ class Shared {
     return action();
   }
 
- private:
   std::mutex mutex_;
 };
 
@@ -91,6 +90,31 @@ class SharedCounter : Shared {
 
   RowArrays take() {
     return to_arrays(locked([&] { return counter_.take(); }));
+  }
+
+  static std::vector<RowArrays> take_all(std::vector<SharedCounter*> shared, size_t num_threads) {
+    if (num_threads == 0) throw std::invalid_argument("threads = 0: must be at least 1");
+    std::sort(shared.begin(), shared.end());  // one order of locks for everybody
+    if (std::adjacent_find(shared.begin(), shared.end()) != shared.end()) {
+      throw std::invalid_argument("counters: one of them is named twice");
+    }
+    if (std::find(shared.begin(), shared.end(), nullptr) != shared.end()) {
+      throw std::invalid_argument("counters: None is no counter");
+    }
+    std::vector<Rows> taken;
+    {
+      nb::gil_scoped_release released;
+      std::vector<std::unique_lock<std::mutex>> guards;
+      std::vector<Counter*> counters;
+      for (SharedCounter* counter : shared) {
+        guards.emplace_back(counter->mutex_);
+        counters.push_back(&counter->counter_);
+      }
+      taken = Counter::take_all(counters, num_threads);
+    }
+    std::vector<RowArrays> arrays;
+    for (Rows& rows : taken) arrays.push_back(to_arrays(std::move(rows)));
+    return arrays;
   }
 
   size_t memory_bytes() {
@@ -265,6 +289,8 @@ void bind_counter(nb::module_& module) {
            nb::arg("firsts"))
       .def("take", &SharedCounter::take,
            "(data, offsets, counts, documents) of all rows, sorted; empties the table.")
+      .def_static("take_all", &SharedCounter::take_all, nb::arg("counters"), nb::arg("threads"),
+                  "The same of several counters together, in parts that follow each other.")
       .def_prop_ro("memory_bytes", &SharedCounter::memory_bytes)
       .def_prop_ro("num_rows", &SharedCounter::num_rows)
       .def_prop_ro("num_pretokens", &SharedCounter::num_pretokens);

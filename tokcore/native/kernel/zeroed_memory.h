@@ -13,7 +13,6 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 namespace tokcore {
@@ -78,11 +77,11 @@ class ZeroedMemory {
   uint8_t* data() const { return data_; }
 
   // Makes it larger: its bytes stay, at another address, the new ones are zero and about to be used. On Linux
-  // pages move, not bytes, so that never more than new_size is in use.
+  // large pages move, not bytes, so that never more than new_size is in use.
   void grow(size_t new_size) {
     ZeroedMemory larger(new_size);
 #if defined(__linux__)
-    if (size_ % static_cast<size_t>(sysconf(_SC_PAGESIZE)) == 0) {
+    if (size_ >= kLargePage && size_ % kLargePage == 0) {
       if (mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, larger.data_) != larger.data_) {
         throw std::bad_alloc();
       }
