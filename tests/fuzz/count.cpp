@@ -1,6 +1,7 @@
-// Documents in any bytes, counted whole and in parts that are merged; and documents cut by somebody else,
-// some of them wrongly.
+// Documents in any bytes, counted whole, in parts that are merged, and by several counters at once; and
+// documents cut by somebody else, some of them wrongly.
 #include <map>
+#include <memory>
 
 #include "counter.h"
 #include "input.h"
@@ -129,6 +130,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     runs.push_back(counter.take());
   }
   expect(table_of(merged(runs, block, max_rows)) == expected, "the sum of parts is the whole");
+
+  std::vector<std::unique_ptr<Counter>> counters;
+  std::vector<Counter*> all;
+  for (size_t run = 0; run < num_runs; ++run) {
+    const size_t first = num_documents * run / num_runs, last = num_documents * (run + 1) / num_runs;
+    all.push_back(counters.emplace_back(std::make_unique<Counter>(scanner, limit)).get());
+    expect(
+        all[run]->add(text.get(), content.size(), offsets.data() + first, last - first) == CounterStatus::kOk,
+        "counted");
+  }
+  Table together;
+  for (const Rows& part : Counter::take_all(all, 1 + block % 3)) {
+    for (auto& [key, row] : table_of(part)) {
+      expect(together.empty() || together.rbegin()->first < key, "parts follow each other");
+      together.emplace(key, row);
+    }
+  }
+  expect(together == expected, "counters add up to the whole");
 
   // Ends that are anywhere: refused, and nothing of it counted, or as if they were right.
   if (!ends.empty()) ends[wanted % ends.size()] += static_cast<int64_t>(block) - 20;
