@@ -224,8 +224,12 @@ class BoundaryAlgebra {
     }
     uint64_t continued = m.number;  // a digit, and kGroup digits before it
     for (uint32_t i = 1; i <= kGroup; ++i) continued &= m.number << i;
-    for (uint64_t next = groups << kGroup & continued; next != 0; next = next << kGroup & continued)
-      groups |= next;
+    for (uint32_t size = kGroup; size < kWordBytes; size *= 2) {  // twice as far each time
+      const uint64_t more = groups << size & continued;
+      if (more == 0) break;
+      groups |= more;
+      continued &= continued << size;
+    }
     if (m.number >> 63 != 0) {
       digits_in_group_ = static_cast<uint32_t>(__builtin_clzll(groups) + 1) % kGroup;
     }
