@@ -358,9 +358,10 @@ Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t
   size_t limit = final_space(masks, known);  // the last position at which a boundary is to be believed
   uint64_t undecided = 0;
   size_t word = 0;
-  while (word < num_words && undecided == 0) {
+  for (size_t found = 0; word < num_words && undecided == 0; ++word) {
+    if (word >= 2) found += static_cast<size_t>(std::popcount(starts[word - 2]));
+    if (found > capacity) break;  // all that there is room for; not counting the last word, which may change
     undecided = algebra.next();
-    ++word;
   }
   if (undecided != 0) {
     const size_t position = (word - 1) * kWordBytes + static_cast<size_t>(std::countr_zero(undecided)) - 1;
@@ -392,8 +393,8 @@ size_t scan_pattern(const uint8_t* text, size_t size, size_t begin, uint64_t* en
   while (count < capacity && begin < size) {
     const size_t left = size - begin;
     if (left >= kMinWideBytes) {
-      // A word of text holds some fifteen pre-tokens: do not classify much more than there is room for.
-      size_t num_words = (capacity - count) / 8 + 1;
+      // A word of text holds some ten to fifteen pre-tokens: do not classify more than there is room for.
+      size_t num_words = (capacity - count) / 12 + 1;
       num_words = num_words < most_words ? num_words : most_words;
       const size_t words_left = (left + kWordBytes - 1) / kWordBytes;
       num_words = num_words < words_left ? num_words : words_left;
