@@ -281,6 +281,8 @@ void Counter::make_room() {
 
 // Sees to it that a text of that size can be counted.
 void Counter::begin(size_t text_size) {
+  // Where memory ran out in the middle of a text, what waits points into that.
+  pending_->size = pending_->num_long = 0;
   if (num_rows_ == 0 && text_size >= kLargeText) {
     ZeroedMemory rows(kLargePage);
     index_ = std::make_unique<Index>(kLargeIndexBits);

@@ -31,7 +31,7 @@ inline uint64_t hash_of(const Block16& key) {
 inline bool operator==(const Block16& a, const Block16& b) { return a.low == b.low && a.high == b.high; }
 
 // Its key is 15 bytes, zeros behind its end, and its length; of a longer one, the address, and below the mark
-// 255 the high 56 bits of its hash. None is all zeros. These are the bytes of the sort key, of short ones.
+// 255 the high 56 bits of its hash. None is all zeros. Of a short key they are the bytes of its sort key.
 struct Counter::Row {
   Block16 key;
   uint64_t count;
@@ -72,10 +72,11 @@ class Counter::Arena {
   void reserve(size_t size) {
     const size_t needed = needed_for(size);
     if (needed <= left_) return;
-    left_ = std::max(kChunkBytes, needed);
-    chunks_.push_back(std::make_unique_for_overwrite<uint8_t[]>(left_));
+    const size_t chunk = std::max(kChunkBytes, needed);
+    chunks_.push_back(std::make_unique_for_overwrite<uint8_t[]>(chunk));
     next_ = chunks_.back().get();
-    memory_bytes_ += left_;
+    left_ = chunk;
+    memory_bytes_ += chunk;
   }
 
   // Of that many bytes that were reserved.
