@@ -325,8 +325,9 @@ class _Shard:
         for writer in (self._arrow, self._megatron):
             if writer is not None:
                 writer.write(tokens)
-        self._content.update(tokens)
-        self._digests.extend(document_digests(tokens.langs, tokens.tokens, tokens.offsets))
+        digests = document_digests(tokens.langs, tokens.tokens, tokens.offsets)
+        self._content.update(tokens, digests)
+        self._digests += digests
         lengths = np.diff(tokens.offsets)
         for lang, where in by_language(tokens.langs).items():
             tally = self._tallies.setdefault(lang, LanguageTally())

@@ -141,27 +141,30 @@ def local_files(output: str, shard: NamedShard) -> Iterator[str]:
 
 def _check_shard(folder: str, rules: Rules, shard: NamedShard, order: _Order, found: Found) -> None:
     arrow, megatron = shard.arrow, shard.bin
-    # A .bin file is the stream of tokens whose sha256 is part of the content's.
     twin = MegatronShard(f"{folder}/{megatron.path}".removesuffix(BIN)) if megatron is not None else None
-    known = megatron.sha256 if megatron is not None else ""
     contents = []
-    if twin is not None and megatron is not None:
-        contents.append((megatron, content := ShardContent(known)))
-        for batch in twin.batches():
-            if arrow is None:
-                _check_documents(rules, shard, batch, content.num_documents, order, found)
-            content.update(batch)
-        _check_fingerprint(f"shards/{megatron.path}", twin.fingerprint, rules, found)
+    digests: list[bytes] = []  # of documents whose tokens are those of the .bin file, too
     if arrow is not None:
-        contents.append((arrow, content := ShardContent(known)))
+        contents.append((arrow, content := ShardContent()))
         opened = ArrowShard(f"{folder}/{arrow.path}")
         for batch in opened.batches():
             if twin is not None and (row := _first_other(batch, twin, content.num_documents)) is not None:
                 found.problems.append(f"shards/{arrow.path}: document {row} has other tokens than in the {BIN} file")
                 return
-            _check_documents(rules, shard, batch, content.num_documents, order, found)
-            content.update(batch)
+            some = _check_documents(rules, shard, batch, content.num_documents, order, found)
+            content.update(batch, some)
+            digests += some
         _check_fingerprint(f"shards/{arrow.path}", opened.fingerprint, rules, found)
+    if twin is not None and megatron is not None:
+        contents.append((megatron, content := ShardContent()))
+        for batch in twin.batches():
+            first = content.num_documents
+            if arrow is None:
+                some = _check_documents(rules, shard, batch, first, order, found)
+            else:
+                some = digests[first : first + batch.num_documents]
+            content.update(batch, some)
+        _check_fingerprint(f"shards/{megatron.path}", twin.fingerprint, rules, found)
     for entry, content in contents:
         _check_content(entry, content, found)
 
@@ -199,8 +202,11 @@ def _first_other(batch: TokenBatch, twin: MegatronShard, start: int) -> int | No
 
 def _check_documents(
     rules: Rules, shard: NamedShard, batch: TokenBatch, first: int, order: _Order, found: Found
-) -> None:
-    """Ask the encode stage's rules of documents, first being their number in the shard; add them to the totals."""
+) -> list[bytes]:
+    """Ask the encode stage's rules of documents, first being their number in the shard; add them to the totals.
+
+    Returns their digests.
+    """
 
     def complain(row: int, what: str) -> None:
         where = f"{batch.sources[row]}, ordinal {int(batch.ordinals[row])}"
@@ -228,7 +234,9 @@ def _check_documents(
         sums[1] += int(lengths[where].sum())
     found.documents_of.update(batch.sources)
     order.count(batch, found.ids)
-    found.digests += b"".join(document_digests(batch.langs, batch.tokens, batch.offsets))
+    digests = document_digests(batch.langs, batch.tokens, batch.offsets)
+    found.digests += b"".join(digests)
+    return digests
 
 
 def _without_end(tokens: Any, offsets: Any, append: tuple[int, ...]) -> int | None:

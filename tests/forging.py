@@ -125,7 +125,7 @@ class Forger:
             else:
                 batch = self.read_arrow(entry["path"])
             content = ShardContent()
-            content.update(batch)
+            content.update(batch, document_digests(batch.langs, batch.tokens, batch.offsets))
             entry["content_sha256"] = content.hexdigest()
             entry["about"].update(
                 documents=content.num_documents, tokens=content.num_tokens, max_token_id=content.max_token_id

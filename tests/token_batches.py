@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard, MegatronShardWriter
-from tokcore.token_batch import ShardContent, TokenBatch
+from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 
 FINGERPRINT = "ab" * 32
 
@@ -111,6 +111,11 @@ def with_flipped_bit(data: bytes, position: int, bit: int) -> bytes:
     return data[:position] + bytes([data[position] ^ (1 << bit)]) + data[position + 1 :]
 
 
+def add(content: ShardContent, batch: TokenBatch) -> None:
+    """Add documents with their digests."""
+    content.update(batch, document_digests(batch.langs, batch.tokens, batch.offsets))
+
+
 def content_of_arrow(path: str) -> ShardContent:
     """What is in a written Arrow shard."""
     return _content_of(ArrowShard(path))
@@ -124,5 +129,5 @@ def content_of_megatron(prefix: str) -> ShardContent:
 def _content_of(shard: ArrowShard | MegatronShard) -> ShardContent:
     content = ShardContent()
     for batch in shard.batches():
-        content.update(batch)
+        add(content, batch)
     return content

@@ -154,25 +154,22 @@ class Rechunker:
 class ShardContent:
     """The digest of what is in a shard, whatever format and codec hold it.
 
-    sha256 of "tokcore-shard-v1" and the sha256 of each column's stream, in this order: tokens (int32), document
-    lengths (int64), ids, langs, sources (each value: a byte 1 if it is there, else 0; its UTF-8 length as uint32; the
-    UTF-8), ordinals (int64); integers little-endian.
+    sha256 of "tokcore-shard-v1" and the sha256 of each column's stream, in this order: document_digests, 32 bytes each,
+    ids, langs, sources (each value: a byte 1 if it is there, else 0; its UTF-8 length as uint32; the UTF-8), ordinals
+    (int64); integers little-endian. Tokens are in it by the documents' digests, so that they are hashed once.
     """
 
-    def __init__(self, tokens_sha256: str = "") -> None:
-        """tokens_sha256: of the token stream, if it is known already (a .bin file is that stream); else it is made."""
-        self._columns = [hashlib.sha256() for _ in range(6)]
-        self._tokens_sha256 = bytes.fromhex(tokens_sha256)
+    def __init__(self) -> None:
+        self._columns = [hashlib.sha256() for _ in range(5)]
         self.num_documents = 0
         self.num_tokens = 0
         self.max_token_id = -1
 
-    def update(self, batch: TokenBatch) -> None:
-        """Add documents; how they are dealt into batches does not matter."""
+    def update(self, batch: TokenBatch, digests: Sequence[bytes]) -> None:
+        """Add documents and their document_digests; how they are dealt into batches does not matter."""
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
-        parts: tuple[bytes | memoryview, ...] = (
-            b"" if self._tokens_sha256 else np.ascontiguousarray(tokens, "<i4").data,
-            np.diff(batch.offsets).astype("<i8").tobytes(),
+        parts = (
+            b"".join(digests),
             _strings(batch.ids),
             _strings(batch.langs),
             _strings(batch.sources),
@@ -186,8 +183,7 @@ class ShardContent:
             self.max_token_id = max(self.max_token_id, int(tokens.max()))
 
     def hexdigest(self) -> str:
-        digests = [column.digest() for column in self._columns]
-        return hashlib.sha256(_CONTENT_PREFIX + (self._tokens_sha256 or digests[0]) + b"".join(digests[1:])).hexdigest()
+        return hashlib.sha256(_CONTENT_PREFIX + b"".join(column.digest() for column in self._columns)).hexdigest()
 
 
 def document_digests(langs: Sequence[str], tokens: Ids, offsets: Offsets) -> list[bytes]:

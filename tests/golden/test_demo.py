@@ -10,7 +10,7 @@ from builds import ROOT, run
 from pipelines.commit import committed
 from pipelines.verify import verify
 
-DEMO_ROOT = "1c7037f993a183cb4183d90e8210126c5a81ea248f4f5fa46bba339b47ea4fd7"
+DEMO_ROOT = "5d8cddf2080b9e40058d013c416256dea25b4d6dd26067730173c74778ac8820"
 DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
 
 

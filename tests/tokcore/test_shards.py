@@ -22,6 +22,7 @@ from token_batches import (
     EXAMPLE,
     FINGERPRINT,
     Document,
+    add,
     batch_of,
     dealt,
     documents,
@@ -375,9 +376,9 @@ def test_rechunking_follows_the_documents_alone(rows, cuts, max_tokens, max_docu
 @given(documents, st.lists(st.integers(0, 20), max_size=5))
 def test_content_ignores_batches(rows, cuts):
     one, many = ShardContent(), ShardContent()
-    one.update(batch_of(rows))
+    add(one, batch_of(rows))
     for batch in dealt(batch_of(rows), cuts):
-        many.update(batch)
+        add(many, batch)
     assert one.hexdigest() == many.hexdigest()
     assert (one.num_documents, one.num_tokens, one.max_token_id) == (
         many.num_documents,
@@ -402,10 +403,10 @@ def test_content_tells_apart(row):
     digests = set()
     for first in (EXAMPLE[0], row):
         content = ShardContent()
-        content.update(batch_of([first, *EXAMPLE[1:]]))
+        add(content, batch_of([first, *EXAMPLE[1:]]))
         digests.add(content.hexdigest())
     moved = ShardContent()  # the same tokens, another bound between documents
-    moved.update(batch_of([([1, 2], *EXAMPLE[0][1:]), ([3], *EXAMPLE[1][1:]), *EXAMPLE[2:]]))
+    add(moved, batch_of([([1, 2], *EXAMPLE[0][1:]), ([3], *EXAMPLE[1][1:]), *EXAMPLE[2:]]))
     digests.add(moved.hexdigest())
     assert len(digests) == 3
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from token_batches import (
     EXAMPLE,
     FINGERPRINT,
+    add,
     arrow_bytes,
     batch_of,
     content_of_arrow,
@@ -39,7 +40,7 @@ from tokcore.token_batch import ShardContent, TokenBatch
 
 def content_of(batch: TokenBatch) -> str:
     content = ShardContent()
-    content.update(batch)
+    add(content, batch)
     return content.hexdigest()
 
 

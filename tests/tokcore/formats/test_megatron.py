@@ -16,6 +16,7 @@ from token_batches import (
     EXAMPLE,
     FINGERPRINT,
     Document,
+    add,
     arrow_bytes,
     batch_of,
     content_of_arrow,
@@ -317,9 +318,9 @@ def test_files_of_different_shards_are_refused(tmp_path):
 def test_content_digest_by_the_book():
     """The written definition, spelled out with hashlib alone."""
     rows: list[Document] = [([1, 2], "é", "en", "s", 3), ([], None, "sw", "", -1)]
+    tokens = [b"\x02\0\0\0en" + struct.pack("<2i", 1, 2), b"\x02\0\0\0sw"]
     streams = [
-        struct.pack("<2i", 1, 2),
-        struct.pack("<2q", 2, 0),
+        b"".join(hashlib.sha256(b"tokcore-document-tokens-v1\0" + rest).digest() for rest in tokens),
         b"\x01\x02\0\0\0\xc3\xa9" + b"\x00\0\0\0\0",
         b"\x01\x02\0\0\0en" + b"\x01\x02\0\0\0sw",
         b"\x01\x01\0\0\0s" + b"\x01\0\0\0\0",
@@ -328,5 +329,5 @@ def test_content_digest_by_the_book():
     digests = b"".join(hashlib.sha256(stream).digest() for stream in streams)
     expected = hashlib.sha256(b"tokcore-shard-v1" + digests).hexdigest()
     content = ShardContent()
-    content.update(batch_of(rows))
+    add(content, batch_of(rows))
     assert content.hexdigest() == expected
