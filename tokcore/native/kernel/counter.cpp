@@ -205,6 +205,7 @@ Counter::Row* Counter::row_beyond(const Span& span) {
     return first[number].key == span.key;
   });
   if (row == first + next) {
+    __builtin_prefetch(row + kAhead, 1);  // a new row, before long
     row->key = span.key;
     num_rows_ = next;
     key_bytes_ += row->short_size();
@@ -213,7 +214,7 @@ Counter::Row* Counter::row_beyond(const Span& span) {
 }
 
 void Counter::flush_long() {
-  flush();  // as the table may grow
+  flush();  // so that nothing waits afterwards
   Pending& pending = *pending_;
   Row* const first = rows();
   const auto candidate = [&](const LongSpan& span) {
