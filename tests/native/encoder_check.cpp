@@ -199,7 +199,7 @@ int main(int count, char** arguments) {
   const bool wide = count > 2 && std::string(arguments[2]) == "avx2";
   const auto implementation = wide ? tokcore::Implementation::kAvx2 : tokcore::Implementation::kPortable;
   for (long i = count > 1 ? std::atol(arguments[1]) : 100; i > 0; --i) {
-    if (!check(random, implementation) || !check_long(random, implementation)) return 1;
+    if (!check(random, implementation) || (i % 4 == 0 && !check_long(random, implementation))) return 1;
   }
   return 0;
 }
