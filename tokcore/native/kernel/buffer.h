@@ -1,6 +1,6 @@
 // DESCRIPTION
 // Buffer is a vector for arrays that are large and written once: new elements are not set to zero, and the
-// memory of a large one is in large pages where the system has them, asked for before the first touch.
+// memory of a large one is in large pages.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "large_pages.h"
 
 namespace tokcore {
 
@@ -27,17 +25,7 @@ struct BufferAllocator {
 
   T* allocate(size_t size) {
     if (size > std::numeric_limits<size_t>::max() / 4 / sizeof(T)) throw std::bad_alloc();
-    void* block = nullptr;
-#if defined(__linux__)
-    if (const size_t size_bytes = size * sizeof(T); size_bytes >= kLargePage) {
-      const size_t num_pages = (size_bytes + kLargePage / 2) / kLargePage;  // a small rest gets small ones
-      block = std::aligned_alloc(kLargePage, (num_pages + 1) * kLargePage);
-      if (block != nullptr) (void)madvise(block, num_pages * kLargePage, MADV_HUGEPAGE);
-    } else
-#endif
-    {
-      block = std::malloc(size * sizeof(T));
-    }
+    void* block = allocate_in_large_pages(size * sizeof(T));
     if (block == nullptr) throw std::bad_alloc();
     return static_cast<T*>(block);
   }
@@ -53,9 +41,6 @@ struct BufferAllocator {
   }
 
   friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
-
- private:
-  static constexpr size_t kLargePage = size_t{2} << 20;
 };
 
 template <typename T>

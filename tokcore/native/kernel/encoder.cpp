@@ -404,7 +404,9 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
   const auto encode_range = [&](Worker& worker, size_t i) {
     Range& range = ranges[i];
     const auto bytes = static_cast<size_t>(texts.offsets[range.last] - texts.offsets[range.first]);
-    range.ids.set_capacity(bytes / 3 + 4096);
+    // More than nearly every text needs: what is not touched costs nothing, but growing is a copy to small
+    // pages.
+    range.ids.set_capacity(bytes / 2 + 4096);
     results[i] = worker.encode(texts, pieces, range.first, range.last, &range.ids, encoded->offsets.data(),
                                encoded->pretokens.data());
   };

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bpe_model.h"
+#include "large_pages.h"
 #include "scanner.h"
 #include "zeroed_memory.h"
 
@@ -41,7 +42,8 @@ class IdBuffer {
     if (capacity_ - size_ < more) set_capacity(std::max(size_ + more, capacity_ + capacity_ / 2));
   }
   void set_capacity(size_t capacity) {
-    void* moved = std::realloc(data_, std::max<size_t>(capacity, 1) * sizeof(int32_t));
+    const size_t size_bytes = std::max<size_t>(capacity, 1) * sizeof(int32_t);
+    void* moved = data_ == nullptr ? allocate_in_large_pages(size_bytes) : std::realloc(data_, size_bytes);
     if (moved == nullptr) throw std::bad_alloc();
     data_ = static_cast<int32_t*>(moved);
     capacity_ = capacity;

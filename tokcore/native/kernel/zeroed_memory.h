@@ -11,25 +11,13 @@
 #include <new>
 #include <utility>
 
+#include "large_pages.h"
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
 namespace tokcore {
-
-constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
-
-// Large pages for what of a block can have them, if it was not touched yet; without them all works as well.
-inline void advise_large_pages(void* block, size_t size) {
-#if defined(__linux__)
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block) + kLargePage - 1) & ~(kLargePage - 1);
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(block) + size) & ~(kLargePage - 1);
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  (void)block;
-  (void)size;
-#endif
-}
 
 class ZeroedMemory {
  public:

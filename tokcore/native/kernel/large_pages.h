@@ -1,0 +1,43 @@
+// DESCRIPTION
+// Memory in large pages, where the system has them: a small one costs more to get than to fill, and more to
+// find than to read. They are asked for before the first touch; without them all works as well.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace tokcore {
+
+constexpr size_t kLargePage = size_t{2} << 20;
+
+// For what of a block can have them.
+inline void advise_large_pages(void* block, size_t size) {
+#if defined(__linux__)
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block) + kLargePage - 1) & ~(kLargePage - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(block) + size) & ~(kLargePage - 1);
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)block;
+  (void)size;
+#endif
+}
+
+// A block for std::realloc and std::free; nullptr if there is none.
+inline void* allocate_in_large_pages(size_t size) {
+#if defined(__linux__)
+  if (size >= kLargePage) {
+    const size_t large = (size + kLargePage / 2) & ~(kLargePage - 1);  // a small rest gets small pages
+    void* block = std::aligned_alloc(kLargePage, large + kLargePage);
+    if (block != nullptr) advise_large_pages(block, large);
+    return block;
+  }
+#endif
+  return std::malloc(size);
+}
+
+}  // namespace tokcore
