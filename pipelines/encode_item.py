@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -24,12 +25,14 @@ from pipelines.count_item import item_key, write_section
 from pipelines.crashpoints import reached
 from pipelines.documents import ItemReader, LanguageTally, by_language, taken
 from pipelines.read import Batch
+from pipelines.redaction import redact
 from schemas.document import document_key, selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, RunRef, ShardEncoded, ShardRef
 from tokcore import id_counts
+from tokcore.canonical import sha256_hex
 from tokcore.counting import CountRows
-from tokcore.errors import IdentityError, StageError
+from tokcore.errors import IdentityError, LedgerError, StageError
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
 from tokcore.texts import Texts
@@ -400,9 +403,12 @@ def write_counts(attempts: Attempts, name: str, counts: id_counts.IdCounts) -> R
 
 
 def read_counts(attempts: Attempts, run: RunRef) -> id_counts.IdCounts:
-    """The inverse of write_counts."""
-    with storage.open_read(attempts.url(run.attempt)) as file:
-        return id_counts.read_id_counts(file)
+    """The inverse of write_counts. Raises LedgerError unless they are what was written."""
+    url = attempts.url(run.attempt)
+    data = storage.read_bytes(url)
+    if sha256_hex(data) != run.sha256:
+        raise LedgerError(f"{redact(url)}: not the counts that were written there")
+    return id_counts.read_id_counts(io.BytesIO(data))
 
 
 def merge_counts(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:

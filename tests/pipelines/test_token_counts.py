@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokcore as api
+from pipelines.attempts import Attempts
 from pipelines.commit import committed
+from pipelines.encode_item import read_counts, write_counts
 from pipelines.verify import verify
 from tokcore import id_counts, kernel, reference
-from tokcore.errors import FormatError
+from tokcore.errors import FormatError, LedgerError
 from tokcore.id_counts import IdCounts, SourceCounter, add_up, covered, read_id_counts, token_counts_table
 
 TABLE = "shards/token_counts.parquet"
@@ -159,6 +161,19 @@ def test_damaged_files_are_refused(damage) -> None:
         read_id_counts(io.BytesIO(damage(stored.getvalue())))
     with pytest.raises(FormatError, match="token counts"):
         id_counts.read_token_counts(io.BytesIO(damage(stored.getvalue())))
+
+
+@pytest.mark.parametrize("place", [0, 100, -1])
+def test_counts_of_a_worker_are_what_it_wrote_or_its_stage_is_done_anew(tmp_path, place):
+    attempts = Attempts(str(tmp_path), "shards", "0" * 64)
+    counts = write_counts(attempts, "item-00000", covered(1, 3, 5))
+    assert read_counts(attempts, counts).open[1].covered_bytes == 3
+    stored = Path(attempts.url(counts.attempt))
+    data = bytearray(stored.read_bytes())
+    data[place] ^= 1
+    stored.write_bytes(data)
+    with pytest.raises(LedgerError, match="not the counts that were written there"):
+        read_counts(attempts, counts)
 
 
 def test_verification_counts_the_tokens_again(corpus, tmp_path):
