@@ -8,7 +8,7 @@ list over the same calls does the same again. Kinds:
     lost_answer  the call did its work, and fails               full      no space, from then on
     short        a read gives fewer bytes than asked for        early_end a read gives none, as if the file ended
     lost         a copy or a removal does nothing, and succeeds torn      a copy or an upload keeps half, and succeeds
-    flipped      the same with one bit wrong                changed   the file is another one from then on
+    flipped      the same with one bit wrong                changed   the input is another one from then on
 """
 
 from __future__ import annotations
@@ -216,9 +216,14 @@ class _Download(io.RawIOBase):
         with now.around("read", str(self._path)) as kind:
             if kind == "early_end":
                 return b""
-            if kind == "changed" and b"_attempts" not in os.fsencode(self._path):
+            if kind == "changed" and not _is_of_an_output(self._path):
                 _put(self._path, self._path.read_bytes()[::-1])
             return self._data.read(max(1, size // 2) if kind == "short" and size > 0 else size)
+
+
+def _is_of_an_output(path: Path) -> bool:
+    """What is finished there has no right to become other bytes: that is verify's to find."""
+    return any((folder / name).exists() for folder in path.parents for name in ("_attempts", "plan"))
 
 
 class _Upload(io.BytesIO):
