@@ -1,7 +1,7 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
 Exit codes: 0 done, 1 verification found a problem or diff a difference, 2 usage or configuration, 3 a stage failed; as
-for any program of a shell, 130 interrupted from the keyboard, 141 nobody reads the output any more.
+for any program of a shell, 130 interrupted from the keyboard, 141 nobody reads the output any more, 143 sent SIGTERM.
 """
 
 from __future__ import annotations

@@ -17,4 +17,4 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     try:
         return Programs(tmp_path_factory.mktemp("sanitized"))
     except NotPossibleError as error:
-        pytest.skip(str(error))
+        pytest.skip(str(error))  # a user may have installed a wheel: the sanitizers need a compiler that has them

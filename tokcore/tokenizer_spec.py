@@ -471,6 +471,10 @@ def _is_base64(text: str) -> bool:
     return True
 
 
+def _is_pair(value: object) -> bool:
+    return type(value) is list and len(value) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in value)
+
+
 class _Fields:
     """A JSON object being taken apart: every key must be taken, with the expected type."""
 
@@ -522,14 +526,13 @@ class _Fields:
 
     def take_pairs(self, key: str) -> Ids:
         value = self.take(key, list)
-        if not set(map(type, value)) - {list} and not set(map(len, value)) - {2}:
-            ids = [*chain.from_iterable(value)]
-            if not set(map(type, ids)) - {int} and (not ids or (min(ids) >= 0 and max(ids) < ID_LIMIT)):
-                return np.array(ids, np.int32).reshape(-1, 2)
-        for i, pair in enumerate(value):
-            if not (type(pair) is list and len(pair) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in pair)):
-                raise self.error(f"{key}[{i}]", "a pair of ids", pair)
-        raise AssertionError("what is no list of pairs holds something that is no pair")
+        lists = value if set(map(type, value)) <= {list} else []
+        ids = [*chain.from_iterable(lists)]
+        are_pairs = len(ids) == 2 * len(value) and set(map(len, lists)) <= {2}
+        if are_pairs and set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) < ID_LIMIT:
+            return np.array(ids, np.int32).reshape(-1, 2)
+        i, wrong = next((i, pair) for i, pair in enumerate(value) if not _is_pair(pair))
+        raise self.error(f"{key}[{i}]", "a pair of ids", wrong)
 
     def take_tokens(self, key: str) -> tuple[tuple[bytes, ...], Ids]:
         value = self.take(key, list)

@@ -37,7 +37,7 @@ def test_counting_and_learning_share_no_memory_by_mistake(tmp_path: Path) -> Non
     try:
         programs = Programs(tmp_path, sanitizers="thread")
     except NotPossibleError as error:
-        pytest.skip(str(error))
+        pytest.skip(str(error))  # as conftest's, and not every compiler has this one
     run(*programs("learner_check"), "8")
 
 
