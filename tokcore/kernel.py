@@ -121,8 +121,8 @@ class Encoder:
     left, right, result, priority: the merges, ids of a pair and of what it becomes; in a pre-token the pair of lowest
     priority number is merged first, the leftmost among equal ones, until no pair is left.
     whole: a pre-token that is itself a token is emitted as such, without merging.
-    cache_bytes: budget, over all threads, of the caches of encoded pre-tokens kept between calls; results never depend
-    on it. Calls from several threads at once are allowed.
+    cache_bytes: budget of a thread's cache of encoded pre-tokens, kept between calls; however many threads there are,
+    at most eight times as much. Results never depend on it. Calls from several threads at once are allowed.
     """
 
     def __init__(

@@ -83,9 +83,7 @@ class Normalizer:
 
     def apply(self, texts: Texts) -> Texts:
         """Every text normalized; the same object if no step can change any of them."""
-        if not self._changes_ascii and _is_ascii(texts):
-            return texts
-        if not self._steps:
+        if not self._steps or (not self._changes_ascii and _is_ascii(texts)):
             return texts
         normalized = [self._apply_bytes(texts.text(i)) for i in range(texts.num_texts)]
         offsets = np.zeros(texts.num_texts + 1, np.int64)

@@ -31,7 +31,7 @@ from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Offsets, Texts, texts_from_arrow, texts_from_strings
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
 
-CACHE_BYTES = 32 << 20  # of encoded pre-tokens, per tokenizer and process
+CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
 
 
 class Encoded(NamedTuple):

@@ -196,10 +196,18 @@ _ENCODER = (
     Defect(
         "last-text-of-a-range-not-moved",
         "joining the ranges of threads forgets the last text of each",
-        KERNEL + "encoder.cpp",
-        "for (size_t text = range.first; text < range.last; ++text)",
-        "for (size_t text = range.first; text + 1 < range.last; ++text)",
+        KERNEL + "id_assembler.h",
+        "for (size_t text = firsts_[i]; text < firsts_[i + 1]; ++text)",
+        "for (size_t text = firsts_[i]; text + 1 < firsts_[i + 1]; ++text)",
         _tests("tokcore/test_encoder.py::test_threads_and_implementation_change_nothing"),
+    ),
+    Defect(
+        "range-placed-again",
+        "what there was no room for is put where the ranges that had room are",
+        KERNEL + "id_assembler.h",
+        "    size_t size = num_ids_;\n",
+        "    size_t size = 0;\n",
+        _tests("tokcore/test_encoder.py::test_texts_with_far_more_ids_than_those_before"),
     ),
 )
 

@@ -191,6 +191,19 @@ def test_threads_and_implementation_change_nothing(name, threads):
                 np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_texts_with_far_more_ids_than_those_before(threads):
+    """Room is made by what was needed before; where that is too little, ids are put together in the end."""
+    model = published_tokenizer("cl100k").spec.model
+    few = texts_from_strings([b" information" * 1000] * 40)
+    many = texts_from_strings([bytes(range(128, 256)) * 20] * 400)
+    encoder = encoder_of(model, pattern="cl100k")
+    for texts in (few, many, few):
+        expected = encoder_of(model, pattern="cl100k").encode(texts)
+        for found, wanted in zip(encoder.encode(texts, threads), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_texts_are_a_window_of_their_data():
     """Bytes before the first offset and after the last one are not part of any text."""
     model = published_tokenizer("cl100k").spec.model

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "hash.h"
+#include "id_assembler.h"
 #include "pretoken_cache.h"
 
 namespace tokcore {
@@ -37,14 +39,29 @@ void in_threads(size_t num_threads, const Work& work) {
   }
 }
 
-}  // namespace
+// The first text of each range, and the number of texts. Ranges have about equal bytes, so many that those of
+// texts that cost more do not keep one thread busy at the end, and so few that each is worth its handing out.
+std::vector<size_t> ranges_of(const TextBatch& texts, size_t threads) {
+  constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16, kMaxRangeBytes = size_t{1} << 19;
+  const int64_t begin = texts.offsets[0];
+  const auto total = static_cast<size_t>(texts.offsets[texts.num_texts] - begin);
+  std::vector<size_t> firsts = {0};
+  if (threads > 1) {
+    const size_t wanted = std::max(threads * kRangesPerThread, total / kMaxRangeBytes);
+    const size_t num_ranges = std::clamp<size_t>(total / kMinRangeBytes, 1, wanted);
+    for (size_t i = 1; i < num_ranges; ++i) {
+      const int64_t limit = begin + static_cast<int64_t>(total / num_ranges * i);
+      const auto* end =
+          std::upper_bound(texts.offsets + firsts.back(), texts.offsets + texts.num_texts, limit);
+      const auto first = static_cast<size_t>(end - texts.offsets);
+      if (first > firsts.back() && first < texts.num_texts) firsts.push_back(first);
+    }
+  }
+  firsts.push_back(texts.num_texts);
+  return firsts;
+}
 
-// A run of texts and what came of it.
-struct Encoder::Range {
-  size_t first;
-  size_t last;
-  IdBuffer ids;
-};
+}  // namespace
 
 // What one thread needs: a cache, and room to put the pre-tokens of a batch side by side, so that looking one
 // up in the cache does not wait for the one before. Those that the cache does not know wait, with a gap in
@@ -386,62 +403,49 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
   encoded->offsets.assign(texts.num_texts + 1, 0);
   encoded->pretokens.assign(texts.num_texts, 0);
 
-  // Ranges of about equal bytes, several for each thread, since texts differ in cost; too small ones are not
-  // worth it.
-  constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16;
-  const size_t num_ranges =
-      threads == 1 ? 1 : std::clamp<size_t>(total / kMinRangeBytes, 1, threads * kRangesPerThread);
-  std::vector<Range> ranges;
-  for (size_t i = 0, first = 0; i < num_ranges; ++i) {
-    const int64_t limit = begin + static_cast<int64_t>(total / num_ranges * (i + 1));
-    const auto* end = std::upper_bound(texts.offsets + first, texts.offsets + texts.num_texts, limit);
-    const size_t last = i + 1 == num_ranges ? texts.num_texts : static_cast<size_t>(end - texts.offsets);
-    ranges.push_back({first, std::max(first, last), IdBuffer()});
-    first = ranges.back().last;
-  }
-
-  std::vector<EncodeResult> results(ranges.size(), {EncodeStatus::kOk, 0});
-  const auto encode_range = [&](Worker& worker, size_t i) {
-    Range& range = ranges[i];
-    const auto bytes = static_cast<size_t>(texts.offsets[range.last] - texts.offsets[range.first]);
-    // More than nearly every text needs: what is not touched costs nothing, but growing is a copy to small
-    // pages.
-    range.ids.set_capacity(bytes / 2 + 4096);
-    results[i] = worker.encode(texts, pieces, range.first, range.last, &range.ids, encoded->offsets.data(),
-                               encoded->pretokens.data());
+  // A little more than the texts before needed: growing is a copy, and what is far too large does not get the
+  // memory that the ids of the last call have just left.
+  const auto usual_ids = [rate = ids_per_kilobyte_.load()](size_t bytes) {
+    return bytes / 1024 * rate + 4096;
   };
-  const size_t num_threads = std::min(threads, ranges.size());
+
+  const std::vector<size_t> firsts = ranges_of(texts, threads);
+  const size_t num_ranges = firsts.size() - 1;
+  const size_t num_threads = std::min(threads, num_ranges);
+  if (num_threads == 1) {
+    WorkerLease lease(*this);
+    encoded->ids.set_capacity(usual_ids(total));
+    const EncodeResult result = lease.worker->encode(texts, pieces, 0, texts.num_texts, &encoded->ids,
+                                                     encoded->offsets.data(), encoded->pretokens.data());
+    encoded->ids.shrink();
+    note_rate(total, encoded->ids.size());
+    return result;
+  }
+  std::vector<EncodeResult> results(num_ranges, {EncodeStatus::kOk, 0});
+  IdAssembler assembler(firsts, usual_ids(total), &encoded->ids, encoded->offsets.data());
   std::atomic<size_t> next_range{0};
   in_threads(num_threads, [&] {
     WorkerLease lease(*this);
-    for (size_t i; (i = next_range.fetch_add(1)) < ranges.size();) encode_range(*lease.worker, i);
+    for (size_t i; (i = next_range.fetch_add(1)) < num_ranges;) {
+      const size_t first = firsts[i], last = firsts[i + 1];
+      IdBuffer ids =
+          assembler.buffer(usual_ids(static_cast<size_t>(texts.offsets[last] - texts.offsets[first])));
+      results[i] = lease.worker->encode(texts, pieces, first, last, &ids, encoded->offsets.data(),
+                                        encoded->pretokens.data());
+      assembler.put(i, std::move(ids));
+    }
   });
   for (const EncodeResult& result : results) {
     if (result.status != EncodeStatus::kOk) return result;
   }
-  if (ranges.size() == 1) {
-    encoded->ids = std::move(ranges[0].ids);
-    encoded->ids.set_capacity(encoded->ids.size());
-    return {EncodeStatus::kOk, 0};
-  }
-  // Put together by all threads: fresh memory costs more than the copy.
-  std::vector<size_t> starts = {0};
-  for (const Range& range : ranges) starts.push_back(starts.back() + range.ids.size());
-  encoded->ids.set_capacity(starts.back());
-  encoded->ids.set_end(encoded->ids.data() + starts.back());
-  next_range = 0;
-  in_threads(num_threads, [&] {
-    for (size_t i; (i = next_range.fetch_add(1)) < ranges.size();) {
-      Range& range = ranges[i];
-      for (size_t text = range.first; text < range.last; ++text)
-        encoded->offsets[text + 1] += static_cast<int64_t>(starts[i]);
-      if (range.ids.size() != 0) {
-        std::memcpy(encoded->ids.data() + starts[i], range.ids.data(), range.ids.size() * sizeof(int32_t));
-      }
-      range.ids = IdBuffer();
-    }
-  });
+  assembler.finish();
+  note_rate(total, encoded->ids.size());
   return {EncodeStatus::kOk, 0};
+}
+
+void Encoder::note_rate(size_t bytes, size_t num_ids) {
+  if (bytes < kMinRatedBytes) return;
+  ids_per_kilobyte_ = static_cast<uint32_t>(num_ids / (bytes / 1024 * 7 / 8)) + 1;
 }
 
 Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
@@ -454,7 +458,8 @@ Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
       encoder.idle_.pop_back();
     }
     encoder.most_workers_ = std::max(encoder.most_workers_, encoder.num_leased_ + encoder.idle_.size());
-    share = encoder.cache_bytes_ / std::bit_ceil(encoder.most_workers_);
+    share = encoder.cache_bytes_;
+    if (encoder.most_workers_ > kMaxCaches) share = share * kMaxCaches / std::bit_ceil(encoder.most_workers_);
   }
   // More threads than ever before: the budget is divided anew, and a cache that is too large starts afresh.
   if (worker != nullptr && worker->cache_bytes() <= share) return;

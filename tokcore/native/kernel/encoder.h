@@ -6,66 +6,19 @@
 // several threads at once; their caches stay for later calls.
 #pragma once
 
-#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "bpe_model.h"
-#include "large_pages.h"
+#include "id_buffer.h"
 #include "scanner.h"
-#include "zeroed_memory.h"
 
 namespace tokcore {
-
-// Growing array of ids, as malloc made it, so that it can be handed on without a copy.
-class IdBuffer {
- public:
-  IdBuffer() = default;
-  IdBuffer(IdBuffer&& other) noexcept { swap(other); }
-  IdBuffer& operator=(IdBuffer&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  IdBuffer(const IdBuffer&) = delete;
-  IdBuffer& operator=(const IdBuffer&) = delete;
-  ~IdBuffer() { std::free(data_); }
-
-  // Makes room for `more` ids after the first size().
-  void reserve_more(size_t more) {
-    if (capacity_ - size_ < more) set_capacity(std::max(size_ + more, capacity_ + capacity_ / 2));
-  }
-  void set_capacity(size_t capacity) {
-    const size_t size_bytes = std::max<size_t>(capacity, 1) * sizeof(int32_t);
-    void* moved = data_ == nullptr ? allocate_in_large_pages(size_bytes) : std::realloc(data_, size_bytes);
-    if (moved == nullptr) throw std::bad_alloc();
-    data_ = static_cast<int32_t*>(moved);
-    capacity_ = capacity;
-  }
-  int32_t* end() const { return data_ + size_; }
-  void set_end(const int32_t* end) { size_ = static_cast<size_t>(end - data_); }
-  int32_t* data() const { return data_; }
-  size_t size() const { return size_; }
-  size_t capacity() const { return capacity_; }
-  int32_t* release() { return std::exchange(data_, nullptr); }
-
- private:
-  void swap(IdBuffer& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-  }
-
-  int32_t* data_ = nullptr;
-  size_t size_ = 0;
-  size_t capacity_ = 0;
-};
 
 struct TextBatch {
   const uint8_t* data;
@@ -102,10 +55,13 @@ struct [[nodiscard]] EncodeResult {
 
 class Encoder {
  public:
-  // cache_bytes: what the caches of all threads together may hold.
+  // cache_bytes: what the cache of one thread may hold; those of all together hold at most kMaxCaches times
+  // as much.
   // implementation must be one that this processor can run.
   Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes);
   ~Encoder();
+
+  static constexpr size_t kMaxCaches = 8;
 
   // Once, before the first encode.
   VocabularyResult build(const Vocabulary& vocabulary) { return model_.build(vocabulary); }
@@ -117,7 +73,6 @@ class Encoder {
 
  private:
   class Worker;
-  struct Range;
 
   // A worker for as long as one thread needs it; it stays with the encoder.
   struct WorkerLease {
@@ -134,10 +89,15 @@ class Encoder {
 
   EncodeResult run(const TextBatch& texts, const Pieces* pieces, size_t threads, EncodedBatch* encoded);
 
+  void note_rate(size_t bytes, size_t num_ids);
+
+  static constexpr size_t kMinRatedBytes = size_t{1} << 16;
+
   std::optional<Scanner> scanner_;
   BpeModel model_;
   size_t cache_bytes_;
-  std::mutex mutex_;  // guards what follows
+  std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // of late, and an eighth more; at first more than is usual
+  std::mutex mutex_;                              // guards what follows
   std::vector<std::unique_ptr<Worker>> idle_;
   size_t num_leased_ = 0;
   size_t most_workers_ = 0;

@@ -13,12 +13,12 @@
 
 namespace tokcore {
 
-constexpr size_t kLargePage = size_t{2} << 20;
+constexpr size_t kSmallPage = 4096, kLargePage = size_t{2} << 20;
 
-// For what of a block can have them.
+// For what of a block can have them; from its first small page on, since the kernel places large blocks well.
 inline void advise_large_pages(void* block, size_t size) {
 #if defined(__linux__)
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block) + kLargePage - 1) & ~(kLargePage - 1);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(block) & ~(kSmallPage - 1);
   const uintptr_t end = (reinterpret_cast<uintptr_t>(block) + size) & ~(kLargePage - 1);
   if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #else
@@ -27,17 +27,12 @@ inline void advise_large_pages(void* block, size_t size) {
 #endif
 }
 
-// A block for std::realloc and std::free; nullptr if there is none.
+// A block for std::realloc and std::free; nullptr if there is none. Not an aligned one: those are never the
+// block of that size that was freed last, but fresh pages, which must be cleared.
 inline void* allocate_in_large_pages(size_t size) {
-#if defined(__linux__)
-  if (size >= kLargePage) {
-    const size_t large = (size + kLargePage / 2) & ~(kLargePage - 1);  // a small rest gets small pages
-    void* block = std::aligned_alloc(kLargePage, large + kLargePage);
-    if (block != nullptr) advise_large_pages(block, large);
-    return block;
-  }
-#endif
-  return std::malloc(size);
+  void* block = std::malloc(size);
+  if (block != nullptr && size >= kLargePage) advise_large_pages(block, size);
+  return block;
 }
 
 }  // namespace tokcore
