@@ -128,19 +128,19 @@ class PairTable {
     return units;
   }
 
+  // Calls action(key, count) for each pair, and with a count of 0 for free places: which they are cannot be
+  // predicted, and what is looked for is mostly rarer than pairs are.
   template <typename Action>
-  void for_each(Action action) const {
+  void for_each_place(Action action) const {
     for (const Shard& shard : shards_) {
-      for (const Pair& pair : shard.pairs) {
-        if (pair.count > 0) action(pair);
-      }
+      for (const Pair& pair : shard.pairs) action(pair.key, pair.count);
     }
   }
 
  private:
   static constexpr uint64_t kFree = ~uint64_t{0};
   static constexpr size_t kNumShards = 64;  // each grows by itself, so that growing needs little memory
-  static constexpr size_t kFirstPlaces = 64;
+  static constexpr size_t kFirstPlaces = 64, kManyPairs = size_t{1} << 15;
   static constexpr size_t kMaxLoad = 3, kMaxLoadOf = 4;
 
   struct Shard {
@@ -154,11 +154,12 @@ class PairTable {
       while (pairs[at].key != kFree) at = after(at);
       return pairs[at];
     }
-    // Drops forgotten pairs and makes room for two fifths more.
+    // Drops forgotten pairs and makes room for twice as many, or two fifths more where that is much memory.
     void rebuild() {
       num_used = 0;
       for (const Pair& pair : pairs) num_used += pair.count > 0;
-      Buffer<Pair> old(std::max(kFirstPlaces, num_used * 2 - num_used / 8));
+      const size_t room = num_used < kManyPairs ? num_used * 3 : num_used * 2 - num_used / 8;
+      Buffer<Pair> old(std::max(kFirstPlaces, room));
       old.swap(pairs);
       for (Pair& pair : old) {
         if (pair.count > 0) free_place(hash_of(pair.key)) = std::move(pair);
@@ -210,14 +211,23 @@ class CandidateQueue {
   }
 
  private:
+  // All pairs are below the threshold now. Those within a third of it, or of the highest count if that is lower.
   void refill(const PairTable& pairs) {
-    int64_t highest = 0;
-    pairs.for_each([&](const PairTable::Pair& pair) { highest = std::max(highest, pair.count); });
-    threshold_ = highest - highest / 3;
-    pairs.for_each([this](const PairTable::Pair& pair) {
-      if (pair.count >= threshold_) heap_.push_back({pair.count, pair.key});
-    });
+    const int64_t highest = collect(pairs, threshold_ - 1);
+    if (heap_.empty() && highest != 0) collect(pairs, highest);
     std::make_heap(heap_.begin(), heap_.end());
+  }
+
+  // Those within a third of a count; returns the highest there is.
+  int64_t collect(const PairTable& pairs, int64_t limit) {
+    threshold_ = std::max<int64_t>(1, limit - limit / 3);
+    int64_t highest = 0;
+    pairs.for_each_place([&, threshold = threshold_](uint64_t key, int64_t count) {
+      highest = std::max(highest, count);
+      if (count >= threshold) [[unlikely]]
+        heap_.push_back({count, key});
+    });
+    return highest;
   }
 
   std::vector<Candidate> heap_;
