@@ -211,7 +211,8 @@ class CandidateQueue {
   }
 
  private:
-  // All pairs are below the threshold now. Those within a third of it, or of the highest count if that is lower.
+  // All pairs are below the threshold now. Those within a third of it, or of the highest count if that is
+  // lower.
   void refill(const PairTable& pairs) {
     const int64_t highest = collect(pairs, threshold_ - 1);
     if (heap_.empty() && highest != 0) collect(pairs, highest);
