@@ -21,6 +21,10 @@ from typing import Any, NoReturn
 
 import click
 
+# There is no linear algebra here, whose library would start a thread for every core when numpy is imported, as it is
+# below, and have it wait for work without rest.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from tokcore.errors import ConfigError, TokError
 
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
@@ -68,23 +72,42 @@ def _fail(error: Exception | str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def main() -> None:
-    """Entry point of the console command."""
+def main() -> NoReturn:
+    """Entry point of the console command; ends the process."""
     # Beam tells about an optional cloud library through the root logger as soon as it is imported.
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
     # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
     gc.set_threshold(1 << 17)
-    atexit.register(gc.freeze)  # what ends with the process need not be looked at for cycles: a tenth of a small build
-    sys.excepthook = _show_defect
     signal.signal(signal.SIGTERM, _terminate)
-    commands()
+    try:
+        commands()
+    except SystemExit as ended:
+        _leave(ended.code)
+    except BaseException as defect:
+        _show_defect(defect)
+    _leave(1)
+
+
+def _leave(code: str | int | None) -> NoReturn:
+    """End the process without taking the interpreter apart.
+
+    When a stage has failed, Beam's other threads are still at work. Python would end each of them where it wakes up
+    next, and the C++ that waits below it answers that with an abort, or crashes.
+    """
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except BrokenPipeError:
+        code = EXIT_BROKEN_PIPE
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _terminate(*_: object) -> NoReturn:
     raise _Terminated
 
 
-def _show_defect(kind: type[BaseException], error: BaseException, _: Any) -> None:
+def _show_defect(error: BaseException) -> None:
     """What nobody expected, with its traceback, but without the secrets of what it quotes."""
     from pipelines.redaction import redact
 

@@ -193,7 +193,7 @@ def program(description: str | None, tables: Callable[[Options], list[Table]]) -
             print(table.markdown())
 
 
-def back_memory(size: int = 256 << 20) -> None:
+def back_memory(size: int = 512 << 20) -> None:
     """Have the system find memory before anything is timed: a virtual machine's host may take long to, by chance.
 
     Pages of both sizes, which a system keeps apart: a large one that the host must find costs thirty times another.

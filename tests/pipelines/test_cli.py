@@ -103,6 +103,45 @@ def test_signals_end_workers_quietly_and_the_same_command_resumes(corpus, tmp_pa
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
+def _printed(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_no_thread_waits_for_work_that_never_comes():
+    """numpy's linear algebra starts one for every core, and keeps it spinning, unless it is told not to."""
+    threads = "import psutil; print(psutil.Process().num_threads())"
+    alone = _printed(f"import numpy, pyarrow; {threads}", OPENBLAS_NUM_THREADS="1")
+    unset = "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None)"
+    assert _printed(f"{unset}; import pipelines.cli, pyarrow; {threads}") == alone
+
+
+def test_threads_still_at_work_do_not_crash_the_end():
+    """When a stage has failed, Beam's other threads go on; here two write Arrow files while the command ends."""
+    code = """
+import io, sys, threading, time
+import numpy as np, pyarrow as pa
+from pipelines import cli
+
+batch = pa.record_batch({"a": np.random.default_rng(1).integers(0, 1000, 1 << 18)})
+options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 19))
+
+def write():
+    while True:
+        with pa.ipc.new_file(io.BytesIO(), batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+
+for _ in range(2):
+    threading.Thread(target=write, daemon=True).start()
+time.sleep(0.1)
+sys.argv = ["tokcore", "--help"]
+cli.main()
+"""
+    assert "verify" in _printed(code)
+
+
 def test_check_does_no_work(corpus, tmp_path):
     done = tokcore("check", corpus / "build.toml", "--output", tmp_path / "none")
     assert done.returncode == 0, done.stderr
