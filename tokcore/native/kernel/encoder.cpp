@@ -461,7 +461,8 @@ Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
     share = encoder.cache_bytes_;
     if (encoder.most_workers_ > kMaxCaches) share = share * kMaxCaches / std::bit_ceil(encoder.most_workers_);
   }
-  // More threads than ever before: the budget is divided anew, and a cache that is too large starts afresh.
+  // More threads than ever before, and than caches: the budget is divided anew, and a cache that is too large
+  // starts afresh.
   if (worker != nullptr && worker->cache_bytes() <= share) return;
   worker.reset();
   worker = std::make_unique<Worker>(encoder, share);

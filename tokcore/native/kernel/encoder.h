@@ -91,7 +91,7 @@ class Encoder {
 
   void note_rate(size_t bytes, size_t num_ids);
 
-  static constexpr size_t kMinRatedBytes = size_t{1} << 16;
+  static constexpr size_t kMinRatedBytes = size_t{1} << 16;  // less says little of what comes next
 
   std::optional<Scanner> scanner_;
   BpeModel model_;

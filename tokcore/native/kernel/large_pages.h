@@ -15,7 +15,8 @@ namespace tokcore {
 
 constexpr size_t kSmallPage = 4096, kLargePage = size_t{2} << 20;
 
-// For what of a block can have them; from its first small page on, since the kernel places large blocks well.
+// For what of a block can have them. From its first small page on: the large page that a block begins with
+// has a few bytes of malloc's before it.
 inline void advise_large_pages(void* block, size_t size) {
 #if defined(__linux__)
   const uintptr_t begin = reinterpret_cast<uintptr_t>(block) & ~(kSmallPage - 1);
