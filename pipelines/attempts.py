@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pipelines import storage, urls
+from pipelines.redaction import redact
 from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
+from tokcore.errors import StageError
 
 T = TypeVar("T")
 
@@ -71,12 +73,16 @@ class Attempts:
         return from_jsonable(cls, parse_canonical(storage.read_bytes(url), url), url)
 
     def record(self, key: str, result: T) -> T:
-        """Record result, unless another attempt was first; return the winner's."""
+        """Record result, unless another attempt was first; return the winner's.
+
+        Raises StageError if the folder is removed meanwhile: an equal build was faster, and is done.
+        """
         url = self._record_url(key)
         if storage.create_exclusive(url, canonical_json(to_jsonable(result)), self.scratch):
             return result
         winner = self.result(key, type(result))
-        assert winner is not None, f"{url} refused to be created and is not there"
+        if winner is None:
+            raise StageError(f"{redact(url)}: was there, and was removed. Run the command again.")
         return winner
 
     def _record_url(self, key: str) -> str:

@@ -124,6 +124,7 @@ class Build:
                 count_items(self.options, plan, job, shown.advance)
             items = [_recorded(attempts, item_key(item.number), ItemCounted) for item in plan.items]
             languages = _languages(attempts, items)
+            reached("stage.worked")
             ranges = [one for item in items for one in item.ledgers]
             files = ledger.balanced(plan, ranges, languages)
             counted = [lang for lang, counts in languages.items() if counts.num_pretokens]
@@ -243,6 +244,7 @@ class Build:
                 encode_items(self.options, plan, job, shown.advance)
             items = [_recorded(attempts, item_key(item.number), ItemEncoded) for item in plan.items]
             languages = _languages(attempts, items)
+            reached("stage.worked")
             ranges = [one for item in items for one in item.ledgers]
             files = ledger.balanced(plan, ranges, languages)
             totals = ledger.totals_of(files)
@@ -389,19 +391,20 @@ class Build:
             return made
         started = time.time()
         attempts = Attempts(self.output, name, identity)
-        attempts.begin()
         try:
+            attempts.begin()
             manifest, files = make(attempts, identity)
-        except LedgerError as error:
+            claim(attempts)
+        except TokError as error:
+            # An equal build may have been faster, and have removed the working folder when it was done: what was in it
+            # is missing then, and what is counted without it does not add up.
+            if (made := standing()) is not None:
+                return made
+            if not isinstance(error, LedgerError):
+                raise
             # What is wrong may be in any of the records, so none is used again.
             storage.remove_tree(attempts.folder)
             raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
-        except TokError:
-            # An equal build may have been faster, and have removed the working folder when it was done.
-            if (made := standing()) is not None:
-                return made
-            raise
-        claim(attempts)
         standing()  # a build that committed and is done holds no claim any more
         publish(attempts, urls.join(self.output, *filter(None, [folder])), files, claimed=True)
         run = {

@@ -96,7 +96,7 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], 
     data = manifest.to_bytes()
     url = manifest_url(output, stage)
     reached("stage.published")
-    if not storage.create_exclusive(url, data, scratch):
+    if not _created(url, data, scratch):
         # Lost a race, or an earlier answer was lost: what stands there decides.
         standing = storage.read_bytes(url)
         other = parse_manifest(standing, url)
@@ -112,6 +112,16 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], 
         with storage.write_attempt(urls.join(output, stage, RUN) if stage else urls.join(output, RUN)) as file:
             file.write(_run_json(run))
     return manifest
+
+
+def _created(url: str, data: bytes, scratch: str) -> bool:
+    """Whether the manifest is ours; it is not if another is there, whose build may have removed our scratch folder."""
+    try:
+        return storage.create_exclusive(url, data, scratch)
+    except StageError:
+        if not storage.exists(url):
+            raise
+        return False
 
 
 def build_content(parts: Mapping[str, Manifest]) -> Manifest:

@@ -25,6 +25,7 @@ POINTS = {
     "learn.learned": "the tokenizer is in memory",
     "encode.shard": "a shard is in files, and not recorded",
     "encode.item": "a work item is encoded, and not recorded",
+    "stage.worked": "the workers of a stage are done, and some of what they recorded is read",
     "stage.published": "a stage's files have their names, and no manifest names them",
     "stage.committed": "a stage's manifest is there, and nothing after it",
     "build.committed": "the build's manifest is there, and its working folders, too",

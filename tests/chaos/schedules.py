@@ -311,25 +311,33 @@ def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
 
 def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
     """A build that stands still (a machine that swaps, a virtual one that moves), is taken for dead, and goes on when
-    its work was done again: what it writes then is ignored."""
-    import psutil
-
+    its work was done again: what it writes then is ignored, and it ends as the other did."""
     point = chance.choice(sorted(lab.visits))
     stop = [point, chance.randint(1, lab.visits[point])]
-    number = lab.warm.start(lab.build_files["a"], output, stop=stop, seed=chance.randrange(1 << 30))
-    process = psutil.Process(lab.warm.pids[number])
-    while process.is_running() and process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
-        time.sleep(0.01)
+    number = start_and_stand_still(lab.warm, lab.build_files["a"], output, stop, seed=chance.randrange(1 << 30))
     check_manifests(output)
     again = lab.warm.build(lab.build_files["a"], output, seed=chance.randrange(1 << 30))
     check_ended(lab, "a", output, again)
     if "root" not in again:
         raise Broken(f"a build that stood still was in the way: {again}")
-    process.resume()
+    os.kill(lab.warm.pids[number], signal.SIGCONT)
     done = lab.warm.wait(number)
     check_ended(lab, "a", output, done)
+    if "root" not in done:
+        raise Broken(f"an equal build was faster, and this one failed: {done}")
     lab.tally["woken"] += 1
     leave_alone(lab, chance, "a", output, str(output))
+
+
+def start_and_stand_still(warm: Warm, path: Path, output: Path, stop: list[Any], **how: Any) -> int:
+    """A build that stands still at a crash point, if it comes by: SIGCONT wakes it. stop: [point, visit]."""
+    import psutil
+
+    number = warm.start(path, output, stop=stop, **how)
+    process = psutil.Process(warm.pids[number])
+    while process.is_running() and process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
+        time.sleep(0.01)
+    return number
 
 
 def _outlived(workers: list[Any]) -> list[Any]:

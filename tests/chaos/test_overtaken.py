@@ -1,0 +1,51 @@
+"""Two equal builds into one output, of which one is done, and has removed the working folders, while the other is at
+some point of its own: that one finds what stands there and ends as if it had made it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builds import build_file, tree
+from chaos.schedules import SETTINGS, SOURCES, corpus, start_and_stand_still
+from chaos.server import Warm
+
+from pipelines.crashpoints import POINTS
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    client = Warm()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus(folder)
+    return build_file(folder, SOURCES, SETTINGS.format(vocab_size=300))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(path: Path, warm: Warm) -> dict[str, int]:
+    """How often a build comes by each point."""
+    return dict(warm.build(path, path.parent / "out", hostility=0)["visits"])
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_equal_build_may_be_done_at_any_moment_of_another(path, undisturbed, warm, point, tmp_path):
+    times = undisturbed[point]
+    for visit in sorted({1, (times + 1) // 2, times}):
+        output = tmp_path / str(visit) / "out"
+        number = start_and_stand_still(warm, path, output, [point, visit], hostility=0)
+        faster = warm.build(path, output, hostility=0, verify=True)
+        os.kill(warm.pids[number], signal.SIGCONT)
+        slower = warm.wait(number)
+        assert "root" in slower, (visit, slower)
+        assert slower["root"] == faster["root"]
+        assert faster["problems"] == []
+        assert tree(output) == tree(path.parent / "out")
