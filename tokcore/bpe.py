@@ -103,8 +103,8 @@ def learn_rows(
 
 def _merges(left: kernel.Ids, right: kernel.Ids, count: Counts) -> list[Merge]:
     tokens = [BYTE_OF_ID[i : i + 1] for i in range(256)]
-    merges = []
-    for a, b, number in zip(left.tolist(), right.tolist(), np.asarray(count).tolist(), strict=True):
-        merges.append(Merge(tokens[a], tokens[b], number))
+    lefts, rights = left.tolist(), right.tolist()
+    for a, b in zip(lefts, rights, strict=True):
         tokens.append(tokens[a] + tokens[b])
-    return merges
+    token = tokens.__getitem__
+    return [*map(Merge, map(token, lefts), map(token, rights), np.asarray(count).tolist())]

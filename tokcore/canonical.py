@@ -94,6 +94,9 @@ def _check(value: Any) -> None:
         containers = dict(zip(map(id, held), held, strict=True)).values()
         if containers and depth == MAX_DEPTH:
             raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")
+        if not any(issubclass(kind, dict) for kind in kinds):
+            level = list(chain.from_iterable(containers))
+            continue
         for item in containers:
             if isinstance(item, dict) and set(map(type, item)) - {str}:
                 for key in item:

@@ -406,10 +406,12 @@ def _uint64_column(table: pa.Table, name: str) -> Counts:
     column = table.column(name)
     if not pa.types.is_integer(column.type) or column.null_count:
         raise FormatError(f"count table, column {name}: expected integers without nulls, found {column.type}")
-    try:
-        values: Counts = column.cast(pa.uint64()).to_numpy()
-    except pa.ArrowInvalid as error:
-        raise FormatError(f"count table, column {name}: {error}") from error
+    if column.type != pa.uint64():  # a cast imports pyarrow.compute, which takes longer than it
+        try:
+            column = column.cast(pa.uint64())
+        except pa.ArrowInvalid as error:
+            raise FormatError(f"count table, column {name}: {error}") from error
+    values: Counts = column.to_numpy()
     return values
 
 

@@ -258,8 +258,9 @@ def content_of(table: pa.Table) -> str:
     digests = []
     for column in table.columns:
         if pa.types.is_string(column.type):
-            encoded = [name.encode() for name in column.to_pylist()]
-            stream = b"".join(struct.pack("<I", len(name)) + name for name in encoded)
+            names = column.to_pylist()
+            framed = {name: struct.pack("<I", len(name.encode())) + name.encode() for name in set(names)}
+            stream = b"".join(map(framed.__getitem__, names))
         else:
             values = column.to_numpy()
             stream = values.astype(values.dtype.newbyteorder("<")).tobytes()

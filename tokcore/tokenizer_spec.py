@@ -9,13 +9,13 @@ from __future__ import annotations
 import binascii
 import dataclasses
 import functools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from tokcore import kernel, unicode
 from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
@@ -42,17 +42,6 @@ class SpecialToken:
     text: str
     id: int | None  # None only before learned_spec assigns one
     role: str = "plain"
-
-
-class MergeLike(Protocol):
-    """What learned_spec needs of a learned merge (tokcore.bpe.Merge)."""
-
-    @property
-    def left(self) -> bytes: ...
-    @property
-    def right(self) -> bytes: ...
-    @property
-    def count(self) -> int: ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -85,19 +74,15 @@ class LearnedModel:
         for i in np.flatnonzero(((self.merges < 0) | (self.merges >= first_unknown)).any(axis=1))[:1].tolist():
             left, right = self.merges[i].tolist()
             raise FormatError(f"merge {i} is of the ids {left} and {right}: expected ids below {256 + i}")
-        pairs = self.merges.tolist()
-        # Before any is made: few merges can ask for more bytes than there are.
-        lengths = [1] * 256
-        total = len(lengths)
-        for i, (left, right) in enumerate(pairs):
-            length = lengths[left] + lengths[right]
-            total += length
-            if length > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
-                raise _too_long(length, total, f"merge {i}")
-            lengths.append(length)
         tokens = [bytes([byte]) for byte in BYTE_OF_ID]
-        for left, right in pairs:
-            tokens.append(tokens[left] + tokens[right])
+        total = len(tokens)
+        # One after the other: few merges can ask for more bytes than there are.
+        for left, right in zip(*self.merges.T.tolist(), strict=True):
+            token = tokens[left] + tokens[right]
+            total += len(token)
+            if len(token) > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
+                raise _too_long(len(token), total, f"merge {len(tokens) - 256}")
+            tokens.append(token)
         return tuple(tokens)
 
     @property
@@ -294,7 +279,7 @@ class TokenizerSpec:
 # A build reads the file that it has just written, and a command prints with what it has built with.
 @functools.lru_cache(maxsize=2)
 def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
-    fields = _Fields(json.loads(data) if is_checked else parse_canonical(data, name), name)
+    fields = _Fields(orjson.loads(data) if is_checked else parse_canonical(data, name), name)
     if (format_name := fields.take("format", str)) != FORMAT:
         raise fields.error("format", repr(FORMAT), format_name)
     if (version := fields.take("format_version", int)) != FORMAT_VERSION:
@@ -328,26 +313,29 @@ def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
 
 
 def learned_spec(
-    merges: Sequence[MergeLike], pattern: Mapping[str, str], normalizer: Sequence[str], special: Iterable[SpecialToken]
+    merges: Sequence[tuple[bytes, bytes, int]],
+    pattern: Mapping[str, str],
+    normalizer: Sequence[str],
+    special: Iterable[SpecialToken],
 ) -> TokenizerSpec:
     """The spec of a learned tokenizer: bytes, merges in rank order, then special tokens in the given order.
 
+    merges: tokcore.bpe.Merge, that is left, right and how often they were neighbours.
     A special token without id takes the lowest free one after the merges; a pinned id may leave gaps.
     Raises ConfigError for a pinned id that is taken, LearnError if a merge is not of known tokens or a special token
     has the bytes of a learned one.
     """
     id_of_token = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
-    pairs = np.empty((len(merges), 2), np.int32)
-    for i, merge in enumerate(merges):
-        joined = merge.left + merge.right
-        if merge.left not in id_of_token or merge.right not in id_of_token or joined in id_of_token:
-            raise LearnError(f"merge {i}, of {merge.left!r} and {merge.right!r}, is not of earlier tokens to a new one")
+    pairs: list[tuple[int, int]] = []
+    for i, (left, right, _) in enumerate(merges):
+        left_id, right_id, joined = id_of_token.get(left), id_of_token.get(right), left + right
+        if left_id is None or right_id is None or id_of_token.setdefault(joined, 256 + i) != 256 + i:
+            raise LearnError(f"merge {i}, of {left!r} and {right!r}, is not of earlier tokens to a new one")
         if len(joined) > MAX_TOKEN_BYTES:
             raise LearnError(
                 f"merge {i} makes a token of {len(joined)} bytes, above {MAX_TOKEN_BYTES}: set count.max_pretoken_bytes"
             )
-        pairs[i] = id_of_token[merge.left], id_of_token[merge.right]
-        id_of_token[joined] = 256 + i
+        pairs.append((left_id, right_id))
     special = assigned(special, 256 + len(merges))
     for token in special:
         for name in (token.text.encode(), from_printable(token.text)):
@@ -356,7 +344,7 @@ def learned_spec(
                     f"special token {token.text!r} has the name of the learned token {id_of_token[name]}: "
                     f"vocabulary files could not tell them apart. Choose another text, such as '<|...|>'."
                 )
-    model = LearnedModel(pairs, tuple(int(merge.count) for merge in merges))
+    model = LearnedModel(np.array(pairs, np.int32).reshape(-1, 2), tuple([int(count) for _, _, count in merges]))
     return TokenizerSpec(tuple(normalizer), dict(pattern), model, tuple(special))
 
 

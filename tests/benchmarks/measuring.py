@@ -178,6 +178,8 @@ def parsed_options(description: str | None, *more: Callable[[argparse.ArgumentPa
     for add in more:
         add(parser)
     arguments = parser.parse_args()
+    # Python packages are installed compiled; a source tree is if nobody forbids it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as work:
         yield (
             Options(arguments.corpus, arguments.vocab, arguments.limit_mb, arguments.rounds, Path(work)),

@@ -139,7 +139,7 @@ WRONG = [
     b'{"text":null}',
     b'{"text":["a"]}',
 ]
-# Not UTF-8, each at the end of a run of 0 to 8 plain characters.
+# Not UTF-8, each at the end of a run of 0 to 19 plain characters, and before one.
 NOT_UTF8 = [
     b"\x80",
     b"\xbf",
@@ -178,8 +178,8 @@ def test_the_kernel_refuses_what_is_rare_or_wrong(line):
 @pytest.mark.parametrize("policy", ["reject", "replace", "bytes"])
 def test_what_is_not_utf8(policy):
     for bad in NOT_UTF8:
-        for before in range(9):
-            for after in (b"", b"abcdefghi", "é".encode()):
+        for before in range(20):
+            for after in (b"", b"abcdefghi" * 4, "é".encode() * 18):
                 content = b"x" * before + bad + after
                 for line in (b'{"text":"' + content + b'"}', b'{"text":"a","o":["' + content + b'"]}'):
                     assert not plain(line)
@@ -196,7 +196,7 @@ def test_every_character_and_every_escape():
 
 def test_every_pair_of_bytes_after_any_alignment():
     """A string of two bytes and its surroundings: the kernel accepts exactly what orjson reads."""
-    rows = [b'{"text":"%s%s"}' % (b"." * (i % 8), i.to_bytes(2, "big")) for i in range(1 << 16)]
+    rows = [b'{"text":"%s%s"}' % (b"." * (i % 23), i.to_bytes(2, "big")) for i in range(1 << 16)]
     data = [row for row in rows if b"\n" not in row]
     with kernel.forced("reference"):
         expected = outcome([b"\n".join(data)], reading())
@@ -204,6 +204,30 @@ def test_every_pair_of_bytes_after_any_alignment():
     accepted = [plain(row) for row in data]
     refused = {reject.record for reject in expected[4]}
     assert [i for i, ok in enumerate(accepted) if not ok] == sorted(refused)
+
+
+def test_utf8_at_any_place_of_a_block():
+    """Four bytes, each the first or last of its kind, in longer texts: accepted exactly if Python decodes them."""
+    edges = [0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
+    edges += [0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+    reader = kernel.JsonLines("text", "", "", [], 1 << 30, 0)
+    num_accepted = 0
+    for number, four in enumerate(itertools.product(edges, repeat=4)):
+        text = b"." * (number % 37) + bytes(four) + "aé中".encode() * 6
+        line = b'{"text":"%s"}' % text
+        found = reader.read(line, 0, len(line), 1 << 30, 1)
+        accepted = found.refused_end is None
+        assert accepted == _is_utf8(text), text
+        num_accepted += accepted
+    assert num_accepted > 100
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
+from operator import itemgetter
 
 from tokcore.byte_alphabet import printable_tokens
 from tokcore.errors import FormatError
 from tokcore.formats.ranks import merges_of
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer_spec import ID_LIMIT, TokenizerSpec
 
 HEADER = "#version: 0.2"
 
@@ -28,7 +30,7 @@ def vocabulary_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
         )
     return [
         ("vocab.json", json.dumps(vocabulary(spec), ensure_ascii=False).encode() + b"\n"),
-        ("merges.txt", "\n".join([HEADER, *(" ".join(pair) for pair in merge_names(spec)), ""]).encode()),
+        ("merges.txt", "\n".join([HEADER, *map(" ".join, merge_names(spec)), ""]).encode()),
     ]
 
 
@@ -42,15 +44,25 @@ def left_out(spec: TokenizerSpec) -> str:
     )
 
 
-def vocabulary(spec: TokenizerSpec) -> dict[str, int]:
+# One spec is written to several formats.
+@functools.lru_cache(maxsize=1)
+def vocabulary(spec: TokenizerSpec) -> Mapping[str, int]:
     """Every token's printable name (a special token's text) and id, in the order of ids."""
-    named = dict(zip(printable_tokens(spec.model.tokens), spec.model.ids.tolist(), strict=True))
-    named |= {token.text: token.id for token in spec.special if token.id is not None}
-    return dict(sorted(named.items(), key=lambda item: item[1]))
+    named = dict(zip(token_names(spec), spec.model.ids.tolist(), strict=True))
+    special = {token.text: token.id for token in spec.special if token.id is not None}
+    is_behind = min(special.values(), default=ID_LIMIT) > spec.model.ids.max()  # as of all that are learned
+    return named | special if is_behind else dict(sorted((named | special).items(), key=itemgetter(1)))
 
 
-@functools.lru_cache(maxsize=1)  # one spec is written to several formats
+@functools.lru_cache(maxsize=1)
+def token_names(spec: TokenizerSpec) -> tuple[str, ...]:
+    """The printable names of the ordinary tokens, in the order of ids."""
+    return tuple(printable_tokens(spec.model.tokens))
+
+
+@functools.lru_cache(maxsize=1)
 def merge_names(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
     """The merges by printable names, first merged first."""
-    name_of = dict(zip(spec.model.ids.tolist(), printable_tokens(spec.model.tokens), strict=True))
-    return tuple((name_of[left], name_of[right]) for left, right in merges_of(spec.model).tolist())
+    name = dict(zip(spec.model.ids.tolist(), token_names(spec), strict=True)).__getitem__
+    left, right = merges_of(spec.model).T.tolist()
+    return tuple(zip(map(name, left), map(name, right), strict=True))

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokcore.byte_alphabet import from_printable, printable_tokens, tokens_of_printable
+from tokcore.byte_alphabet import from_printable, tokens_of_printable
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.gpt2 import merge_names, vocabulary
+from tokcore.formats.gpt2 import merge_names, token_names, vocabulary
 from tokcore.formats.ranks import check_own_encoding
 from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, named_pattern
@@ -34,7 +34,7 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
     Raises FormatError for what it cannot hold: a special token with the name
     of an ordinary one, ranks that merges cannot express.
     """
-    taken = set(printable_tokens(spec.model.tokens))
+    taken = set(token_names(spec))
     for token in spec.special:
         if token.text in taken:
             raise FormatError(

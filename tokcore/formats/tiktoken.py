@@ -5,7 +5,6 @@ The split pattern and the special tokens live outside of the file.
 
 from __future__ import annotations
 
-import base64
 import binascii
 from collections.abc import Iterable, Mapping
 
@@ -51,7 +50,7 @@ def rank_file(spec: TokenizerSpec) -> bytes:
         )
     check_ranks_suffice(spec.model)
     ranked = zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)
-    return b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranked)
+    return b"".join([binascii.b2a_base64(token, newline=False) + b" %d\n" % rank for token, rank in ranked])
 
 
 def left_out(spec: TokenizerSpec) -> str:

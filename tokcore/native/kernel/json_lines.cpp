@@ -20,23 +20,25 @@ constexpr size_t kKeptBytes = size_t{1} << 23;
 constexpr ptrdiff_t kMaxIdDigits = 18;
 constexpr ptrdiff_t kMaxNumberBytes = 100;
 
-// Eight bytes from p on, the lowest first; zeros where the range has ended.
-uint64_t load_word(const uint8_t* p, const uint8_t* end) {
-  uint64_t word = 0;
-  if (end - p >= 8) {
-    std::memcpy(&word, p, 8);
-  } else if (p < end) {
-    std::memcpy(&word, p, static_cast<size_t>(end - p));
-  }
-  return little_endian(word);
+// Bytes that are looked at together, by whatever vector units the processor's least form has.
+using Block = uint8_t __attribute__((vector_size(16)));
+constexpr ptrdiff_t kBlock = sizeof(Block);
+
+bool is_zero(const Block& block) {
+  uint64_t words[kBlock / 8];
+  std::memcpy(words, &block, kBlock);
+  return (words[0] | words[1]) == 0;
 }
 
-// The high bit of each byte that ends a run of plain characters in a string: a quote, a backslash, a control
-// character. Bits above the lowest one that is set may be wrong.
-uint64_t special_bytes(uint64_t word) {
-  const uint64_t quote = word ^ 0x22 * kOnes, backslash = word ^ 0x5C * kOnes;
-  return (((word - 0x20 * kOnes) & ~word) | ((quote - kOnes) & ~quote) | ((backslash - kOnes) & ~backslash)) &
-         kHighBits;
+// How many plain characters a block begins with.
+size_t plain_bytes(const Block& block) {
+  const auto special = (block == '"') | (block == '\\') | (block < 0x20);
+  uint64_t words[kBlock / 8];
+  std::memcpy(words, &special, kBlock);
+  size_t i = 0;
+  while (i < kBlock / 8 && words[i] == 0) ++i;
+  return i == kBlock / 8 ? kBlock
+                         : 8 * i + static_cast<size_t>(std::countr_zero(little_endian(words[i]))) / 8;
 }
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\r'; }
@@ -77,14 +79,9 @@ bool is_blank(const uint8_t* p, const uint8_t* end) {
   return std::all_of(p, end, [](uint8_t byte) { return byte == ' ' || (byte >= 9 && byte <= 13); });
 }
 
-bool contains(const uint8_t* data, size_t size, const std::string& part) {
-  return std::string_view(reinterpret_cast<const char*>(data), size).find(part) != std::string_view::npos;
-}
+bool continues(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
-}  // namespace
-
-bool is_utf8(const uint8_t* p, const uint8_t* end) {
-  const auto continues = [](uint8_t byte) { return (byte & 0xC0) == 0x80; };
+bool is_utf8_by_characters(const uint8_t* p, const uint8_t* end) {
   while (p < end) {
     if (end - p >= 8) {
       uint64_t word;
@@ -123,6 +120,44 @@ bool is_utf8(const uint8_t* p, const uint8_t* end) {
     }
   }
   return true;
+}
+
+bool contains(const uint8_t* data, size_t size, const std::string& part) {
+  return std::string_view(reinterpret_cast<const char*>(data), size).find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_utf8(const uint8_t* start, const uint8_t* end) {
+  // Blocks look at the three bytes before them, and may end within a character.
+  const uint8_t* p = std::min(end, start + 3);
+  while (p < end && continues(*p)) ++p;
+  if (!is_utf8_by_characters(start, p)) return false;
+  if (end - p < kBlock) return is_utf8_by_characters(p, end);
+  Block bad{};
+  for (; end - p >= kBlock; p += kBlock) {
+    Block block;
+    std::memcpy(&block, p, kBlock);
+    if (is_zero(block & 0x80)) {
+      if (p[-1] >= 0xC0 || p[-2] >= 0xE0 || p[-3] >= 0xF0) return false;
+      continue;
+    }
+    Block before, second, third;
+    std::memcpy(&before, p - 1, kBlock);
+    std::memcpy(&second, p - 2, kBlock);
+    std::memcpy(&third, p - 3, kBlock);
+    const auto must_continue = (before >= 0xC0) | (second >= 0xE0) | (third >= 0xF0);
+    bad |= reinterpret_cast<Block>(
+        (must_continue ^ ((block & 0xC0) == 0x80)) | ((block & 0xFE) == 0xC0) | (block >= 0xF5) |
+        ((before == 0xE0) & (block < 0xA0)) | ((before == 0xED) & (block >= 0xA0)) |
+        ((before == 0xF0) & (block < 0x90)) | ((before == 0xF4) & (block >= 0x90)));
+  }
+  if (!is_zero(bad)) return false;
+  // From the start of the character that the last block ends with or in.
+  for (int i = 0; i < 4 && p[-1] >= 0x80; ++i) {
+    if (*--p >= 0xC0) break;
+  }
+  return is_utf8_by_characters(p, end);
 }
 
 // The reading of one line. Every function goes on from p, and returns false for what is refused.
@@ -195,7 +230,7 @@ class JsonLines::Line {
     if (take('"')) {
       const uint8_t* quote = p_;
       if (!skip_string()) return false;
-      values->resize(start + static_cast<size_t>(p_ - quote) + 8);
+      values->resize(start + static_cast<size_t>(p_ - quote) + kBlock);
       p_ = quote;
       if (!read_string(reinterpret_cast<uint8_t*>(values->data()) + start, &field.size)) return false;
       values->resize(start + field.size);
@@ -240,42 +275,41 @@ class JsonLines::Line {
   // it.
   bool skip_plain() {
     const uint8_t* start = p_;
-    uint64_t seen = 0;
-    while (true) {
-      const uint64_t word = load_word(p_, limit_);
-      const uint64_t special = special_bytes(word);
-      if (special != 0) {
-        const int bits = std::countr_zero(special) & ~7;
-        seen |= word & ((uint64_t{1} << bits) - 1);
-        p_ += bits >> 3;
-        break;
-      }
-      seen |= word;
-      p_ += 8;
-    }
+    Block seen{};
+    p_ += pass_plain(&seen, nullptr);
     if (p_ >= limit_ || *p_ < 0x20) return false;
-    return (seen & kHighBits) == 0 || is_utf8(start, p_);
+    return is_zero(seen & 0x80) || is_utf8(start, p_);
   }
 
-  // A string whose opening quote is behind us, unescaped; may write up to 8 bytes more than it says.
+  // How many plain characters come now, which are copied to out, if there is one, with up to kBlock bytes
+  // more than are said. Adds to seen what was looked at, at least.
+  size_t pass_plain(Block* seen, uint8_t* out) const {
+    const uint8_t* p = p_;
+    while (limit_ - p >= kBlock) {
+      Block block;
+      std::memcpy(&block, p, kBlock);
+      if (out != nullptr) std::memcpy(out + (p - p_), &block, kBlock);
+      *seen |= block;
+      const size_t plain = plain_bytes(block);
+      p += plain;
+      if (plain < kBlock) return static_cast<size_t>(p - p_);
+    }
+    for (; p < limit_ && *p != '"' && *p != '\\' && *p >= 0x20; ++p) {
+      (*seen)[0] |= *p;
+      if (out != nullptr) out[p - p_] = *p;
+    }
+    return static_cast<size_t>(p - p_);
+  }
+
+  // A string whose opening quote is behind us, unescaped; may write up to kBlock bytes more than it says.
   bool read_string(uint8_t* out, size_t* size) {
     uint8_t* const begin = out;
     const uint8_t* const start = p_;
-    uint64_t seen = 0;
+    Block seen{};
     while (true) {
-      const uint64_t word = load_word(p_, limit_);
-      const uint64_t special = special_bytes(word), stored = little_endian(word);
-      std::memcpy(out, &stored, 8);
-      if (special == 0) {
-        seen |= word;
-        p_ += 8;
-        out += 8;
-        continue;
-      }
-      const int bits = std::countr_zero(special) & ~7;
-      seen |= word & ((uint64_t{1} << bits) - 1);
-      p_ += bits >> 3;
-      out += bits >> 3;
+      const size_t plain = pass_plain(&seen, out);
+      p_ += plain;
+      out += plain;
       if (p_ >= limit_) return false;
       const uint8_t byte = *p_++;
       if (byte == '"') break;
@@ -286,7 +320,7 @@ class JsonLines::Line {
     }
     *size = static_cast<size_t>(out - begin);
     // An escape divides no character: the line's bytes are UTF-8 exactly if the string's are.
-    return (seen & kHighBits) == 0 || is_utf8(start, p_);
+    return is_zero(seen & 0x80) || is_utf8(start, p_);
   }
 
   bool skip_string() {
@@ -462,8 +496,8 @@ int32_t JsonLines::know_lang(std::string_view lang) {
 JsonLinesResult JsonLines::read(const uint8_t* data, size_t start, size_t end, size_t max_bytes,
                                 size_t max_documents, JsonDocuments* out) {
   *out = {};
-  // No text is longer than its line; strings are written eight bytes at a time, escapes four.
-  texts_.resize(end - start + 16);
+  // No text is longer than its line; strings are written a block at a time.
+  texts_.resize(end - start + kBlock);
   size_t size = 0;
   JsonLinesResult result{start, false, end};
   const uint8_t *p = data + start, *const limit = data + end;
