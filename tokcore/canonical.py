@@ -10,6 +10,8 @@ import json
 from itertools import chain
 from typing import Any, Protocol
 
+import orjson
+
 from tokcore.errors import FormatError
 
 # The format_version of manifests: written by schemas.manifest, read by tokcore.shards, too.
@@ -37,8 +39,11 @@ def canonical_json(value: Any) -> bytes:
     b'{"a":"\\xc3\\xa9","b":[1,null]}\\n'
     """
     _check(value)
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return text.encode() + b"\n"
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # integers of more than 64 bits, lone surrogates
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return text.encode() + b"\n"
 
 
 def parse_canonical(data: bytes, name: str) -> Any:

@@ -68,6 +68,27 @@ def test_long_pieces_equal_reference():
     assert encoded_pieces(encoder_of(model), pieces) == reference_pieces(model, pieces)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_merges_that_nobody_learned(seed):
+    """One merge a token, and tokens that their own bytes do not encode to: only learned ones always do."""
+    generator = np.random.default_rng(seed)
+    id_of = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
+    usable = [id_of[letter] for letter in (b"a", b"b", b"c")]
+    tokens = list(id_of)
+    merges: list[tuple[int, int]] = []
+    while len(merges) < 12:
+        left, right = (usable[i] for i in generator.integers(0, len(usable), 2))
+        if (joined := tokens[left] + tokens[right]) not in id_of:
+            usable.append(len(tokens))
+            id_of[joined] = len(tokens)
+            tokens.append(joined)
+            merges.append((left, right))
+    model = LearnedModel(np.array(merges, np.int32))
+    pieces = [b"".join(tokens[i] for i in generator.choice(usable, 60)) for _ in range(20)]
+    assert encoded_pieces(encoder_of(model), tokens) == reference_pieces(model, tokens)
+    assert encoded_pieces(encoder_of(model), pieces) == reference_pieces(model, pieces)
+
+
 class _TwoWaysToOneToken:
     """A model and some merges of two bytes, of which two make the same token: such a vocabulary is merged by heap."""
 

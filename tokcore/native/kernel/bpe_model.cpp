@@ -248,16 +248,26 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     }
     whole_.insert(*this, token);
   }
-  find_own_encodings(num_reachable, vocabulary.whole);
+  find_own_encodings(pairs, num_reachable, vocabulary.whole);
   cuts_.build(bytes_.data(), starts_.data(), num_tokens);
   return {VocabularyStatus::kOk, 0};
 }
 
-void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
+void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, size_t num_reachable,
+                                  bool whole) {
   const size_t num_tokens = external_.size();
   is_own_.assign(num_tokens, false);
   parts_.assign(num_reachable, LastMerge{kNone, kNone});
   well_formed_ = num_reachable == 256 + result_of_rank_.size();  // no token has two ranks
+  // A token that one merge makes, as all do that were learned, is made of the parts of that one.
+  const bool has_one_merge_each = well_formed_ && merges.size() == result_of_rank_.size();
+  if (has_one_merge_each) {
+    find_own_in_lanes();
+    for (const PairRanks::Entry& merge : merges) {
+      parts_[result_of_rank_[static_cast<size_t>(merge.rank)]] = {static_cast<uint32_t>(merge.key >> 32),
+                                                                  static_cast<uint32_t>(merge.key)};
+    }
+  }
   PieceScratch scratch;
   for (uint32_t token = 0; token < num_tokens; ++token) {
     if (token < 256) {
@@ -265,12 +275,16 @@ void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
       parts_[token] = {token, token};
       continue;
     }
-    LastMerge last{kNone, kNone};
-    const size_t count = merge_by_heap(token_data(token), token_size(token), scratch, &last);
-    is_own_[token] = count == 1 && scratch.symbols[0] == token;
-    if (token >= num_reachable) continue;
-    parts_[token] = last;
-    if (!is_own_[token] || last.left >= token || last.right >= token) well_formed_ = false;
+    if (!has_one_merge_each || token_size(token) > kMaxLaneBytes) {
+      LastMerge last{kNone, kNone};
+      const size_t count = merge_by_heap(token_data(token), token_size(token), scratch, &last);
+      is_own_[token] = count == 1 && scratch.symbols[0] == token;
+      if (token < num_reachable) parts_[token] = last;
+    }
+    if (token < num_reachable) {
+      const LastMerge& last = parts_[token];
+      if (!is_own_[token] || last.left >= token || last.right >= token) well_formed_ = false;
+    }
   }
   // A token that its bytes encode to may be emitted at sight.
   const bool all_own = std::find(is_own_.begin(), is_own_.end(), false) == is_own_.end();
@@ -287,16 +301,45 @@ void BpeModel::find_own_encodings(size_t num_reachable, bool whole) {
   }
   // No text ever brings another pair of the same joined bytes together, so the table needs only one for each
   // token.
-  std::vector<PairRanks::Entry> pairs;
-  for (uint32_t token = 256; token < num_reachable; ++token) {
-    pairs.push_back(
-        {PairRanks::key(parts_[token].left, parts_[token].right), static_cast<int32_t>(token - 256)});
+  if (!has_one_merge_each) {
+    std::vector<PairRanks::Entry> pairs;
+    for (uint32_t token = 256; token < num_reachable; ++token) {
+      pairs.push_back(
+          {PairRanks::key(parts_[token].left, parts_[token].right), static_cast<int32_t>(token - 256)});
+    }
+    pairs_.build(pairs);
   }
-  pairs_.build(pairs);
   trie_.build(*this, num_reachable);
   longest_prefix_.assign(num_reachable, kNone);
   for (uint32_t token = 256; token < num_reachable; ++token) {
     longest_prefix_[token] = trie_.longest(token_data(token), token_size(token) - 1);
+  }
+}
+
+// Of tokens that are short enough, several side by side, which is quicker than one after the other.
+void BpeModel::find_own_in_lanes() {
+  const MergeTables tables{pairs_, result_of_rank_.data(), external_.data(), is_external_};
+  std::vector<Piece> pieces;
+  std::vector<Piece*> waiting;
+  std::vector<uint32_t> tokens;
+  std::vector<int32_t> ids(kMaxPiecesInLanes * kMaxLaneBytes);
+  const uint8_t* const limit = bytes_.data() + bytes_.size();
+  for (uint32_t token = 256; token < external_.size(); ++token) {
+    if (token_size(token) <= kMaxLaneBytes) {
+      tokens.push_back(token);
+      pieces.push_back({token_data(token), token_size(token), limit, nullptr, 0, 0});
+    }
+    if (pieces.size() < kMaxPiecesInLanes && token + 1 < external_.size()) continue;
+    waiting.clear();
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      pieces[i].ids = &ids[i * kMaxLaneBytes];
+      waiting.push_back(&pieces[i]);
+    }
+    merge_(tables, waiting.data(), waiting.size());
+    for (size_t i = 0; i < pieces.size(); ++i)
+      is_own_[tokens[i]] = pieces[i].count == 1 && pieces[i].ids[0] == external_[tokens[i]];
+    tokens.clear();
+    pieces.clear();
   }
 }
 

@@ -171,7 +171,8 @@ class BpeModel {
     const int32_t rank = pairs_.find(left, right);
     return rank == PairRanks::kNoRank ? kNone : static_cast<uint32_t>(rank);
   }
-  void find_own_encodings(size_t num_reachable, bool whole);
+  void find_own_encodings(const std::vector<PairRanks::Entry>& merges, size_t num_reachable, bool whole);
+  void find_own_in_lanes();
   size_t encode_long(const Piece& piece, PieceScratch& scratch) const;
   size_t encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const;
   size_t encode_in_chunks(const Piece& piece, PieceScratch& scratch) const;

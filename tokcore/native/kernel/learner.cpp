@@ -569,9 +569,10 @@ Learned learn(const uint8_t* data, const int64_t* offsets, const uint64_t* count
   for (size_t i = 0; i < num_words; ++i) {
     const auto size = static_cast<uint64_t>(offsets[i + 1] - offsets[i]);
     if (size < 2 || counts[i] == 0) continue;
-    if (size - 1 > (kMaxWindows - weighted_windows) / counts[i])
+    uint64_t weighted;
+    if (__builtin_mul_overflow(size - 1, counts[i], &weighted) || weighted > kMaxWindows - weighted_windows)
       return {LearnStatus::kCountOverflow, {}, {}, {}};
-    weighted_windows += (size - 1) * counts[i];
+    weighted_windows += weighted;
     windows += size - 1;
   }
   if (windows == 0 || options.num_merges == 0) return {};
