@@ -87,6 +87,7 @@ def _regex(documents: pa.Array, pattern: str) -> Counted:
 
 
 REFERENCE = "regex"
+MERGE_NOTE = "The second of two merges in a process, with the limits of malloc that workers have."
 BOTH = ("cl100k", "gpt2")
 # Name -> package, patterns, and how to count.
 COUNTERS: dict[str, tuple[str, tuple[str, ...], Callable[[pa.Array, str], Counted]]] = {
@@ -114,7 +115,10 @@ def count(counter: str, pattern: str, paths: list[str]) -> Result:
 
 
 def merge(paths: list[str], num_runs: int = 16) -> Result:
-    """Million rows read a CPU second, merging the sorted counts of that many parts of the texts."""
+    """Million rows read a CPU second, merging the sorted counts of that many parts of the texts, as a worker does that
+    has merged before, in memory that malloc has kept.
+    """
+    np.empty(31 << 20, np.uint8)  # freed at once: malloc then has the limits that pipelines/pool.py sets
     documents = texts.load(*paths)
     runs = []
     for number in range(num_runs):
@@ -122,8 +126,9 @@ def merge(paths: list[str], num_runs: int = 16) -> Result:
         counter.add(texts_from_arrow(documents.take(np.arange(number, len(documents), num_runs))))
         runs.append(list(_blocks(counter.take())))
     num_rows = sum(block.num_rows for run in runs for block in run)
-    with timed() as cost:
-        merged = sum(rows.num_rows for rows in merge_rows(runs))
+    for _ in range(2):
+        with timed() as cost:
+            merged = sum(rows.num_rows for rows in merge_rows(runs))
     return {"speed": num_rows / cost.cpu / 1e6, "read": num_rows, "written": merged}
 
 
@@ -144,7 +149,11 @@ def tables(options: Options) -> list[Table]:
     out = [_pattern_table(options, pattern, paths) for pattern in ("cl100k", "gpt2")]
     merged = interleaved(options.rounds, {"merge": lambda: measured(merge, paths=paths)})["merge"]
     row = ["tokcore", merged["speed"], merged["read"], merged["written"]]
-    out.append(Table("Merge 16 count tables", ["", "million rows a CPU second", "rows read", "rows written"], [row]))
+    out.append(
+        Table(
+            "Merge 16 count tables", ["", "million rows a CPU second", "rows read", "rows written"], [row], MERGE_NOTE
+        )
+    )
     return out
 
 
