@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -320,8 +320,7 @@ def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
     check_ended(lab, "a", output, again)
     if "root" not in again:
         raise Broken(f"a build that stood still was in the way: {again}")
-    os.kill(lab.warm.pids[number], signal.SIGCONT)
-    done = lab.warm.wait(number)
+    done = woken(lab.warm, number)
     check_ended(lab, "a", output, done)
     if "root" not in done:
         raise Broken(f"an equal build was faster, and this one failed: {done}")
@@ -330,14 +329,22 @@ def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
 
 
 def start_and_stand_still(warm: Warm, path: Path, output: Path, stop: list[Any], **how: Any) -> int:
-    """A build that stands still at a crash point, if it comes by: SIGCONT wakes it. stop: [point, visit]."""
+    """A build that stands still at a crash point, if it comes by, until it is woken. stop: [point, visit]."""
     import psutil
 
     number = warm.start(path, output, stop=stop, **how)
-    process = psutil.Process(warm.pids[number])
-    while process.is_running() and process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
-        time.sleep(0.01)
+    with suppress(psutil.NoSuchProcess):  # it came by less often, and is done
+        process = psutil.Process(warm.pids[number])
+        while process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
+            time.sleep(0.01)
     return number
+
+
+def woken(warm: Warm, number: int) -> dict[str, Any]:
+    """What becomes of a build that stood still, now that it goes on."""
+    with suppress(ProcessLookupError):
+        os.kill(warm.pids[number], signal.SIGCONT)
+    return warm.wait(number)
 
 
 def _outlived(workers: list[Any]) -> list[Any]:

@@ -3,14 +3,12 @@ some point of its own: that one finds what stands there and ends as if it had ma
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from builds import build_file, tree
-from chaos.schedules import SETTINGS, SOURCES, corpus, start_and_stand_still
+from chaos.schedules import SETTINGS, SOURCES, corpus, start_and_stand_still, woken
 from chaos.server import Warm
 
 from pipelines.crashpoints import POINTS
@@ -43,8 +41,7 @@ def test_an_equal_build_may_be_done_at_any_moment_of_another(path, undisturbed, 
         output = tmp_path / str(visit) / "out"
         number = start_and_stand_still(warm, path, output, [point, visit], hostility=0)
         faster = warm.build(path, output, hostility=0, verify=True)
-        os.kill(warm.pids[number], signal.SIGCONT)
-        slower = warm.wait(number)
+        slower = woken(warm, number)
         assert "root" in slower, (visit, slower)
         assert slower["root"] == faster["root"]
         assert faster["problems"] == []
