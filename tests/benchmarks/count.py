@@ -87,7 +87,6 @@ def _regex(documents: pa.Array, pattern: str) -> Counted:
 
 
 REFERENCE = "regex"
-MERGE_NOTE = "The second of two merges in a process, with the limits of malloc that workers have."
 BOTH = ("cl100k", "gpt2")
 # Name -> package, patterns, and how to count.
 COUNTERS: dict[str, tuple[str, tuple[str, ...], Callable[[pa.Array, str], Counted]]] = {
@@ -149,12 +148,9 @@ def tables(options: Options) -> list[Table]:
     out = [_pattern_table(options, pattern, paths) for pattern in ("cl100k", "gpt2")]
     merged = interleaved(options.rounds, {"merge": lambda: measured(merge, paths=paths)})["merge"]
     row = ["tokcore", merged["speed"], merged["read"], merged["written"]]
-    out.append(
-        Table(
-            "Merge 16 count tables", ["", "million rows a CPU second", "rows read", "rows written"], [row], MERGE_NOTE
-        )
-    )
-    return out
+    head = ["", "million rows a CPU second", "rows read", "rows written"]
+    note = "The second of two merges in a process, with the limits of malloc that workers have."
+    return [*out, Table("Merge 16 count tables", head, [row], note)]
 
 
 def _pattern_table(options: Options, pattern: str, paths: list[str]) -> Table:

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,6 @@ ENVIRONMENTS = {
     "OMP_NUM_THREADS": ["1", "7"],
     "UMASK": ["077", "022"],
 }
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    client = Warm()
-    yield client
-    client.close()
 
 
 @pytest.fixture(scope="module")

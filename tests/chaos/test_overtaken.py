@@ -3,35 +3,11 @@ some point of its own: that one finds what stands there and ends as if it had ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from builds import build_file, tree
-from chaos.schedules import SETTINGS, SOURCES, corpus, start_and_stand_still, woken
-from chaos.server import Warm
+from builds import tree
+from chaos.schedules import start_and_stand_still, woken
 
 from pipelines.crashpoints import POINTS
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    client = Warm()
-    yield client
-    client.close()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    corpus(folder)
-    return build_file(folder, SOURCES, SETTINGS.format(vocab_size=300))
-
-
-@pytest.fixture(scope="module")
-def undisturbed(path: Path, warm: Warm) -> dict[str, int]:
-    """How often a build comes by each point."""
-    return dict(warm.build(path, path.parent / "out", hostility=0)["visits"])
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -2,34 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from builds import build_file, tree
-from chaos.schedules import SETTINGS, SOURCES, corpus
-from chaos.server import Warm
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    client = Warm()
-    yield client
-    client.close()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    corpus(folder)
-    return build_file(folder, SOURCES, SETTINGS.format(vocab_size=300))
-
-
-@pytest.fixture(scope="module")
-def whole(path: Path, warm: Warm) -> dict[str, int]:
-    """How often an undisturbed build does each piece of work."""
-    return dict(warm.build(path, path.parent / "out", hostility=0)["visits"])
-
+from builds import tree
 
 # What is killed when -> the work that may be done once more, besides what was left.
 PIECES = {
@@ -45,8 +19,8 @@ WORK = ("count.item", "count.spilled", "merge.written", "count.table", "learn.le
 
 @pytest.mark.parametrize("visit", [1, 3])
 @pytest.mark.parametrize("point", PIECES)
-def test_a_rerun_does_again_at_most_what_was_in_flight(path, whole, warm, point, visit, tmp_path):
-    visit = min(visit, whole[point])
+def test_a_rerun_does_again_at_most_what_was_in_flight(path, undisturbed, warm, point, visit, tmp_path):
+    visit = min(visit, undisturbed[point])
     assert "killed" in warm.build(path, tmp_path / "out", hostility=0, crash=[point, visit])
     again = warm.build(path, tmp_path / "out", hostility=0)
     assert tree(tmp_path / "out") == tree(path.parent / "out")
@@ -54,8 +28,12 @@ def test_a_rerun_does_again_at_most_what_was_in_flight(path, whole, warm, point,
         # The shards of an item that were not full yet are in flight together: train and validation.
         slack = 2 if work == "encode.shard" else 1
         redone = slack if work in PIECES[point] else 0
-        done_before = visit - 1 if work == point else whole[work] if _is_earlier(work, point) else 0
-        assert again["visits"].get(work, 0) <= whole[work] - done_before + redone, (work, again["visits"], whole)
+        done_before = visit - 1 if work == point else undisturbed[work] if _is_earlier(work, point) else 0
+        assert again["visits"].get(work, 0) <= undisturbed[work] - done_before + redone, (
+            work,
+            again["visits"],
+            undisturbed,
+        )
 
 
 def _is_earlier(work: str, point: str) -> bool:

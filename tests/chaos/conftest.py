@@ -1,0 +1,31 @@
+"""A process that builds, and the build of the schedules' corpus, for a module of tests each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builds import build_file
+from chaos.schedules import SETTINGS, SOURCES, corpus
+from chaos.server import Warm
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    client = Warm()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus(folder)
+    return build_file(folder, SOURCES, SETTINGS.format(vocab_size=300))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(path: Path, warm: Warm) -> dict[str, int]:
+    """How often a build comes by each crash point, and so does each piece of work; its output is in out beside path."""
+    return dict(warm.build(path, path.parent / "out", hostility=0)["visits"])
