@@ -6,7 +6,7 @@ For pipelines of your own: CountPretokens and EncodeDocuments, over PCollection[
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipelines.transforms import CountPretokens, EncodeDocuments
+    from pipelines.graph.transforms import CountPretokens, EncodeDocuments
 
 __all__ = ["CountPretokens", "EncodeDocuments"]
 
@@ -14,7 +14,7 @@ __all__ = ["CountPretokens", "EncodeDocuments"]
 def __getattr__(name: str) -> Any:
     # Late, because worker processes import this package and must not load Beam: a second and 100 MB each.
     if name in __all__:
-        from pipelines import transforms
+        from pipelines.graph import transforms
 
         return getattr(transforms, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

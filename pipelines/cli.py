@@ -64,7 +64,7 @@ class _Commands(click.Group):
 
 
 def _fail(error: Exception | str, code: int) -> NoReturn:
-    from pipelines.redaction import redact
+    from pipelines.store.redaction import redact
 
     # Names of files and texts that a message quotes must not act on a terminal.
     shown = "".join(c if c == "\n" or c.isprintable() else " " for c in redact(str(error)))
@@ -109,7 +109,7 @@ def _terminate(*_: object) -> NoReturn:
 
 def _show_defect(error: BaseException) -> None:
     """What nobody expected, with its traceback, but without the secrets of what it quotes."""
-    from pipelines.redaction import redact
+    from pipelines.store.redaction import redact
 
     click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
@@ -196,10 +196,10 @@ def verify(
     as_json: bool,
 ) -> None:
     """Check that an output is what was committed and that all its parts agree; with --decode, against its source."""
-    from pipelines import urls
+    from pipelines.inspect.verify import verify as run
+    from pipelines.local.run_options import RunOptions
     from pipelines.report import print_verified
-    from pipelines.run_options import RunOptions
-    from pipelines.verify import verify as run
+    from pipelines.store import urls
 
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
@@ -224,7 +224,7 @@ def verify(
 
 
 def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
-    from pipelines.rebuild import rebuild
+    from pipelines.inspect.rebuild import rebuild
     from pipelines.report import print_rebuilt
 
     report = rebuild(output, shard, base)
@@ -242,9 +242,9 @@ def diff(one: str, other: str, as_json: bool) -> None:
 
     The outputs need not be finished: what both have is compared.
     """
-    from pipelines import urls
-    from pipelines.diff import diff as run
+    from pipelines.inspect.diff import diff as run
     from pipelines.report import print_diff
+    from pipelines.store import urls
 
     one, other = (urls.resolve(os.getcwd(), output) for output in (one, other))  # noqa: PTH109
     found = run(one, other)
@@ -265,9 +265,9 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
 
     Nothing is removed while the youngest of it is younger than DURATION, so that a running build is safe.
     """
-    from pipelines import urls
-    from pipelines.gc import gc as run
+    from pipelines.inspect.gc import gc as run
     from pipelines.report import print_collected
+    from pipelines.store import urls
 
     collected = run(urls.resolve(os.getcwd(), output), older_than, dry_run)  # noqa: PTH109 - resolve wants a str
     if as_json:
@@ -289,9 +289,9 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
 @_JSON
 def audit(output: str, rare: int, as_json: bool) -> None:
     """Odd tokens of an output: never or rarely written, unreachable, of one document or file, invisible characters."""
-    from pipelines import urls
-    from pipelines.audit import audit as run
-    from pipelines.audit import print_audit
+    from pipelines.inspect.audit import audit as run
+    from pipelines.inspect.audit import print_audit
+    from pipelines.store import urls
 
     tokenizer = _tokenizer(output)
     report = run(urls.resolve(os.getcwd(), output), tokenizer, rare)  # noqa: PTH109 - resolve wants a str
@@ -357,17 +357,17 @@ def decode_ids(path: str) -> None:
 
 def _tokenizer(path: str) -> Any:
     """The tokenizer of a local path as Tokenizer.load finds it, or of an output at a URL."""
-    from pipelines import urls
-    from pipelines.decode_item import load_tokenizer
+    from pipelines.store import urls
+    from pipelines.work.decode_item import load_tokenizer
     from tokcore import Tokenizer
 
     return Tokenizer.load(urls.local_path(path)) if urls.is_local(path) else load_tokenizer(path)
 
 
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
-    from pipelines import urls
-    from pipelines.build import Build
-    from pipelines.run_options import RunOptions
+    from pipelines.local.run_options import RunOptions
+    from pipelines.stages.build import Build
+    from pipelines.store import urls
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):

@@ -10,14 +10,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pipelines import urls
-from pipelines.build import Build
-from pipelines.commit import STAGES
-from pipelines.gc import Collected
-from pipelines.plan import content_of, plan_build
-from pipelines.rebuild import Rebuilt
-from pipelines.redaction import redact
-from pipelines.verify import Report, describe_problems
+from pipelines.inspect.gc import Collected
+from pipelines.inspect.rebuild import Rebuilt
+from pipelines.inspect.verify import Report, describe_problems
+from pipelines.stages.build import Build
+from pipelines.stages.commit import STAGES
+from pipelines.stages.plan import content_of, plan_build
+from pipelines.store import urls
+from pipelines.store.redaction import redact
 from schemas.manifest import Manifest
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, sha256_hex

@@ -14,8 +14,8 @@ from typing import Any
 
 import zstandard
 
-from pipelines.build import Build
-from pipelines.run_options import RunOptions
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
 from schemas.config import load_config
 from schemas.manifest import Manifest
 

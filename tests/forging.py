@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.semantics import SEMANTICS
-from pipelines.verify_manifests import identity_under
+from pipelines.inspect.verify_manifests import identity_under
+from pipelines.stages.semantics import SEMANTICS
 from schemas.manifest import parse_manifest
 from tokcore.canonical import canonical_json
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter

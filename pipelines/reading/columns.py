@@ -28,7 +28,7 @@ from pipelines.reading.records import (
     utf8,
 )
 from pipelines.reading.streams import proven
-from pipelines.storage import FileId, ReadFile, open_pinned
+from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.document import valid_lang
 
 # Rows decoded at once. A few stored bytes may stand for the same long text in every row, so that this bounds memory.

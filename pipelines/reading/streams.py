@@ -19,7 +19,7 @@ import zstandard
 from isal import igzip_lib
 
 from pipelines.reading.records import SAMPLE_BYTES, FileRejected, printable
-from pipelines.storage import FileId, ReadFile, open_pinned
+from pipelines.store.storage import FileId, ReadFile, open_pinned
 
 Block = TypeVar("Block")
 

@@ -117,7 +117,7 @@ def merge(paths: list[str], num_runs: int = 16) -> Result:
     """Million rows read a CPU second, merging the sorted counts of that many parts of the texts, as a worker does that
     has merged before, in memory that malloc has kept.
     """
-    np.empty(31 << 20, np.uint8)  # freed at once: malloc then has the limits that pipelines/pool.py sets
+    np.empty(31 << 20, np.uint8)  # freed at once: malloc then has the limits that pipelines/local/pool.py sets
     documents = texts.load(*paths)
     runs = []
     for number in range(num_runs):

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
-from pipelines import urls
+from pipelines.store import urls
 
 READS = {"info": ("error", "foreign"), "read": ("error", "foreign", "short", "early_end", "changed")}
 WRITES = {

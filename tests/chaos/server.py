@@ -23,12 +23,12 @@ from typing import Any
 from apache_beam.options.pipeline_options import PipelineOptions
 from chaos import eager, faultfs
 
-from pipelines import crashpoints, storage
-from pipelines.build import Build
 from pipelines.cli import EXIT_STAGE, EXIT_USAGE
-from pipelines.gc import gc
-from pipelines.run_options import RunOptions
-from pipelines.verify import verify
+from pipelines.inspect.gc import gc
+from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from pipelines.store import crashpoints, storage
 from schemas.config import load_config
 from tokcore.errors import ConfigError, TokError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from chaos.schedules import KINDS, Lab, kind_of, opened_lab, play
 
-from pipelines.crashpoints import POINTS
+from pipelines.store.crashpoints import POINTS
 
 SEEDS = range(34)
 

@@ -22,7 +22,7 @@ from builds import ROOT, build_file, tokcore, tree
 from chaos.schedules import SETTINGS, SOURCES, corpus
 from chaos.server import Warm
 
-from pipelines.commit import committed
+from pipelines.stages.commit import committed
 from tokcore import kernel
 
 VOCAB_SIZE = 300

@@ -7,7 +7,7 @@ import pytest
 from builds import tree
 from chaos.schedules import start_and_stand_still, woken
 
-from pipelines.crashpoints import POINTS
+from pipelines.store.crashpoints import POINTS
 
 
 @pytest.mark.parametrize("point", POINTS)

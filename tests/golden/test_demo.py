@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from builds import ROOT, run
 
-from pipelines.commit import committed
-from pipelines.verify import verify
+from pipelines.inspect.verify import verify
+from pipelines.stages.commit import committed
 
 DEMO_ROOT = "5d8cddf2080b9e40058d013c416256dea25b4d6dd26067730173c74778ac8820"
 DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"

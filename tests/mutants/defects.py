@@ -676,7 +676,7 @@ _READING = (
     Defect(
         "input-changed-in-place",
         "an input is pinned by its size alone",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "        if now.version != self._pin.version:\n"
         '            raise self._changed(f"{self._pin.version} then, {now.version} now")\n',
         "",
@@ -685,7 +685,7 @@ _READING = (
     Defect(
         "input-replaced-while-read",
         "a file that takes an input's name, size and time goes unnoticed",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "if self._inode is not None and _inode(self._path) != self._inode:",
         "if self._inode is not None and not Path(self._path).exists():",
         _tests("pipelines/test_pins.py::test_a_file_that_changes_while_it_is_read"),
@@ -693,7 +693,7 @@ _READING = (
     Defect(
         "short-read",
         "what one read of the store gives is taken for all",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "        if len(first) == wanted:\n            return first\n",
         "        if first:\n            return first\n",
         _tests("pipelines/test_storage.py::test_transient_errors_are_retried_where_they_happened"),
@@ -704,7 +704,7 @@ _STORING = (
     Defect(
         "file-not-durable",
         "a file is not synced",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         '                    reached("write.before_sync")\n                    os.fsync(file.fileno())\n',
         '                    reached("write.before_sync")\n',
         _tests("pipelines/test_storage.py"),
@@ -712,7 +712,7 @@ _STORING = (
     Defect(
         "name-not-durable",
         "the folder of a final name is not synced",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "            _sync_folder(Path(target_path).parent)\n            return\n",
         "            return\n",
         _tests("pipelines/test_storage.py"),
@@ -720,7 +720,7 @@ _STORING = (
     Defect(
         "name-before-bytes",
         "a manifest gets its name before its bytes are durable",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         '            os.fsync(file.fileno())\n        reached("create.before_link")\n',
         '        reached("create.before_link")\n',
         _tests("pipelines/test_storage.py"),
@@ -728,7 +728,7 @@ _STORING = (
     Defect(
         "publishing-overwrites",
         "a final name is taken from whoever had it",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "os.link(path, target_path)  # unlike a rename it fails if the name is taken",
         "os.replace(path, target_path)",
         _tests("pipelines/test_storage.py::test_publish"),
@@ -736,7 +736,7 @@ _STORING = (
     Defect(
         "ambiguous-commit-removed",
         "a manifest whose creation gave no answer is removed",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "                unsure = True\n                raise\n",
         "                unsure = True\n                system.rm_file(path)\n                raise\n",
         _tests("pipelines/test_commit.py::test_an_answer_that_is_lost_is_read_back_and_nothing_removed"),
@@ -744,7 +744,7 @@ _STORING = (
     Defect(
         "lost-answer-is-a-lost-race",
         "whoever gets no answer and then finds the name taken has lost",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "return unsure and read_bytes(url) == data",
         "return False",
         _tests("pipelines/test_storage.py::test_a_lost_answer_is_looked_up"),
@@ -752,7 +752,7 @@ _STORING = (
     Defect(
         "lost-answer-is-a-won-race",
         "whoever gets no answer and then finds the name taken has won",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "return unsure and read_bytes(url) == data",
         "return unsure",
         _tests("pipelines/test_storage.py::test_a_lost_answer_is_looked_up"),
@@ -760,7 +760,7 @@ _STORING = (
     Defect(
         "copy-unconfirmed",
         "a store's copy is believed if it has the right size",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "        require_sha256(target, known or sha256(source))\n",
         "        pass\n",
         _tests("pipelines/test_commit.py::test_a_copy_of_other_bytes"),
@@ -768,7 +768,7 @@ _STORING = (
     Defect(
         "not-read-back",
         "what was written is described without reading it back",
-        "pipelines/attempts.py",
+        "pipelines/store/attempts.py",
         "        storage.require_sha256(self.url, sha256)\n",
         "",
         _tests("pipelines/test_commit.py::test_a_store_that_keeps_other_bytes"),
@@ -776,7 +776,7 @@ _STORING = (
     Defect(
         "one-name-for-all-attempts",
         "two attempts at the same piece write to one file",
-        "pipelines/attempts.py",
+        "pipelines/store/attempts.py",
         "        attempt = f\"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}\"\n",
         "        attempt = name.replace('/', '-')\n",
         _tests("pipelines/test_transforms.py::test_count_pretokens_on_a_hostile_runner"),
@@ -784,7 +784,7 @@ _STORING = (
     Defect(
         "second-record-wins",
         "whoever records second uses what it made, not what is recorded",
-        "pipelines/attempts.py",
+        "pipelines/store/attempts.py",
         "        return winner\n",
         "        return result\n",
         _tests("pipelines/test_attempts.py"),
@@ -792,7 +792,7 @@ _STORING = (
     Defect(
         "records-of-another-configuration",
         "finished work is found again whatever it was made with",
-        "pipelines/attempts.py",
+        "pipelines/store/attempts.py",
         'f"{self.stage}-{self.identity[:16]}"',
         "self.stage",
         _tests("pipelines/test_attempts.py"),
@@ -832,7 +832,7 @@ _STORING = (
     Defect(
         "path-upwards",
         "a path that a manifest names may go up",
-        "pipelines/urls.py",
+        "pipelines/store/urls.py",
         'if any(name in ("", ".", "..") for name in path.split("/")):',
         'if any(name in ("", ".") for name in path.split("/")):',
         _tests("pipelines/test_storage.py::test_unsafe_relative"),
@@ -840,7 +840,7 @@ _STORING = (
     Defect(
         "any-scheme",
         "any kind of URL that fsspec knows is opened",
-        "pipelines/urls.py",
+        "pipelines/store/urls.py",
         "if scheme is not None and scheme not in _SCHEMES:",
         "if scheme is not None and scheme not in fsspec.available_protocols():",
         _tests("pipelines/test_storage.py::test_refused_urls"),
@@ -848,7 +848,7 @@ _STORING = (
     Defect(
         "token-in-a-message",
         "the signature in a URL's query is shown",
-        "pipelines/redaction.py",
+        "pipelines/store/redaction.py",
         'return _SIGNED_QUERY.sub("?***", _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text)))',
         'return _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text))',
         _tests("pipelines/test_storage.py::test_redact"),
@@ -856,7 +856,7 @@ _STORING = (
     Defect(
         "secret-of-the-environment-shown",
         "what the environment holds as secrets is shown",
-        "pipelines/redaction.py",
+        "pipelines/store/redaction.py",
         "    collect(os.environ)\n",
         "",
         _tests("pipelines/test_secrets.py"),
@@ -867,7 +867,7 @@ _BUILDING = (
     Defect(
         "manifest-before-files",
         "the manifest is created before the files have their names",
-        "pipelines/build.py",
+        "pipelines/stages/build.py",
         "        publish(attempts, urls.join(",
         "        commit(self.output, folder, manifest, {}, attempts.scratch)\n        publish(attempts, urls.join(",
         _tests("pipelines/test_commit.py"),
@@ -875,7 +875,7 @@ _BUILDING = (
     Defect(
         "claim-ignored",
         "two builds put their files into one output at the same time",
-        "pipelines/build.py",
+        "pipelines/stages/build.py",
         "            claim(attempts)\n",
         "",
         _tests("pipelines/test_gc.py::test_a_killed_build_and_a_running_one"),
@@ -883,7 +883,7 @@ _BUILDING = (
     Defect(
         "other-winner-accepted",
         "whoever loses the race to a different build says that all is well",
-        "pipelines/commit.py",
+        "pipelines/stages/commit.py",
         "if other.identity != manifest.identity:",
         "if other.stage != manifest.stage:",
         _tests("pipelines/test_commit.py::test_an_answer_that_is_lost_while_another_build_was_first"),
@@ -891,7 +891,7 @@ _BUILDING = (
     Defect(
         "stages-not-compared",
         "encoding may read other documents than counting did",
-        "pipelines/build.py",
+        "pipelines/stages/build.py",
         "                ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))\n",
         "",
         _tests("pipelines/test_ledger.py::test_while_encoding"),
@@ -899,7 +899,7 @@ _BUILDING = (
     Defect(
         "bytes-not-reconciled",
         "the bytes of a file's records are not held against its size",
-        "pipelines/ledger.py",
+        "pipelines/stages/ledger.py",
         "if not rejected_file and (read := sum(r.read_bytes for r in ranges)) != file.size_bytes:",
         "if not rejected_file and (read := sum(r.size_bytes for r in ranges)) != file.size_bytes:",
         _tests("pipelines/test_ledger.py::test_every_number_of_a_range_is_held_against_another"),
@@ -907,7 +907,7 @@ _BUILDING = (
     Defect(
         "wrong-records-kept",
         "work that did not balance is found again by the next run",
-        "pipelines/build.py",
+        "pipelines/stages/build.py",
         "            storage.remove_tree(attempts.folder)\n            raise LedgerError",
         "            raise LedgerError",
         _tests("pipelines/test_ledger.py::test_while_counting"),
@@ -915,7 +915,7 @@ _BUILDING = (
     Defect(
         "a-faster-build-not-found",
         "a build whose working folder an equal one has removed fails, though its stage is there",
-        "pipelines/build.py",
+        "pipelines/stages/build.py",
         "            if (made := standing()) is not None:\n                return made\n            if not isinstance",
         "            if not isinstance",
         _tests("chaos/test_overtaken.py"),
@@ -931,7 +931,7 @@ _BUILDING = (
     Defect(
         "runs-in-the-order-of-arrival",
         "equal sets of runs are merged in the order in which they came",
-        "pipelines/count.py",
+        "pipelines/graph/count_graph.py",
         "run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=run_order)))",
         "run_in(self._pool_key, merge_runs, self._attempts, tuple(runs))",
         _tests("pipelines/test_merge_tables.py::test_merging_again_finds_the_earlier_result"),
@@ -939,7 +939,7 @@ _BUILDING = (
     Defect(
         "run-unchecked",
         "runs of counts are merged without asking whether they are what was written",
-        "pipelines/count_item.py",
+        "pipelines/work/count_item.py",
         "if hasher.hexdigest() != run.sha256:",
         "if not hasher.hexdigest():",
         _tests("pipelines/test_merge_tables.py::test_a_run_that_is_not_what_was_written_is_not_merged"),
@@ -947,7 +947,7 @@ _BUILDING = (
     Defect(
         "pickled-accumulators",
         "accumulators travel as pickles",
-        "pipelines/count.py",
+        "pipelines/graph/count_graph.py",
         "return coders.IterableCoder(JsonCoder(RunRef))",
         "return coders.PickleCoder()",
         _tests("pipelines/test_no_code_from_data.py::test_no_pickle_in_accumulators"),
@@ -955,7 +955,7 @@ _BUILDING = (
     Defect(
         "pickled-elements",
         "our element types have no coder, and Beam pickles them",
-        "pipelines/coders.py",
+        "pipelines/graph/coders.py",
         "    coders.registry.register_coder(_cls, JsonCoder)\n",
         "    pass\n",
         _tests("pipelines/test_no_code_from_data.py::test_no_pickle_on_what_travels"),
@@ -963,7 +963,7 @@ _BUILDING = (
     Defect(
         "no-end-of-document",
         "documents are written without the appended tokens",
-        "pipelines/encode_item.py",
+        "pipelines/work/encode_item.py",
         "    ids, offsets = with_appended(ids, offsets, job.append)\n",
         "",
         _tests("pipelines/test_build.py::test_shards_hold_every_document_in_order"),
@@ -971,7 +971,7 @@ _BUILDING = (
     Defect(
         "validation-by-record-number",
         "validation documents are chosen by their place in the file",
-        "pipelines/encode_item.py",
+        "pipelines/work/encode_item.py",
         "key = document_key(batch.langs[i], identifier, batch.texts.text(i))",
         'key = document_key(batch.langs[i], identifier, b"%d" % batch.ordinals[i])',
         _tests("pipelines/test_encode_item.py::test_the_split_of_a_document_follows_from_it_alone"),
@@ -979,7 +979,7 @@ _BUILDING = (
     Defect(
         "shard-of-one-document-more",
         "a shard that is exactly full takes one document more",
-        "pipelines/encode_item.py",
+        "pipelines/work/encode_item.py",
         'tokens.offsets[start] + room, side="left"))',
         'tokens.offsets[start] + room, side="right"))',
         _tests("pipelines/test_encode_item.py::test_a_shard_that_is_exactly_full_is_closed"),
@@ -987,7 +987,7 @@ _BUILDING = (
     Defect(
         "ordinals-of-a-range",
         "documents of a file's later ranges have the ordinals of the first",
-        "pipelines/encode_item.py",
+        "pipelines/work/encode_item.py",
         "ordinals=batch.ordinals[at] + source.start,",
         "ordinals=batch.ordinals[at],",
         _tests("pipelines/test_build.py::test_shards_hold_every_document_in_order"),
@@ -995,7 +995,7 @@ _BUILDING = (
     Defect(
         "fewer-documents-on-resume",
         "a resumed item may find fewer documents than are in its shards",
-        "pipelines/encode_item.py",
+        "pipelines/work/encode_item.py",
         "        if any(self._ahead.values()):\n            raise StageError(",
         "        if any(one < 0 for one in self._ahead.values()):\n            raise StageError(",
         _tests("pipelines/test_encode_item.py::test_an_attempt_that_reads_fewer_documents_is_refused"),
@@ -1003,7 +1003,7 @@ _BUILDING = (
     Defect(
         "lifeline-not-watched",
         "workers do not notice that their driver is gone",
-        "pipelines/lifeline.py",
+        "pipelines/local/lifeline.py",
         "    threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()\n",
         "",
         _tests("pipelines/test_pool.py::test_workers_end_with_their_driver"),
@@ -1011,7 +1011,7 @@ _BUILDING = (
     Defect(
         "dead-worker-not-named",
         "the message does not say which worker died of what",
-        "pipelines/pool.py",
+        "pipelines/local/pool.py",
         "if not self._closed.is_set():",
         "if self._closed.is_set():",
         _tests("pipelines/test_pool.py::test_a_killed_worker_is_named_and_nothing_hangs"),
@@ -1019,7 +1019,7 @@ _BUILDING = (
     Defect(
         "open-port",
         "a server that binds every IPv6 interface is left alone",
-        "pipelines/options.py",
+        "pipelines/graph/runner.py",
         r're.compile(r"^(\[::\]|0\.0\.0\.0|\*|)(?=:\d+$)")',
         r're.compile(r"^(0\.0\.0\.0|\*|)(?=:\d+$)")',
         _tests("pipelines/test_options.py::test_whatever_address_a_server_is_given"),
@@ -1030,7 +1030,7 @@ _CHECKING = (
     Defect(
         "extra-run-json",
         "verify overlooks any file that is called run.json",
-        "pipelines/verify.py",
+        "pipelines/inspect/verify.py",
         "(len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)",
         "parts[-1] == RUN",
         _tests("pipelines/test_verify.py::test_a_file_cut_missing_or_extra"),
@@ -1038,7 +1038,7 @@ _CHECKING = (
     Defect(
         "root-not-compared",
         "verify --root is satisfied with any root",
-        "pipelines/verify.py",
+        "pipelines/inspect/verify.py",
         "if build is not None and root and build.root != root:",
         "if build is not None and root and not build.root:",
         _tests("pipelines/test_verify.py::test_a_build_rewritten_consistently_has_another_root"),
@@ -1046,7 +1046,7 @@ _CHECKING = (
     Defect(
         "sizes-instead-of-hashes",
         "verify compares sizes only",
-        "pipelines/verify.py",
+        "pipelines/inspect/verify.py",
         "if hasher.hexdigest() != entry.sha256:",
         "if not hasher.hexdigest():",
         _tests("pipelines/test_verify.py::test_one_flipped_bit_anywhere"),
@@ -1054,7 +1054,7 @@ _CHECKING = (
     Defect(
         "content-not-compared",
         "verify does not hash what is in the shards",
-        "pipelines/verify_shards.py",
+        "pipelines/inspect/verify_shards.py",
         "if content.hexdigest() != entry.content_sha256:",
         "if not content.hexdigest():",
         _tests("pipelines/test_verify_faults.py"),
@@ -1062,7 +1062,7 @@ _CHECKING = (
     Defect(
         "decode-all-stops-early",
         "verify --decode all compares the first document of each work item",
-        "pipelines/decode_item.py",
+        "pipelines/work/decode_item.py",
         "if job.limit is not None and compared >= job.limit:",
         "if compared >= (job.limit or 1):",
         _tests("pipelines/test_verify.py::test_a_sound_output"),
@@ -1070,7 +1070,7 @@ _CHECKING = (
     Defect(
         "sides-swapped",
         "diff says of A what is true of B",
-        "pipelines/diff.py",
+        "pipelines/inspect/diff.py",
         "    a, b = _Side(one), _Side(other)\n",
         "    b, a = _Side(one), _Side(other)\n",
         _tests("pipelines/test_diff.py::test_other_settings"),
@@ -1078,7 +1078,7 @@ _CHECKING = (
     Defect(
         "named-files-removed",
         "gc removes what manifests name",
-        "pipelines/gc.py",
+        "pipelines/inspect/gc.py",
         "for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}",
         "for name in (MANIFEST, RUN)}",
         _tests("pipelines/test_gc.py::test_what_no_manifest_names_goes"),
@@ -1086,7 +1086,7 @@ _CHECKING = (
     Defect(
         "copied-file-is-old",
         "gc takes a file for old that was copied with its time",
-        "pipelines/storage.py",
+        "pipelines/store/storage.py",
         "return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))",
         "return Footprint(facts.st_size, facts.st_mtime)",
         _tests("pipelines/test_gc.py::test_nothing_young_goes"),
@@ -1094,7 +1094,7 @@ _CHECKING = (
     Defect(
         "unreadable-manifest-names-nothing",
         "gc takes a damaged manifest for none",
-        "pipelines/gc.py",
+        "pipelines/inspect/gc.py",
         '    except FormatError as error:\n        raise ConfigError(f"{error}. What it names is unknown, so nothing '
         'is removed; see `tokcore verify`") from error\n',
         "    except FormatError:\n        pass\n",

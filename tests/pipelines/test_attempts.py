@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.attempts import Attempts
+from pipelines.store.attempts import Attempts
 from schemas.refs import RunRef
 
 

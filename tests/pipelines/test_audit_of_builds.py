@@ -13,8 +13,8 @@ from builds import build_file, jsonl, run, texts, write
 from click.testing import CliRunner
 
 import tokcore as api
-from pipelines.audit import audit, print_audit
 from pipelines.cli import commands
+from pipelines.inspect.audit import audit, print_audit
 from tokcore.errors import IdentityError
 from tokcore.tokenizer_spec import learned_spec
 

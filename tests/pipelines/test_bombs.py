@@ -24,8 +24,8 @@ SECONDS = 5
 
 READ = """
 import dataclasses, json, sys, time
-from pipelines import storage
-from pipelines.read import FileRejected, ReadSettings, read_documents
+from pipelines.store import storage
+from pipelines.reading.input_range import FileRejected, ReadSettings, read_documents
 from pipelines.reading import columns, streams
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
@@ -204,8 +204,8 @@ def test_an_arrow_batch_that_unfolds(tmp_path, stream, as_dictionary):
 
 FORGE = """
 import json, sys
-from pipelines import storage
-from pipelines.read import FileRejected, ReadSettings, read_documents
+from pipelines.store import storage
+from pipelines.reading.input_range import FileRejected, ReadSettings, read_documents
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
 settings = ReadSettings(**json.loads(sys.argv[2]))

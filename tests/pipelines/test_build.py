@@ -24,9 +24,9 @@ from builds import (
 )
 
 import tokcore as api
-from pipelines.commit import committed
-from pipelines.urls import resolve
-from pipelines.verify import verify
+from pipelines.inspect.verify import verify
+from pipelines.stages.commit import committed
+from pipelines.store.urls import resolve
 from tokcore.errors import ConfigError, LearnError, StageError
 
 

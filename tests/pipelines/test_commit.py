@@ -12,12 +12,12 @@ import pytest
 from builds import ROOT, build_file, run, small_corpus, tree
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines import storage
-from pipelines.attempts import Attempts
-from pipelines.commit import commit, committed, publish
-from pipelines.crashpoints import watch
-from pipelines.gc import gc
-from pipelines.verify import verify
+from pipelines.inspect.gc import gc
+from pipelines.inspect.verify import verify
+from pipelines.stages.commit import commit, committed, publish
+from pipelines.store import storage
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import watch
 from schemas.manifest import FileEntry, Manifest
 from schemas.refs import StoredFile
 from tokcore.errors import ConfigError, StageError

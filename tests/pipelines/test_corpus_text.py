@@ -12,10 +12,10 @@ import pytest
 from builds import build_file, jsonl, run, texts, write
 
 import tokcore as api
-from pipelines.commit import committed
-from pipelines.learn import learn_tokenizer
+from pipelines.graph.transforms import CountPretokens
 from pipelines.report import print_build
-from pipelines.transforms import CountPretokens
+from pipelines.stages.commit import committed
+from pipelines.stages.learn import learn_tokenizer
 from schemas.config import load_config
 from schemas.document import Document
 from tokcore.errors import ConfigError, LearnError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builds import SETTINGS, build_file, jsonl, run, small_corpus, texts, tokcore, write
 
-from pipelines.diff import diff
+from pipelines.inspect.diff import diff
 from tokcore.errors import ConfigError
 
 

@@ -10,12 +10,12 @@ import pytest
 from builds import WORDS, jsonl, texts, write
 
 import tokcore
-from pipelines import encode_item as module
-from pipelines import storage
-from pipelines.attempts import Attempts
-from pipelines.count_item import read_section
-from pipelines.encode_item import EncodeJob, encode_item
-from pipelines.read import Batch, settings_of
+from pipelines.reading.input_range import Batch, settings_of
+from pipelines.store import storage
+from pipelines.store.attempts import Attempts
+from pipelines.work import encode_item as module
+from pipelines.work.count_item import read_section
+from pipelines.work.encode_item import EncodeJob, encode_item
 from schemas.config import Source
 from schemas.jsonable import to_jsonable
 from schemas.plan import AssignedRange, Assignment

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from builds import ROOT, build_file, run, small_corpus, tokcore, tree
 
-from pipelines.gc import gc
-from pipelines.verify import verify
+from pipelines.inspect.gc import gc
+from pipelines.inspect.verify import verify
 from tokcore.errors import ConfigError
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.read import ReadSettings
+from pipelines.reading.input_range import ReadSettings
 from pipelines.reading.jsonl import read_json_lines
 from tokcore import kernel
 

@@ -14,12 +14,14 @@ from builds import build_file, jsonl, run, texts, tree, write
 from chaos import eager
 from click.testing import CliRunner
 
-from pipelines import count_item, documents, encode_item, ledger
-from pipelines.attempts import Attempts
-from pipelines.build import Build
 from pipelines.cli import commands
+from pipelines.local.run_options import RunOptions
 from pipelines.reading import streams
-from pipelines.run_options import RunOptions
+from pipelines.stages import ledger
+from pipelines.stages.build import Build
+from pipelines.store.attempts import Attempts
+from pipelines.work import count_item, encode_item
+from pipelines.work import item_reader as documents
 from schemas.config import load_config
 from schemas.plan import InputFile, make_plan
 from schemas.refs import LanguageCounts, RangeLedger

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.attempts import Attempts
-from pipelines.count import AddUp, MergeTables, MergeToFew
-from pipelines.count_item import read_section, write_section
+from pipelines.graph.count_graph import AddUp, MergeTables, MergeToFew
+from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import read_section, write_section
 from schemas.refs import LanguageCounts, RunRef
 from tokcore.count_rows import CountRows, count_rows, row_tuples
 from tokcore.counting import merge_rows

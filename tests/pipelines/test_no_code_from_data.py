@@ -14,9 +14,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from builds import ROOT, build_file, run, small_corpus
 from graphs import every_graph
 
-from pipelines.attempts import Attempts
-from pipelines.commit import committed, publish
-from pipelines.verify import verify
+from pipelines.inspect.verify import verify
+from pipelines.stages.commit import committed, publish
+from pipelines.store.attempts import Attempts
 from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError
@@ -80,8 +80,8 @@ MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yam
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 # The local runner's own pipes, which nobody else can write to.
 ALLOWED = {
-    "pipelines/pool.py": {"import pickle", "import subprocess"},
-    "pipelines/worker.py": {"import pickle"},
+    "pipelines/local/pool.py": {"import pickle", "import subprocess"},
+    "pipelines/local/worker.py": {"import pickle"},
 }
 
 

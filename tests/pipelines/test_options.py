@@ -13,8 +13,8 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 from listening import is_loopback, watched
 
-from pipelines.options import on_loopback
-from pipelines.run_options import RunOptions
+from pipelines.graph.runner import on_loopback
+from pipelines.local.run_options import RunOptions
 from tokcore.errors import ConfigError
 
 # ------------------------------------------------------------------------------------------------------ runner options

@@ -15,11 +15,11 @@ from builds import SETTINGS, SOURCES, build_file, jsonl, small_corpus, write
 from fakes.sitecustomize import FakeS3
 from test_read import reading
 
-from pipelines import storage
-from pipelines.build import Build
-from pipelines.read import read_documents
+from pipelines.local.run_options import RunOptions
 from pipelines.reading import columns, streams
-from pipelines.run_options import RunOptions
+from pipelines.reading.input_range import read_documents
+from pipelines.stages.build import Build
+from pipelines.store import storage
 from schemas.config import load_config
 from tokcore.errors import StageError
 

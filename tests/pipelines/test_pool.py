@@ -13,7 +13,7 @@ import psutil
 import pytest
 from builds import ROOT
 
-from pipelines.pool import WorkerDied, open_pool, run_in
+from pipelines.local.pool import WorkerDied, open_pool, run_in
 from tokcore.errors import StageError
 
 
@@ -70,7 +70,7 @@ def is_alive(pid: int) -> bool:
 
 DRIVER = """
 import sys, threading, time
-from pipelines.pool import Pool
+from pipelines.local.pool import Pool
 pool = Pool(2)
 threading.Thread(target=pool.run, args=(time.sleep, 60), daemon=True).start()
 print(*pool.process_ids, flush=True)
@@ -98,7 +98,7 @@ def test_workers_end_with_their_driver(how):
 def test_workers_end_with_their_driver_however_little_they_have_imported():
     """The lifeline is watched before what takes long: a worker that cannot import anything yet still notices."""
     read, write = os.pipe()
-    slow = [sys.executable, "-X", "importtime", "-m", "pipelines.lifeline", str(read)]
+    slow = [sys.executable, "-X", "importtime", "-m", "pipelines.local.lifeline", str(read)]
     worker = subprocess.Popen(slow, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(read,), cwd=ROOT)
     with worker:
         assert worker.stderr is not None
@@ -106,7 +106,7 @@ def test_workers_end_with_their_driver_however_little_they_have_imported():
             pass
         os.close(write)
         os.close(read)
-        assert b"pipelines.worker" not in worker.stderr.read()
+        assert b"pipelines.local.worker" not in worker.stderr.read()
         assert worker.wait(timeout=10) == 1
 
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from fakes.sitecustomize import CANARIES, ENVIRONMENT, FakeS3
 from graphs import every_graph
 
-from pipelines import storage, urls
 from pipelines.cli import commands
-from pipelines.redaction import redact
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError, StageError
 
 FAKES = ROOT / "tests" / "fakes"

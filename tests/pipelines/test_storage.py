@@ -13,8 +13,8 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines import storage, urls
-from pipelines.redaction import redact
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError, FormatError, StageError
 
 
@@ -408,7 +408,7 @@ def test_create_exclusive(folder):
 def test_what_is_not_finished_lies_apart(tmp_path):
     """A process killed while it creates a manifest leaves nothing beside it: verify would call that an extra file."""
     script = (
-        "from pipelines.storage import create_exclusive\n"
+        "from pipelines.store.storage import create_exclusive\n"
         f"create_exclusive({str(tmp_path / 'out' / 'manifest.json')!r}, b'x', {str(tmp_path / 'scratch')!r})"
     )
     environment = {**os.environ, "TOKCORE_CRASH": "create.before_link", "PYTHONPATH": os.pathsep.join(sys.path)}

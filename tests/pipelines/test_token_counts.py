@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokcore as api
-from pipelines.attempts import Attempts
-from pipelines.commit import committed
-from pipelines.encode_item import read_counts, write_counts
-from pipelines.verify import verify
+from pipelines.inspect.verify import verify
+from pipelines.stages.commit import committed
+from pipelines.store.attempts import Attempts
+from pipelines.work.encode_item import read_counts, write_counts
 from tokcore import id_counts, kernel, reference
 from tokcore.errors import FormatError, LedgerError
 from tokcore.id_counts import IdCounts, SourceCounter, add_up, covered, read_id_counts, token_counts_table

@@ -14,7 +14,7 @@ from chaos import eager
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments
-from pipelines.coders import DocumentCoder, EncodedDocumentCoder
+from pipelines.graph.coders import DocumentCoder, EncodedDocumentCoder
 from schemas import Document, EncodedDocument
 from tokcore.errors import ConfigError
 from tokcore.tokenizer_spec import SpecialToken, learned_spec

@@ -13,9 +13,9 @@ from builds import build_file, run, small_corpus, tokcore
 from forging import Forger, written
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines.commit import committed
-from pipelines.rebuild import rebuild
-from pipelines.verify import verify
+from pipelines.inspect.rebuild import rebuild
+from pipelines.inspect.verify import verify
+from pipelines.stages.commit import committed
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError
 from tokcore.formats.arrow_shards import ArrowShardWriter

@@ -17,8 +17,8 @@ import pytest
 from builds import build_file, jsonl, run, texts, write
 from forging import STAGES, Forger, changed_leaf, flipped
 
-from pipelines.run_options import RunOptions
-from pipelines.verify import Report, verify
+from pipelines.inspect.verify import Report, verify
+from pipelines.local.run_options import RunOptions
 from tokcore.formats.megatron import BIN, IDX
 from tokcore.token_batch import TokenBatch
 

@@ -1,0 +1,6 @@
+"""The Beam graphs. The only folder that imports Beam.
+
+launch: runs the count and the encode stage. runner: opens a pipeline on the chosen runner.
+count_graph, encode_graph: the transforms of a stage. coders: how their elements are encoded.
+transforms: CountPretokens and EncodeDocuments, for pipelines of your own.
+"""

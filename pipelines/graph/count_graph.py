@@ -1,0 +1,220 @@
+"""The count stage: input ranges to one sorted table of pre-token counts per language.
+
+    assignments -> CountItem -> ((lang, partition), run) -> MergeToFew -> (lang, runs) -> WriteTable -> table
+                            `-> (lang, totals) -> AddUp -> KeepTotals
+
+The work itself is in pipelines.work.count_item, which worker processes import without Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import coders
+
+from pipelines.graph.coders import JsonCoder, known_to_workers
+from pipelines.local.pool import run_in
+from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import CountJob, count_item, merge_runs, totals_key, write_count_table
+from schemas.plan import Assignment
+from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef
+
+# References an accumulator holds before it merges them into one run: open files of one merge, too.
+FAN_IN = 16
+
+
+# Key: (language, partition). Named so that Beam finds our coders; it falls back to pickle where it cannot tell.
+KeyedRun = tuple[tuple[str, int], RunRef]
+KeyedRuns = tuple[tuple[str, int], Iterable[RunRef]]
+
+
+@dataclasses.dataclass
+class CountItems(beam.PTransform):
+    """PCollection[Assignment] -> PCollection[TableRef], one table per language; order unspecified.
+
+    A repeated assignment repeats the same rows; an interrupted one leaves nothing that anyone names.
+    """
+
+    job: CountJob
+    pool_key: str | None = None
+
+    def expand(self, assignments: Any) -> Any:
+        known_to_workers(assignments.pipeline)
+        counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(
+            ItemCounted
+        )
+        _ = counted | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
+        return (
+            counted
+            | "ItsRuns" >> beam.FlatMap(_runs_of).with_output_types(KeyedRun)
+            | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.job.num_partitions, self.pool_key)
+        )
+
+
+@dataclasses.dataclass
+class AddUpLanguages(beam.PTransform):
+    """PCollection[ItemCounted or ItemEncoded] -> PCollection[str], the languages whose totals were recorded."""
+
+    attempts: Attempts
+
+    def expand(self, items: Any) -> Any:
+        return (
+            items
+            | "ItsLanguages" >> beam.FlatMap(_languages_of).with_output_types(tuple[str, LanguageCounts])
+            | "AddUp" >> beam.CombinePerKey(AddUp()).with_output_types(tuple[str, LanguageCounts])
+            | "KeepTotals" >> beam.ParDo(_KeepTotals(self.attempts)).with_output_types(str)
+        )
+
+
+@dataclasses.dataclass
+class MergeIntoTables(beam.PTransform):
+    """PCollection[tuple[(lang, partition), RunRef]] -> PCollection[TableRef], one table per language."""
+
+    attempts: Attempts
+    num_partitions: int
+    pool_key: str | None = None
+
+    def expand(self, runs: Any) -> Any:
+        # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
+        combine = MergeToFew(self.attempts, max(1, FAN_IN // self.num_partitions), self.pool_key)
+        return (
+            runs
+            | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
+            | "DropPartition" >> beam.FlatMapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
+            | "GroupByLanguage" >> beam.GroupByKey()
+            | "WriteTable" >> beam.ParDo(_WriteTable(self.attempts, self.pool_key)).with_output_types(TableRef)
+        )
+
+
+class _CountItem(beam.DoFn):
+    def __init__(self, job: CountJob, pool_key: str | None) -> None:
+        self._job = job
+        self._pool_key = pool_key
+
+    def process(self, assignment: Assignment) -> Iterator[ItemCounted]:
+        yield run_in(self._pool_key, count_item, self._job, assignment)
+
+
+def _runs_of(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
+    for run in item.runs:
+        yield (run.key, run.partition), run
+
+
+def _languages_of(item: ItemCounted | ItemEncoded) -> Iterator[tuple[str, LanguageCounts]]:
+    yield from item.languages.items()
+
+
+@beam.typehints.with_input_types(LanguageCounts)
+@beam.typehints.with_output_types(LanguageCounts)
+class AddUp(beam.CombineFn):
+    """Adds up the totals of one language, field by field."""
+
+    def create_accumulator(self) -> LanguageCounts:
+        return LanguageCounts(0, 0)
+
+    def add_input(self, accumulator: LanguageCounts, counts: LanguageCounts) -> LanguageCounts:
+        return accumulator + counts
+
+    def merge_accumulators(self, accumulators: Iterable[LanguageCounts]) -> LanguageCounts:
+        return sum(accumulators, self.create_accumulator())
+
+    def extract_output(self, accumulator: LanguageCounts) -> LanguageCounts:
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return JsonCoder(LanguageCounts)
+
+
+class _KeepTotals(beam.DoFn):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, element: tuple[str, LanguageCounts]) -> Iterator[str]:
+        lang, counts = element
+        self._attempts.record(totals_key(lang), counts)
+        yield lang
+
+
+class _Merging:
+    """Adds up sorted runs, for a CombineFn; an accumulator is a bounded list of references to files, never a table.
+
+    Addition of counts is associative and commutative, so any tree of merges gives the same rows.
+    """
+
+    def __init__(self, attempts: Attempts, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
+        if fan_in < 2:
+            raise ValueError(f"fan_in = {fan_in}: a merge needs at least 2 runs")
+        self._attempts = attempts
+        self._pool_key = pool_key
+        self._fan_in = fan_in
+
+    def create_accumulator(self) -> list[RunRef]:
+        return []
+
+    def add_input(self, accumulator: list[RunRef], run: RunRef) -> list[RunRef]:
+        return self._bounded([*accumulator, run])
+
+    def merge_accumulators(self, accumulators: Iterable[list[RunRef]]) -> list[RunRef]:
+        return self._bounded([run for accumulator in accumulators for run in accumulator])
+
+    def compact(self, accumulator: list[RunRef]) -> list[RunRef]:
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return coders.IterableCoder(JsonCoder(RunRef))
+
+    def _bounded(self, runs: list[RunRef]) -> list[RunRef]:
+        while len(runs) > self._fan_in:
+            runs = [*runs[self._fan_in :], self._merge(runs[: self._fan_in])]
+        return runs
+
+    def _merge(self, runs: list[RunRef]) -> RunRef:
+        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=run_order)))
+
+
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(RunRef)
+class MergeTables(_Merging, beam.CombineFn):
+    """The sum as one run."""
+
+    def extract_output(self, accumulator: list[RunRef]) -> RunRef:
+        assert accumulator, "a key without a run"
+        return accumulator[0] if len(accumulator) == 1 else self._merge(accumulator)
+
+
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(Iterable[RunRef])
+class MergeToFew(_Merging, beam.CombineFn):
+    """At most max_runs runs with the same sum."""
+
+    def __init__(self, attempts: Attempts, max_runs: int, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
+        super().__init__(attempts, pool_key, fan_in)
+        self._max_runs = max_runs
+
+    def extract_output(self, accumulator: list[RunRef]) -> tuple[RunRef, ...]:
+        if len(accumulator) <= self._max_runs:
+            return tuple(accumulator)
+        num_merged = len(accumulator) - self._max_runs + 1
+        return (*accumulator[num_merged:], self._merge(accumulator[:num_merged]))
+
+
+class _WriteTable(beam.DoFn):
+    def __init__(self, attempts: Attempts, pool_key: str | None) -> None:
+        self._attempts = attempts
+        self._pool_key = pool_key
+
+    def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
+        lang, runs = element
+        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=run_order)))
+
+
+def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:
+    return ((key[0], run) for run in runs)
+
+
+def run_order(run: RunRef) -> tuple[int, str, int]:
+    """One order of runs, so that equal sets of them are merged alike."""
+    return run.partition, run.attempt, run.offset

@@ -1,0 +1,101 @@
+"""The encode stage: input ranges to token shards, and the digest of every document.
+
+    assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
+                             |-> (lang, totals) -> AddUp -> KeepTotals
+                             `-> id counts -> MergeIdCounts -> KeepIdCounts
+
+The work itself is in pipelines.work.encode_item, which worker processes import without Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.graph.coders import known_to_workers
+from pipelines.graph.count_graph import AddUpLanguages, KeyedRun, MergeTables, run_order
+from pipelines.local.pool import run_in
+from pipelines.store.attempts import Attempts
+from pipelines.work.encode_item import ID_COUNTS_KEY, EncodeJob, digests_key, encode_item, merge_counts
+from schemas.plan import Assignment
+from schemas.refs import ItemEncoded, RunRef
+
+
+@dataclasses.dataclass
+class EncodeItems(beam.PTransform):
+    """PCollection[Assignment] -> PCollection[RunRef], the merged runs of document digests, one per partition.
+
+    Shards and ledgers are recorded in the attempt folder. A repeated assignment repeats the same bytes.
+    """
+
+    job: EncodeJob
+    pool_key: str | None = None
+
+    def expand(self, assignments: Any) -> Any:
+        known_to_workers(assignments.pipeline)
+        encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
+            ItemEncoded
+        )
+        _ = encoded | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
+        _ = (
+            encoded
+            | "ItsIdCounts" >> beam.Map(_id_counts_of).with_output_types(KeyedRun)
+            | "MergeIdCounts"
+            >> beam.CombinePerKey(MergeIdCounts(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepIdCounts" >> beam.ParDo(_KeepIdCounts(self.job.attempts)).with_output_types(RunRef)
+        )
+        return (
+            encoded
+            | "ItsDigests" >> beam.FlatMap(_digests_of).with_output_types(KeyedRun)
+            | "MergeDigests"
+            >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts)).with_output_types(RunRef)
+        )
+
+
+class _EncodeItem(beam.DoFn):
+    def __init__(self, job: EncodeJob, pool_key: str | None) -> None:
+        self._job = job
+        self._pool_key = pool_key
+
+    def process(self, assignment: Assignment) -> Iterator[ItemEncoded]:
+        yield run_in(self._pool_key, encode_item, self._job, assignment)
+
+
+def _digests_of(item: ItemEncoded) -> Iterator[tuple[tuple[str, int], RunRef]]:
+    for run in item.digests:
+        yield (run.key, run.partition), run
+
+
+class _KeepDigests(beam.DoFn):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
+        (_, partition), run = element
+        yield self._attempts.record(digests_key(partition), run)
+
+
+def _id_counts_of(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
+    return (item.id_counts.key, item.id_counts.partition), item.id_counts
+
+
+@beam.typehints.with_input_types(RunRef)
+@beam.typehints.with_output_types(RunRef)
+class MergeIdCounts(MergeTables):
+    """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
+
+    def _merge(self, runs: list[RunRef]) -> RunRef:
+        return run_in(self._pool_key, merge_counts, self._attempts, tuple(sorted(runs, key=run_order)))
+
+
+class _KeepIdCounts(beam.DoFn):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
+        _, run = element
+        yield self._attempts.record(ID_COUNTS_KEY, run)

@@ -1,0 +1,52 @@
+"""The Beam side of a build: the work items of a plan, counted or encoded on the runner that the options name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.graph.count_graph import CountItems
+from pipelines.graph.encode_graph import EncodeItems
+from pipelines.graph.runner import open_pipeline
+from pipelines.local.run_options import RunOptions
+from pipelines.work.count_item import CountJob
+from pipelines.work.encode_item import EncodeJob
+from schemas.plan import Assignment, Plan
+
+Progress = Callable[[int], None]
+
+
+def count_items(options: RunOptions, plan: Plan, job: CountJob, on_progress: Progress) -> None:
+    """Run the count stage. Raises what a worker raised if it is ours, else StageError."""
+    with open_pipeline(options, "count", on_progress) as (pipeline, pool_key):
+        _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
+
+
+def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, on_progress: Progress) -> None:
+    """Run the encode stage. Raises what a worker raised if it is ours, else StageError."""
+    with open_pipeline(options, "encode", on_progress) as (pipeline, pool_key):
+        _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
+
+
+def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
+    # Large items first: what is left for the end is small, and no core waits for a straggler.
+    items = sorted(plan.items, key=lambda item: -item.size_bytes)
+    return (
+        pipeline
+        | "Plan"
+        >> beam.Create([plan.assignment(item) for item in items], reshuffle=False).with_output_types(Assignment)
+        # Reshuffle would do the same, with elements that Beam knows no type of and therefore pickles.
+        | "ByNumber" >> beam.Map(_numbered).with_output_types(tuple[int, Assignment])
+        | "Spread" >> beam.GroupByKey()
+        | "OneByOne" >> beam.FlatMap(_of_one_number).with_output_types(Assignment)
+    )
+
+
+def _numbered(assignment: Assignment) -> tuple[int, Assignment]:
+    return assignment.number, assignment
+
+
+def _of_one_number(group: tuple[int, Iterable[Assignment]]) -> Iterable[Assignment]:
+    return group[1]

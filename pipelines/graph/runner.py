@@ -1,0 +1,188 @@
+"""Where a build's Beam stages run: the local runner with worker processes of our own, or whatever the user names.
+
+Beam's default runner is never used: it may download another engine. Ours is FnApiRunner in memory, which opens no
+port; its threads hand each work item to a process of pipelines.local.pool. Modes and runners that need ports get them
+on the loopback interface only (on_loopback).
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import apache_beam as beam
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
+
+from pipelines.local.pool import open_pool
+from pipelines.local.run_options import RunOptions
+from pipelines.store.redaction import as_cause, redact
+from tokcore.errors import ConfigError, StageError, TokError
+
+# Beam deals elements to its threads before anything runs and never moves one; with several threads a process,
+# and processes that take work as they become free, one slow item does not leave a core idle.
+THREADS_PER_WORKER = 2
+
+_WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
+
+
+@contextmanager
+def open_pipeline(
+    options: RunOptions, stage: str, on_progress: Callable[[int], None] | None = None
+) -> Iterator[tuple[beam.Pipeline, str | None]]:
+    """A pipeline that runs when the block ends, and the key of the worker pool its heavy calls go to.
+
+    Raises what a worker raised if it is ours, else StageError naming the stage.
+    """
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what fails is raised, once
+    try:
+        if options.is_local:
+            with (
+                on_loopback(),
+                open_pool(options.num_workers, on_progress) as pool,
+                _local_pipeline(options) as pipeline,
+            ):
+                yield pipeline, pool.key
+        else:
+            with on_loopback(), beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
+                yield pipeline, None
+    except TokError as error:
+        # Beam adds the name of its transform, which says nothing to whoever wrote the build file.
+        error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])
+        raise
+    except Exception as error:
+        failure = error
+    else:
+        return
+    # Runners wrap what a worker raised; our own errors already say all a user needs.
+    for cause in _causes(failure):
+        if isinstance(cause, TokError):
+            raise cause
+    reason = redact(f"{type(failure).__name__}: {failure}")
+    raise StageError(f"stage {stage}: {reason}") from as_cause(failure)
+
+
+def _local_pipeline(options: RunOptions) -> beam.Pipeline:
+    arguments: Sequence[str] = (
+        "--runner=FnApiRunner",
+        "--direct_running_mode=in_memory",
+        f"--direct_num_workers={THREADS_PER_WORKER * options.num_workers}",
+        *options.runner,
+    )
+    return beam.Pipeline(options=PipelineOptions(list(arguments)))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+# ------------------------------------------------------------------------------------------------------ runner options
+
+
+class _Parser(argparse.ArgumentParser):
+    """Beam's own options; a value that does not fit one is our error, not half a page of usage."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_abbrev=False, add_help=False)
+        for options in {str(cls): cls for cls in PipelineOptions.__subclasses__()}.values():
+            options._add_argparse_args(self)
+
+    def add_value_provider_argument(self, *names: str, **settings: Any) -> None:
+        self.add_argument(*names, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"runner options: {message}")
+
+
+# Whoever may list the processes of a machine reads command lines; what Beam knows is also logged by its workers.
+_SECRET_OPTION = re.compile(r"secret|token|passw|connection_string|access_key")
+
+
+def check_runner_options(options: Sequence[str]) -> None:
+    """Raises ConfigError for a runner or an option that there is none of: Beam would pass over the option in silence.
+
+    Runners behind a job server learn from that server, when they are run, what further options it has.
+    """
+    if not options:
+        return
+    for name in (option.split("=")[0] for option in options):
+        if name.startswith("-") and _SECRET_OPTION.search(name):
+            raise ConfigError(
+                f"{name}: no secrets on a command line: every user of the machine can read it. "
+                f"Use the store's own environment variables or configuration."
+            )
+    parser = _Parser()
+    known, unknown = parser.parse_known_args(list(options))
+    if known.direct_running_mode == "multi_processing":
+        raise ConfigError(
+            "--direct_running_mode=multi_processing: Beam's worker processes are told nothing of this pipeline's "
+            "element types. Leave it out: the local runner has processes of its own (--workers N)."
+        )
+    runner = known.runner and _runner(known.runner)
+    if not unknown or isinstance(runner, PortableRunner):
+        return
+    name = unknown[0].split("=")[0]
+    near = difflib.get_close_matches(name, parser._option_string_actions, 1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"{name}: {known.runner or 'the local runner'} has no such option.{hint}")
+
+
+def _runner(name: str) -> Any:
+    try:
+        runner = create_runner(name)
+    except Exception as error:  # of a name with a point, whatever its module raises
+        known = ", ".join(StandardOptions.KNOWN_RUNNER_NAMES)
+        why = f" ({type(error).__name__}: {error})" if "." in name or isinstance(error, ImportError) else ""
+        raise ConfigError(
+            f"--runner={name}: no such runner{why}. Expected one of {known}, or the full name of a PipelineRunner."
+        ) from error
+    if not isinstance(runner, PipelineRunner):
+        raise ConfigError(f"--runner={name}: not a PipelineRunner.")
+    return runner
+
+
+# --------------------------------------------------------------------------------------------------------------- ports
+
+LOOPBACK = "127.0.0.1"
+_ANYWHERE = re.compile(r"^(\[::\]|0\.0\.0\.0|\*|)(?=:\d+$)")
+
+_serving = threading.Lock()
+_num_on_loopback = 0
+_any_server = grpc.server
+
+
+@contextmanager
+def on_loopback() -> Iterator[None]:
+    """While the block runs, whatever server Beam starts in this process listens on the loopback interface alone.
+
+    Beam binds the servers of its multi-process mode and of its worker pools to every interface, without a password,
+    and hands what they receive to pickle. This is the one place where that is mended.
+    """
+    global _num_on_loopback
+    with _serving:
+        _num_on_loopback += 1
+        grpc.server = _loopback_server
+    try:
+        yield
+    finally:
+        with _serving:
+            _num_on_loopback -= 1
+            if not _num_on_loopback:
+                grpc.server = _any_server
+
+
+def _loopback_server(*arguments: Any, **settings: Any) -> Any:
+    server = _any_server(*arguments, **settings)
+    add_port = server.add_insecure_port
+    server.add_insecure_port = lambda address: add_port(_ANYWHERE.sub(LOOPBACK, address))
+    return server

@@ -1,0 +1,165 @@
+"""Counting and encoding for pipelines of your own, over documents rather than files.
+
+The build's stages wire the same code to input ranges. Neither transform knows about manifests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+from pipelines.graph.coders import known_to_workers
+from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
+from pipelines.stages.commit import publish
+from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import LanguageTables
+from pipelines.work.item_reader import LanguageTally
+from schemas.document import Document, EncodedDocument
+from schemas.refs import TableRef
+from tokcore.errors import ConfigError
+from tokcore.masking import checked_mask
+from tokcore.pretokenize import Pretokenizer
+from tokcore.texts import texts_from_strings
+from tokcore.token_batch import with_appended
+from tokcore.tokenizer import Tokenizer
+
+# Documents are handed to the kernel in batches of about this many bytes.
+BATCH_BYTES = 4 << 20
+
+
+@dataclasses.dataclass
+class CountPretokens(beam.PTransform):
+    """PCollection[Document] -> PCollection[TableRef]: one sorted Parquet table per language, FOLDER/LANG.parquet.
+
+    Columns: pretoken (binary), count (uint64), documents (uint64). Order of the output is unspecified. Bounded input
+    in the global window only. Work in progress lies in FOLDER/_attempts; remove it when the pipeline has finished.
+    """
+
+    folder: str  # URL
+    pattern: str = "cl100k"  # a named pattern or a regex
+    max_pretoken_bytes: int = 1024
+    memory_bytes: int = 512 << 20  # per worker thread; more spills to disk
+    num_partitions: int = 1  # a power of two; the table is the same whatever it is
+    mask: Sequence[str] = ()  # names of MASK_PRESETS: pre-tokens that touch a span of theirs are not counted
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        Pretokenizer.of(self.pattern)
+        if self.num_partitions < 1 or self.num_partitions & (self.num_partitions - 1):
+            raise ConfigError(f"num_partitions = {self.num_partitions}: must be a power of two")
+        self.mask = checked_mask(self.mask)
+        self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
+
+    def expand(self, documents: Any) -> Any:
+        known_to_workers(documents.pipeline)
+        return (
+            documents
+            | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
+            | "MergeIntoTables" >> MergeIntoTables(self._attempts, self.num_partitions)
+            | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(TableRef)
+        )
+
+
+class _CountDocuments(beam.DoFn):
+    def __init__(self, attempts: Attempts, settings: CountPretokens) -> None:
+        self._attempts = attempts
+        self._pattern = settings.pattern
+        self._max_pretoken_bytes = settings.max_pretoken_bytes
+        self._memory_bytes = settings.memory_bytes
+        self._num_partitions = settings.num_partitions
+        self._mask = checked_mask(settings.mask)
+
+    def setup(self) -> None:
+        self._pretokenizer = Pretokenizer.of(self._pattern)
+
+    def start_bundle(self) -> None:
+        name = f"bundle-{uuid.uuid4().hex[:12]}"
+        self._tables = LanguageTables(self._attempts, name, self._max_pretoken_bytes, self._num_partitions, self._mask)
+        self._waiting: dict[str, list[str | bytes]] = {}
+        self._waiting_bytes = 0
+
+    def process(self, document: Document) -> None:
+        self._waiting.setdefault(document.lang, []).append(document.text)
+        self._waiting_bytes += len(document.text)
+        if self._waiting_bytes >= BATCH_BYTES:
+            self._flush()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        self._flush()
+        for run in self._tables.close():
+            yield WindowedValue(((run.key, run.partition), run), MIN_TIMESTAMP, (GlobalWindow(),))
+
+    def _flush(self) -> None:
+        for lang, texts in self._waiting.items():
+            self._tables.add(lang, texts_from_strings(texts), self._pretokenizer, LanguageTally())
+        self._tables.spill_if_over(self._memory_bytes)
+        self._waiting, self._waiting_bytes = {}, 0
+
+
+class _PublishTable(beam.DoFn):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, table: TableRef) -> Iterator[TableRef]:
+        publish(self._attempts, self._attempts.output, [table.file])
+        yield table
+
+
+@dataclasses.dataclass
+class EncodeDocuments(beam.PTransform):
+    """PCollection[Document] -> PCollection[EncodedDocument], windows and timestamps kept; order unspecified.
+
+    Text that spells a special token is ordinary text; append names the special tokens put behind each document.
+    """
+
+    tokenizer: Tokenizer
+    append: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        if unknown := [text for text in self.append if text not in self.tokenizer.specials]:
+            raise ConfigError(f"append: {unknown[0]!r} is not a special token of the tokenizer")
+
+    def expand(self, documents: Any) -> Any:
+        known_to_workers(documents.pipeline)
+        append = [self.tokenizer.specials[text] for text in self.append]
+        return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append)).with_output_types(
+            EncodedDocument
+        )
+
+
+class _EncodeBatch(beam.DoFn):
+    def __init__(self, tokenizer: Tokenizer, append: list[int]) -> None:
+        self._tokenizer = tokenizer
+        self._append = append
+
+    def start_bundle(self) -> None:
+        self._waiting: list[tuple[Document, Any, Any]] = []
+        self._waiting_bytes = 0
+
+    def process(
+        self, document: Document, timestamp: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam
+    ) -> Iterator[WindowedValue]:
+        self._waiting.append((document, timestamp, window))
+        self._waiting_bytes += len(document.text)
+        if self._waiting_bytes >= BATCH_BYTES:
+            yield from self._flush()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield from self._flush()
+
+    def _flush(self) -> Iterator[WindowedValue]:
+        texts = texts_from_strings(document.text for document, _, _ in self._waiting)
+        encoded = self._tokenizer.encode_texts(texts)
+        ids, offsets = with_appended(encoded.ids, encoded.offsets, self._append)
+        for i, (document, timestamp, window) in enumerate(self._waiting):
+            tokens = ids[offsets[i] : offsets[i + 1]].copy()
+            yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, (window,))
+        self._waiting, self._waiting_bytes = [], 0

@@ -1,0 +1,210 @@
+"""`tokcore audit`: what is odd about a vocabulary, and what was made of it in a build.
+
+Each section needs the tokenizer, the count tables or the shards; without them it is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.stages.commit import committed
+from pipelines.stages.token_counts import read_token_counts
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from tokcore.audit import (
+    CHARACTER_KINDS,
+    invisible_characters,
+    kinds_of_tokens,
+    partial_characters,
+    shown_token,
+    unreachable_tokens,
+)
+from tokcore.counting import read_table
+from tokcore.errors import FormatError, IdentityError
+from tokcore.texts import Texts
+from tokcore.tokenizer import Tokenizer
+
+RARE = 10
+
+# An id is dominated by a document that has more than half of its occurrences, by a file that has more than nine tenths.
+_DOCUMENT_SHARE = (1, 2)
+_SOURCE_SHARE = (9, 10)
+
+
+def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]:
+    """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
+      never, rare           ids never written; written at most `rare` times
+      one_document          more often in one document than in all others together
+      one_source            nine of ten in one of several files; one_source_by_source: file -> such ids
+      unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
+      partial_utf8          not well-formed UTF-8: parts of characters
+      invisible_tokens      kinds: kind of tokcore.audit.CHARACTER_KINDS -> characters of the token
+    those of rare, one_document and one_source with the columns of token_counts.parquet. The latter two leave out
+    special and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold
+    one, occurrences by character. missing: section -> why it is left out.
+
+    rare: ids written at most that often are rare. Raises IdentityError if the shards are another tokenizer's,
+    FormatError for a damaged file.
+    """
+    spec = tokenizer.spec
+    specials = sorted(token.id for token in spec.special if token.id is not None)
+    report: dict[str, Any] = {
+        "output": output,
+        "fingerprint": tokenizer.fingerprint,
+        "vocab_size": tokenizer.vocab_size,
+        "ordinary_tokens": len(spec.model.tokens),
+        "special_tokens": len(specials),
+        "unused_ids": tokenizer.vocab_size - len({*spec.model.ids.tolist(), *specials}),
+        "rare_at_most": rare,
+        "missing": {},
+        "unreachable": [
+            {**_named(tokenizer, one.id), "becomes": list(one.becomes)} for one in unreachable_tokens(tokenizer)
+        ],
+        "partial_utf8": [_named(tokenizer, id) for id in partial_characters(tokenizer)],
+        "invisible_tokens": [
+            {**_named(tokenizer, id), "kinds": dict(sorted(kinds.items()))}
+            for id, kinds in kinds_of_tokens(tokenizer).items()
+        ],
+    }
+    shards = committed(output, "shards")
+    if shards is None:
+        report["missing"]["written"] = "no shards in this output: how often ids are written is not known"
+    else:
+        if shards.totals["fingerprint"] != tokenizer.fingerprint:
+            raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
+        report["tokens"] = shards.totals["tokens"]
+        report["documents"] = shards.totals["records"]["documents"]
+        report |= _of_written(tokenizer, specials, read_token_counts(output), rare)
+    counts = committed(output, "counts")
+    if counts is None:
+        report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
+    else:
+        tables = [(entry.about["lang"], urls.join(output, "counts", entry.path)) for entry in counts.files]
+        report["invisible_in_text"] = _in_text(tables)
+    return report
+
+
+def _named(tokenizer: Tokenizer, id: int) -> dict[str, Any]:
+    token = tokenizer.token_bytes(id)
+    return {"id": id, "token": shown_token(token), "bytes": token.hex()}
+
+
+def _of_written(tokenizer: Tokenizer, specials: Sequence[int], table: pa.Table, rare: int) -> dict[str, Any]:
+    """The sections about how often ids were written."""
+    rows = {row["id"]: row for row in table.to_pylist()}
+    every = sorted({*tokenizer.spec.model.ids.tolist(), *specials})
+    if strangers := rows.keys() - set(every):
+        raise FormatError(f"token counts: id {min(strangers)} is none of the tokenizer's")
+    frequent = [row for row in rows.values() if row["count"] > rare and row["id"] not in specials]
+    by_source: Counter[str] = Counter()
+    one_source = []
+    several = len({row["top_source"] for row in rows.values()}) > 1  # of one file alone it says nothing
+    for row in sorted(frequent, key=lambda row: (-row["count"], row["id"])):
+        if several and _more(row["top_source_count"], row["count"], _SOURCE_SHARE):
+            one_source.append({**_named(tokenizer, row["id"]), **_figures(row)})
+            by_source[row["top_source"]] += 1
+    return {
+        "never": [_named(tokenizer, id) for id in every if id not in rows],
+        "rare": [
+            {**_named(tokenizer, row["id"]), **_figures(row)}
+            for row in sorted(rows.values(), key=lambda row: (row["count"], row["id"]))
+            if row["count"] <= rare
+        ],
+        "one_document": [
+            {**_named(tokenizer, row["id"]), **_figures(row)}
+            for row in sorted(frequent, key=lambda row: (-row["count"], row["id"]))
+            if _more(row["max_in_document"], row["count"], _DOCUMENT_SHARE)
+        ],
+        "one_source": one_source,
+        "one_source_by_source": dict(sorted(by_source.items(), key=lambda item: (-item[1], item[0]))),
+    }
+
+
+def _figures(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "id"}
+
+
+def _more(part: int, whole: int, share: tuple[int, int]) -> bool:
+    return part * share[1] > whole * share[0]
+
+
+def _in_text(tables: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Kind -> language -> occurrences in the counted text, pre-tokens that hold one, occurrences by character."""
+    found: dict[str, dict[str, Any]] = {}
+    for lang, url in tables:
+        occurrences: dict[str, Counter[int]] = {}
+        pretokens: Counter[str] = Counter()
+        for keys, counts in _blocks(url):
+            hits = invisible_characters(keys)
+            times = counts[hits.texts].tolist()
+            for kind, character, number in zip(hits.kinds.tolist(), hits.characters.tolist(), times, strict=True):
+                occurrences.setdefault(CHARACTER_KINDS[kind], Counter())[character] += number
+            for kind in np.unique(hits.kinds).tolist():
+                pretokens[CHARACTER_KINDS[kind]] += len(np.unique(hits.texts[hits.kinds == kind]))
+        for name, of_characters in occurrences.items():
+            found.setdefault(name, {})[lang] = {
+                "occurrences": of_characters.total(),
+                "pretokens": pretokens[name],
+                "characters": {f"U+{code:04X}": of_characters[code] for code in sorted(of_characters)},
+            }
+    return {name: found[name] for name in CHARACTER_KINDS if name in found}
+
+
+def _blocks(url: str) -> Iterator[tuple[Texts, Any]]:
+    with storage.open_read(url) as file:
+        for rows in read_table(file):
+            yield rows.keys, rows.counts
+
+
+def print_audit(report: dict[str, Any]) -> None:
+    """One screen."""
+    print(
+        f"vocabulary    {report['ordinary_tokens']:,} tokens and {report['special_tokens']} special ones, "
+        f"{report['unused_ids']:,} ids unused"
+    )
+    if "never" in report:
+        print(f"written       {report['tokens']:,} tokens in {report['documents']:,} documents")
+        bytes_of = sum(len(one["bytes"]) == 2 for one in report["never"])
+        longest_first = sorted(report["never"], key=lambda one: -len(one["bytes"]))
+        _print_section("never", "never written", longest_first, f"{bytes_of} of them single bytes")
+        _print_section("rare", f"written {report['rare_at_most']} times or less", report["rare"])
+        one = [
+            {**row, "token": f"{row['token']} {row['max_in_document']:,} of {row['count']:,}"}
+            for row in report["one_document"]
+        ]
+        _print_section("one document", "with more than half of their occurrences in one document", one, shown=4)
+        of = ", ".join(f"{_short(name)}: {number:,}" for name, number in _first(report["one_source_by_source"], 4))
+        _print_section("one source", "with more than 9/10 in one file", report["one_source"], of)
+    becomes = [{**one, "token": f"{one['token']} -> {one['becomes']}"} for one in report["unreachable"]]
+    _print_section("unreachable", "that their own bytes do not become", becomes, shown=4)
+    _print_section("partial", "that begin or end within a character", report["partial_utf8"], shown=0)
+    kinds = Counter(kind for one in report["invisible_tokens"] for kind in one["kinds"])
+    of = ", ".join(f"{name} {number}" for name, number in sorted(kinds.items()))
+    _print_section("invisible", "that hold characters which are not seen", report["invisible_tokens"], of)
+    for kind, langs in report.get("invisible_in_text", {}).items():
+        ordered = sorted(langs.items(), key=lambda item: (-item[1]["occurrences"], item[0]))
+        most = ", ".join(f"{lang} {about['occurrences']:,}" for lang, about in ordered[:6])
+        more = f", {len(ordered) - 6} more languages" if len(ordered) > 6 else ""
+        print(f"  in text     {kind}: {most}{more}")
+    for section, why in report["missing"].items():
+        print(f"left out      {section}: {why}")
+
+
+def _print_section(name: str, what: str, rows: Sequence[dict[str, Any]], about: str = "", shown: int = 8) -> None:
+    examples = "  ".join(row["token"] if len(row["token"]) < 40 else row["token"][:36] + '..."' for row in rows[:shown])
+    print(f"{name:<14}{len(rows):,} ids {what}" + (f" ({about})" if about and rows else ""))
+    if examples:
+        print(f"              {examples}")
+
+
+def _first(items: dict[str, int], limit: int) -> list[tuple[str, int]]:
+    return list(items.items())[:limit]
+
+
+def _short(uri: str) -> str:
+    return uri if len(uri) <= 40 else "..." + uri[-37:]

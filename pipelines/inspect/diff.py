@@ -1,0 +1,307 @@
+"""What differs between two builds, finished or not: read from their manifests, tables of files and counts. No Beam.
+
+Nothing is hashed again: that the manifests are true is `tokcore verify`'s to say.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.inspect.verify_shards import named_shards
+from pipelines.stages.commit import STAGES, committed
+from pipelines.stages.plan import FILES, parse_files_table
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from pipelines.work.decode_item import load_spec
+from schemas.manifest import Manifest
+from schemas.plan import InputFile
+from tokcore.count_rows import CountRows, row_tuples
+from tokcore.counting import read_table
+from tokcore.errors import ConfigError
+from tokcore.tokenizer_spec import TokenizerSpec
+
+Row = tuple[bytes, int, int]
+
+# Of each kind, as many are kept as fit on a screen beside the rest; how many there are is always said.
+NUM_EXAMPLES = 5
+
+
+def diff(one: str, other: str) -> dict[str, Any]:
+    """What differs between the builds of two outputs, by kind; an empty dict if nothing does.
+
+    Raises ConfigError unless both hold at least one finished stage, FormatError for a manifest that is none.
+    """
+    a, b = _Side(one), _Side(other)
+    both_read = _both(a, b, "rejected") is not None
+    parts = {
+        "stages": _stages(a, b),
+        "configuration": _configuration(a, b),
+        "inputs": _inputs(a, b),
+        "rejected": _by_key(*(_flat(side.stages["rejected"].totals) for side in (a, b))) if both_read else {},
+        "counts": _counts(a, b),
+        "tokenizer": _tokenizer(a, b),
+        "documents": _documents(a, b),
+        "shards": _shards(a, b),
+        "root": _pair(a.root, b.root),
+    }
+    return {kind: found for kind, found in parts.items() if found}
+
+
+class _Side:
+    """One of the two outputs, as far as it was built."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self.stages = {name: made for name in STAGES if (made := committed(output, name)) is not None}
+        build = committed(output, "")
+        self.root = build.root if build is not None else ""
+        self.finished = build is not None
+        if not self.stages:
+            raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
+
+    def files(self) -> dict[str, tuple[InputFile, Any]]:
+        """Input files by uri, with the settings they are read with."""
+        made = self.stages["plan"]
+        url = urls.join(self.output, "plan", FILES)
+        files = parse_files_table(storage.read_bytes(url), url)
+        return {file.uri: (file, made.config["settings"][file.settings]) for file in files}
+
+    def rows(self, path: str) -> Iterator[CountRows]:
+        with storage.open_read(urls.join(self.output, "counts", path)) as file:
+            yield from read_table(file)
+
+
+def _both(a: _Side, b: _Side, stage: str) -> tuple[Manifest, Manifest] | None:
+    """The stage's manifests, if both sides have it and its content differs."""
+    if stage not in a.stages or stage not in b.stages:
+        return None
+    one, other = a.stages[stage], b.stages[stage]
+    return None if one == other else (one, other)
+
+
+def _stages(a: _Side, b: _Side) -> dict[str, Any]:
+    own = [{*side.stages, *(["build"] if side.finished else [])} for side in (a, b)]
+    order = (*STAGES, "build")
+    found = {"only_a": sorted(own[0] - own[1], key=order.index), "only_b": sorted(own[1] - own[0], key=order.index)}
+    return found if any(found.values()) else {}
+
+
+def _configuration(a: _Side, b: _Side) -> dict[str, Any]:
+    """Dotted key -> [its value in a, in b]. Of the plan only its range size: how files are read is said with them."""
+    found: dict[str, Any] = {}
+    for stage in STAGES:
+        if (both := _both(a, b, stage)) is None:
+            continue
+        one, other = (_flat(made.config, stage) for made in both)
+        found |= {key: value for key, value in _by_key(one, other).items() if not key.startswith("plan.settings")}
+    found.pop("tokenizer.fingerprint", None)
+    return found
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> leaf."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    dot = "." if prefix else ""
+    return {key: leaf for name, inner in value.items() for key, leaf in _flat(inner, f"{prefix}{dot}{name}").items()}
+
+
+def _by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Key -> [value in one, in other], where they differ; None where there is none."""
+    if not one or not other:
+        return {}
+    return {
+        key: [one.get(key), other.get(key)]
+        for key in sorted({*one, *other})
+        if key not in one or key not in other or one[key] != other[key]
+    }
+
+
+def _pair(one: Any, other: Any) -> list[Any]:
+    return [one, other] if one and other and one != other else []
+
+
+def _some(items: Sequence[Any]) -> dict[str, Any]:
+    """How many there are, and the first of them."""
+    return {"number": len(items), "first": list(items[:NUM_EXAMPLES])}
+
+
+def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
+    if _both(a, b, "plan") is None:
+        return {}
+    one, other = a.files(), b.files()
+    changed = []
+    for uri in sorted(set(one) & set(other)):
+        (mine, read), (its, its_read) = one[uri], other[uri]
+        if mine.size_bytes != its.size_bytes:
+            changed.append(f"{uri}: {mine.size_bytes} / {its.size_bytes} bytes")
+        elif read != its_read:
+            keys = sorted(key for key in {*read, *its_read} if read.get(key) != its_read.get(key))
+            changed.append(f"{uri}: read with another {', '.join(keys)}")
+        elif mine.version != its.version:
+            changed.append(f"{uri}: {mine.version} / {its.version}")
+    found = {
+        "only_a": _some(sorted(set(one) - set(other))),
+        "only_b": _some(sorted(set(other) - set(one))),
+        "changed": _some(changed),
+    }
+    return {key: some for key, some in found.items() if some["number"]}
+
+
+# --------------------------------------------------------------------------------------------------------------- counts
+
+
+def _counts(a: _Side, b: _Side) -> dict[str, Any]:
+    """Language -> totals that differ, how many rows do, and examples: [pre-token, count in a, count in b]."""
+    if (both := _both(a, b, "counts")) is None:
+        return {}
+    tables = [{entry.about["lang"]: entry for entry in made.files} for made in both]
+    found: dict[str, Any] = {}
+    for lang in sorted({*both[0].languages, *both[1].languages}):
+        totals = [made.languages.get(lang, {}) for made in both]
+        one, other = (table.get(lang) for table in tables)
+        entry: dict[str, Any] = {  # without a mask there is no count of masked spans, with one it may be empty
+            key: [side.get(key) or 0 for side in totals]
+            for key in sorted({*totals[0], *totals[1]})
+            if (totals[0].get(key) or 0) != (totals[1].get(key) or 0)
+        }
+        if one is None or other is None or one.content_sha256 != other.content_sha256:
+            rows = [side.rows(table.path) if table else iter(()) for side, table in ((a, one), (b, other))]
+            entry["different_rows"], entry["examples"] = _different_rows(*rows)
+        if entry:
+            found[lang] = entry
+    return found
+
+
+def _different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:
+    """(rows that only one table has or that differ, those that differ most in count). Both tables are sorted."""
+    num = 0
+    examples: list[tuple[int, bytes, int, int]] = []
+    for key, mine, its in _joined(one, other):
+        if mine != its:
+            num += 1
+            examples.append((-abs(mine[0] - its[0]), key, mine[0], its[0]))
+            if len(examples) > 1 << 16:
+                examples = sorted(examples)[:NUM_EXAMPLES]
+    shown = [
+        [key.decode("utf-8", "backslashreplace"), mine, its] for _, key, mine, its in sorted(examples)[:NUM_EXAMPLES]
+    ]
+    return num, shown
+
+
+def _joined(
+    one: Iterator[CountRows], other: Iterator[CountRows]
+) -> Iterator[tuple[bytes, tuple[int, int], tuple[int, int]]]:
+    """(key, (count, documents) in one, in other) in the order of keys; zeros where a table has no such row."""
+    left, right = _tuples(one), _tuples(other)
+    mine, its = next(left, None), next(right, None)
+    while mine is not None or its is not None:
+        if its is None or (mine is not None and mine[0] < its[0]):
+            assert mine is not None
+            yield mine[0], mine[1:], (0, 0)
+            mine = next(left, None)
+        elif mine is None or its[0] < mine[0]:
+            yield its[0], (0, 0), its[1:]
+            its = next(right, None)
+        else:
+            yield mine[0], mine[1:], its[1:]
+            mine, its = next(left, None), next(right, None)
+
+
+def _tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
+    return itertools.chain.from_iterable(map(row_tuples, blocks))
+
+
+# ------------------------------------------------------------------------------------------------------------ tokenizer
+
+
+def _tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
+    """Fingerprint, vocabulary, and where the lists of merges part."""
+    if (both := _both(a, b, "tokenizer")) is None:
+        return {}
+    found: dict[str, Any] = _by_key(
+        *({key: made.totals[key] for key in ("fingerprint", "merges", "vocab_size")} for made in both)
+    )
+    weights = [made.totals["mix"].get("weights", {}) for made in both]
+    if changed := {lang: pair for lang, pair in _by_key(*weights).items() if pair[0] != pair[1]}:
+        found["weights"] = changed
+    if "fingerprint" not in found:
+        return found
+    specs = [load_spec(side.output) for side in (a, b)]
+    merges = [_merges(spec) for spec in specs]
+    rank = next((i for i, (x, y) in enumerate(zip(*merges, strict=False)) if x != y), min(map(len, merges)))
+    shared = (Counter(merges[0]) & Counter(merges[1])).total()
+    found["merges_shared"] = shared
+    if rank < max(map(len, merges)):
+        at_rank = [_spelled(own[rank]) if rank < len(own) else None for own in merges]
+        found["first_different_merge"] = {"rank": rank, "merges": at_rank}
+    special = [{token.text: [token.id, token.role] for token in spec.special} for spec in specs]
+    if changed := _by_key(*special):
+        found["special"] = changed
+    return found
+
+
+def _merges(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
+    """The merges in rank order, as bytes: ids of two vocabularies mean different tokens."""
+    tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
+    table = spec.merge_table
+    order = np.argsort(table.priority, kind="stable")
+    return [
+        (tokens[x], tokens[y]) for x, y in zip(table.left[order].tolist(), table.right[order].tolist(), strict=True)
+    ]
+
+
+def _spelled(merge: tuple[bytes, bytes]) -> list[str]:
+    return [part.decode("utf-8", "backslashreplace") for part in merge]
+
+
+# --------------------------------------------------------------------------------------------------------------- shards
+
+
+def _documents(a: _Side, b: _Side) -> dict[str, Any]:
+    """Digest and numbers of documents and tokens, in all and by language; of what is ever encoded, not of its files."""
+    if (both := _both(a, b, "shards")) is None:
+        return {}
+    keys = ("documents_digest", "text_bytes", "tokens")
+    found: dict[str, Any] = _by_key(*({key: made.totals[key] for key in keys} for made in both))
+    numbers = [made.totals["records"]["documents"] for made in both]
+    if numbers[0] != numbers[1]:
+        found["documents"] = numbers
+    languages = {}
+    for lang in sorted({*both[0].languages, *both[1].languages}):
+        own = [made.languages.get(lang, {}) for made in both]
+        pairs = {key: [side.get(key, 0) for side in own] for key in ("documents", "tokens")}
+        if differing := {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}:
+            languages[lang] = differing
+    if languages:
+        found["languages"] = languages
+    return found
+
+
+def _shards(a: _Side, b: _Side) -> dict[str, Any]:
+    if (both := _both(a, b, "shards")) is None:
+        return {}
+    contents = [
+        {"/".join(filter(None, (s.lang, s.name))): s.entries[0].content_sha256 for s in named_shards(made.files)}
+        for made in both
+    ]
+    stored = [{entry.path: (entry.content_sha256, entry.sha256) for entry in made.files} for made in both]
+    one, other = contents
+    shared = sorted(set(one) & set(other))
+    only_bytes = [
+        path
+        for path in sorted(set(stored[0]) & set(stored[1]))
+        if stored[0][path][0] == stored[1][path][0] and stored[0][path][1] != stored[1][path][1]
+    ]
+    found = {
+        "only_a": _some(sorted(set(one) - set(other))),
+        "only_b": _some(sorted(set(other) - set(one))),
+        "other_content": _some([name for name in shared if one[name] != other[name]]),
+        "same_content_in_other_bytes": _some(only_bytes),
+    }
+    return {key: some for key, some in found.items() if some["number"]}

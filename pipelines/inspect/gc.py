@@ -1,0 +1,105 @@
+"""`tokcore gc OUTPUT`: remove what no manifest names: unfinished work, and files of stages that were never committed.
+
+The rule that makes it safe beside a running build: as long as anything that it would remove is younger than the limit,
+nothing is removed. Every stage that a build works on begins with a new file, so whoever works shows. No Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+
+from pipelines.stages.commit import MANIFEST, RUN, STAGES, committed
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER
+from pipelines.store.redaction import redact
+from tokcore.errors import ConfigError, FormatError
+
+DEFAULT_AGE = "24h"
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Collected:
+    """What gc removed, or would remove."""
+
+    removed: tuple[str, ...]  # paths below the output
+    size_bytes: int
+    youngest_seconds: float | None  # age of the youngest file that no manifest names; None if there is none
+    too_young: bool  # nothing was removed, since a build may be at work
+    left: tuple[str, ...]  # named by no manifest, but in no place that a build writes to
+
+
+def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Collected:
+    """Remove files of an output that no manifest names, if the youngest of them is older than that: 90s, 30m, 24h, 7d.
+
+    Raises ConfigError if there is no build, or a manifest cannot be read: what it names is then unknown.
+    """
+    limit = seconds_of(older_than)
+    if not storage.exists(output):
+        raise ConfigError(f"{redact(output)}: there is no output")
+    unnamed, left = _unnamed(output)
+    looked = {path: storage.footprint(urls.join(output, path)) for path in unnamed}
+    facts = {path: fact for path, fact in looked.items() if fact is not None}
+    youngest = min((time.time() - fact.changed for fact in facts.values()), default=None)
+    too_young = youngest is not None and youngest < limit
+    removed: list[str] = []
+    if not too_young:
+        removed = list(facts) if dry_run else _remove(output, list(facts))
+    return Collected(tuple(removed), sum(facts[path].size_bytes for path in removed), youngest, too_young, tuple(left))
+
+
+def seconds_of(duration: str) -> int:
+    """The seconds of a duration as people write it.
+
+    >>> seconds_of("90s"), seconds_of("7d"), seconds_of("0")
+    (90, 604800, 0)
+    """
+    match = re.fullmatch(r"(\d+)([smhd]?)", duration)
+    if match is None or (not match[2] and int(match[1])):
+        raise ConfigError(f"--older-than {duration}: expected a number and a unit: 90s, 30m, 24h or 7d")
+    return int(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def _unnamed(output: str) -> tuple[list[str], list[str]]:
+    """(paths in a build's places that no manifest names, in the order of removal; paths in other places)."""
+    named: set[str] = set()
+    try:
+        for stage in ("", *STAGES):
+            if (made := committed(output, stage)) is not None:
+                prefix = f"{stage}/" if stage else ""
+                named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
+    except FormatError as error:
+        raise ConfigError(f"{error}. What it names is unknown, so nothing is removed; see `tokcore verify`") from error
+    present = storage.list_tree(output)
+    places = {*STAGES, FOLDER}
+    if not named and not any(path.startswith(f"{FOLDER}/") for path in present):
+        raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
+    unnamed = [path for path in present if path not in named]
+    ours = [path for path in unnamed if path.split("/")[0] in places or path in (MANIFEST, RUN)]
+    return sorted(ours, key=_order), sorted(set(unnamed) - set(ours))
+
+
+def _order(path: str) -> tuple[bool, bool, str]:
+    """Records before the files that they name, claims behind the files that they protect."""
+    return path.endswith(".claim"), "/done/" not in path, path
+
+
+def _remove(output: str, paths: list[str]) -> list[str]:
+    """Remove the files, as long as nobody begins to work; what was removed."""
+    removed: list[str] = []
+    known, looked = set(paths), 0.0
+    for path in paths:
+        if time.monotonic() - looked > _LOOK_AGAIN_SECONDS:
+            unnamed, _ = _unnamed(output)
+            if not set(unnamed) <= known:
+                return removed
+            still, looked = set(unnamed), time.monotonic()
+        if path in still:
+            storage.remove_file(urls.join(output, path))
+            removed.append(path)
+    for place in (FOLDER, *STAGES):
+        storage.remove_empty_folders(urls.join(output, place))
+    return removed

@@ -1,0 +1,186 @@
+"""`tokcore verify OUTPUT --rebuild SHARD`: compute one shard again from its pinned inputs, elsewhere, and compare.
+
+Plan and tokenizer are taken from the output, once their hashes were checked; nothing in the output is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.inspect.verify import check_file, read_manifests, recorded_base
+from pipelines.inspect.verify_manifests import planned
+from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards, rules_of
+from pipelines.stages.commit import RUN, package_versions, publish
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.redaction import redact
+from pipelines.work.decode_item import load_spec
+from pipelines.work.encode_item import EncodeJob, encode_item
+from schemas.manifest import FileEntry, Manifest
+from schemas.plan import Plan
+from schemas.refs import ShardRef
+from tokcore.errors import ConfigError, TokError
+from tokcore.formats.arrow_shards import ArrowShard
+from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
+from tokcore.shards import ARROW
+from tokcore.tokenizer_spec import FILE_NAME
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What computing a shard again gave; the shard is sound if problems is empty."""
+
+    shard: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]  # what differs and may
+    documents: int
+    tokens: int
+    size_bytes: int
+    seconds: float
+
+
+def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
+    """Encode the work item of a shard again and compare the shard's files with what was committed.
+
+    name: the shard's, or the path of one of its files. base: as for verify. Raises ConfigError if there is no such
+    output or shard, StageError naming the input that changed, if one did.
+    """
+    started = time.monotonic()
+    if not storage.exists(output):
+        raise ConfigError(f"{redact(output)}: there is no output")
+    problems: list[str] = []
+    notes: list[str] = []
+    manifests = read_manifests(output, problems)
+    for stage, made in manifests.items():
+        for entry in made.files:
+            if stage == "plan" or (stage, entry.path) == ("tokenizer", FILE_NAME):
+                problems.extend(check_file(output, stage, entry))
+    if problems:
+        return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
+    shard = _find(manifests["shards"], name)
+    plan = planned(output, manifests["plan"])
+    with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
+        attempts, ref = _encode_again(output, manifests, plan, shard, folder, base or recorded_base(output))
+        if ref is None:
+            problems.append(f"{shard.name}: its inputs give no such shard")
+        else:
+            _compare(output, shard, attempts, ref, problems, notes)
+    about = shard.entries[0].about
+    return Rebuilt(
+        shard.name,
+        tuple(problems),
+        tuple(notes),
+        about["documents"],
+        about["tokens"],
+        sum(entry.size_bytes for entry in shard.entries),
+        time.monotonic() - started,
+    )
+
+
+def _find(made: Manifest, name: str) -> NamedShard:
+    wanted = name.removeprefix("shards/")
+    shards = named_shards(made.files)
+    found = [s for s in shards if wanted in (s.name, f"{s.lang}/{s.name}") or wanted in [e.path for e in s.entries]]
+    if len(found) != 1:
+        examples = ", ".join(f"{s.lang}/{s.name}" if s.lang else s.name for s in (found or shards)[:3])
+        raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
+    return found[0]
+
+
+def _encode_again(
+    output: str, manifests: Mapping[str, Manifest], plan: Plan, shard: NamedShard, folder: str, base: str
+) -> tuple[Attempts, ShardRef | None]:
+    made = manifests["shards"]
+    config = made.config
+    (stored,) = (entry for entry in manifests["tokenizer"].files if entry.path == FILE_NAME)
+    spec = load_spec(output)
+    attempts = Attempts(folder, "shards", made.identity)
+    job = EncodeJob(
+        attempts=attempts,
+        base=base,
+        tokenizer=urls.join(output, "tokenizer", FILE_NAME),
+        tokenizer_sha256=stored.sha256,
+        fingerprint=spec.fingerprint,
+        append=rules_of(spec, config).append,
+        special_text=config["special_text"],
+        formats=tuple(config["formats"]),
+        target_tokens=config["target_tokens"],
+        by_lang=config["by"] == "lang",
+        validation=config["validation"],
+        seed=config.get("seed", 0),
+        compression=config["compression"],
+        num_partitions=plan.num_partitions,
+    )
+    encoded = encode_item(job, plan.assignment(plan.items[item_of(shard.name)]))
+    same = (ref for ref in encoded.shards if (ref.name, ref.lang) == (shard.name, shard.lang))
+    return attempts, next(same, None)
+
+
+def _compare(
+    output: str, shard: NamedShard, attempts: Attempts, ref: ShardRef, problems: list[str], notes: list[str]
+) -> None:
+    again = {file.path: file for file in ref.files}
+    stored_wrong = [wrong for entry in shard.entries for wrong in check_file(output, "shards", entry)]
+    problems.extend(stored_wrong)
+    for entry in shard.entries:
+        if entry.path not in again:
+            problems.append(f"shards/{entry.path}: not made again")
+        elif again[entry.path].content_sha256 != entry.content_sha256:
+            problems.append(f"shards/{entry.path}: its inputs give other content than was committed")
+        elif again[entry.path].sha256 != entry.sha256:
+            _explain_bytes(output, entry, problems, notes)
+    if problems:
+        problems.extend(_first_difference(output, shard, attempts, ref))
+
+
+def _explain_bytes(output: str, entry: FileEntry, problems: list[str], notes: list[str]) -> None:
+    """The same content in other bytes: another version's doing, or else a problem."""
+    then, now = _versions(output), package_versions()
+    changed = [f"{name} {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]
+    text = f"shards/{entry.path}: the same content in other bytes"
+    if changed:
+        notes.append(f"{text}: {', '.join(changed)}")
+    else:
+        problems.append(f"{text}, with the same versions of the libraries that write them")
+
+
+def _versions(output: str) -> dict[str, Any]:
+    try:
+        packages = json.loads(storage.read_bytes(urls.join(output, "shards", RUN)))["packages"]
+    except (TokError, ValueError, KeyError, TypeError):
+        return {}
+    return packages if isinstance(packages, dict) else {}
+
+
+def _first_difference(output: str, shard: NamedShard, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
+    """The first document that is not the same in the stored file and the one made again."""
+    again = urls.join(attempts.output, "again")
+    publish(attempts, again, ref.files)
+    with local_files(output, shard) as stored:
+        for path in (file.path for file in ref.files if file.path.endswith((ARROW, BIN))):
+            if path.endswith(DOCUMENTS):
+                continue
+            try:
+                pairs = itertools.zip_longest(_documents(f"{stored}/{path}"), _documents(f"{again}/{path}"))
+                for row, (old, new) in enumerate(pairs):
+                    if old != new:
+                        source, ordinal = (new or old or ("", 0))[:2]
+                        yield f"shards/{path}: document {row} ({source}, ordinal {ordinal}) is the first that differs"
+                        break
+            except (TokError, OSError) as error:
+                yield f"shards/{path}: cannot be compared by document: {error}"
+
+
+def _documents(path: str) -> Iterator[tuple[str, int, str | None, str, bytes]]:
+    """(source, ordinal, id, lang, tokens) of each document of a shard file."""
+    shard = MegatronShard(path.removesuffix(BIN)) if path.endswith(BIN) else ArrowShard(path)
+    for batch in shard.batches():
+        for i in range(batch.num_documents):
+            tokens = batch.tokens[batch.offsets[i] : batch.offsets[i + 1]].tobytes()
+            yield batch.sources[i], int(batch.ordinals[i]), batch.ids[i], batch.langs[i], tokens

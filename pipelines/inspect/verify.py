@@ -1,0 +1,266 @@
+"""Verification: an output is exactly what was committed, its parts agree, and its tokens are the source's text.
+
+Three depths, each of which needs what the one before found sound: hashes of everything that is stored, and that the
+manifests agree (`quick` stops here); what tokenizer, tables and shards say of each other, read out of the files
+themselves; and, with `decode`, the pinned inputs, read again and compared document by document.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pipelines.inspect.verify_manifests import MALFORMED, check_count_table, check_manifests, file_ledgers, planned
+from pipelines.inspect.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of
+from pipelines.local.pool import open_pool
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.commit import MANIFEST, RUN, STAGES, committed
+from pipelines.stages.token_counts import ShardTokens
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER
+from pipelines.store.redaction import redact
+from pipelines.work.decode_item import DecodeJob, decode_item, load_spec
+from schemas.manifest import FileEntry, Manifest, parse_manifest
+from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.tokenizer_spec import TokenizerSpec
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What verification found; the output is sound if problems is empty."""
+
+    problems: tuple[str, ...]
+    root: str  # as recomputed from the manifests; empty if the build's cannot be read
+    num_files: int
+    size_bytes: int
+    seconds: float
+    num_read: int  # documents read out of the shards
+    num_decoded: int  # documents compared with their source
+    num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
+    totals: dict[str, Any]
+
+
+def verify(
+    output: str,
+    *,
+    decode: int | None = 0,
+    root: str = "",
+    quick: bool = False,
+    base: str = "",
+    options: RunOptions | None = None,
+) -> Report:
+    """Check an output against its manifests, these against its content, and documents against their source.
+
+    decode: how many documents, spread over the build; None for all. quick: hash what is stored, and no more. base:
+    folder of the build file, against which relative input uris are resolved; only needed to decode.
+    Raises ConfigError if output does not exist.
+    """
+    started = time.monotonic()
+    if not storage.exists(output):
+        raise ConfigError(f"{redact(output)}: there is no output")
+    options = options or RunOptions()
+    problems: list[str] = []
+    manifests = read_manifests(output, problems)
+    entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
+    present = storage.list_tree(output)
+    named = _check_names(manifests, entries, present, problems)
+    with ThreadPoolExecutor(options.num_workers) as threads:
+        for found in threads.map(lambda one: check_file(output, *one), entries):
+            problems.extend(found)
+    build = manifests.get("build")
+    if build is not None and root and build.root != root:
+        problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
+    num_read = num_decoded = 0
+    try:
+        if build is not None and not problems:
+            spec = None if quick else load_spec(output)
+            problems.extend(check_manifests(output, manifests, spec))
+            if spec is not None and not problems:
+                num_read = _check_content(output, manifests, spec, options, problems)
+        if build is not None and not problems and decode != 0:
+            num_decoded = _decode(output, manifests, decode, base or recorded_base(output), options, problems)
+    except MALFORMED as error:
+        problems.append(f"shards/{MANIFEST}: {type(error).__name__}: {error}")
+    except FormatError as error:
+        problems.append(str(error))
+    return Report(
+        problems=tuple(problems),
+        root=build.root if build is not None else "",
+        num_files=len(named),
+        size_bytes=sum(entry.size_bytes for _, entry in entries),
+        seconds=time.monotonic() - started,
+        num_read=num_read,
+        num_decoded=num_decoded,
+        num_leftovers=sum(path.split("/")[0] == FOLDER for path in present),
+        totals=build.totals if build is not None else {},
+    )
+
+
+def _check_names(
+    manifests: Mapping[str, Manifest],
+    entries: Sequence[tuple[str, FileEntry]],
+    present: Sequence[str],
+    problems: list[str],
+) -> set[str]:
+    """All paths that the manifests name, their own included; what is named twice or not at all becomes a problem."""
+    if (build := manifests.get("build")) is None:  # a problem already; what the others name is not known
+        return {MANIFEST}
+    unread = set(build.inputs) - set(manifests)
+    named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
+    for stage, entry in entries:
+        path = f"{stage}/{entry.path}"
+        if path in named:
+            problems.append(f"{path}: named twice")
+        named.add(path)
+    for path in present:
+        if path not in named and path.split("/")[0] not in unread and not may_be_unnamed(path):
+            problems.append(f"{path}: no manifest names it")
+    return named
+
+
+def may_be_unnamed(path: str) -> bool:
+    """Whether a file of an output, by its path, is none of verification's business: run.json, unfinished work."""
+    parts = path.split("/")
+    return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
+
+
+def read_manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
+    """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
+    found: dict[str, Manifest] = {}
+    try:
+        build = committed(output, "")
+    except (FormatError, TokError) as error:
+        problems.append(str(error))
+        return found
+    if build is None:
+        problems.append(f"{MANIFEST}: missing; the build did not finish, or it was removed")
+        return found
+    found["build"] = build
+    for stage, made_from in build.inputs.items():
+        try:
+            url = urls.join(output, stage, MANIFEST)
+            data = storage.read_bytes(url)
+            if hashlib.sha256(data).hexdigest() != made_from.sha256:
+                problems.append(f"{stage}/{MANIFEST}: not the manifest that the build committed")
+                continue
+            found[stage] = parse_manifest(data, url)
+        except TokError as error:
+            problems.append(f"{stage}/{MANIFEST}: {error}")
+    return found
+
+
+def check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
+    path = f"{stage}/{entry.path}"
+    try:
+        hasher = hashlib.sha256()
+        size = 0
+        with storage.open_read(urls.join(output, stage, entry.path)) as file:
+            while block := file.read(_BLOCK_BYTES):
+                hasher.update(block)
+                size += len(block)
+    except TokError as error:
+        return [f"{path}: {error}"]
+    if size != entry.size_bytes:
+        return [f"{path}: {size} bytes, committed with {entry.size_bytes}"]
+    if hasher.hexdigest() != entry.sha256:
+        return [f"{path}: its bytes are not the ones that were committed"]
+    return []
+
+
+def _check_content(
+    output: str, manifests: Mapping[str, Manifest], spec: TokenizerSpec, options: RunOptions, problems: list[str]
+) -> int:
+    """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
+    plan, made = planned(output, manifests["plan"]), manifests["shards"]
+    rules = rules_of(spec, made.config)
+    shards: dict[int, list[NamedShard]] = {}
+    for shard in named_shards(made.files):
+        shards.setdefault(item_of(shard.name), []).append(shard)
+    languages: dict[str, list[int]] = {}
+    documents_of: Counter[str] = Counter()
+    tables = manifests["counts"].files if "counts" in manifests else ()
+    ledgers, ids = file_ledgers(output), ShardTokens(plan)
+    records = {file.uri: file.records for file in ledgers}
+    with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals["records"]["documents"]) as digests:
+        read = threads.map(
+            lambda item: check_item(output, rules, plan.assignment(item), shards.get(item.number, ()), records),
+            plan.items,
+        )
+        for found in read:
+            problems.extend(found.problems)
+            documents_of.update(found.documents_of)
+            for lang, sums in found.languages.items():
+                held = languages.setdefault(lang, [0, 0])
+                languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
+            digests.add(found.digests)
+            ids.add(found.ids.take())
+        for wrong in threads.map(lambda e: list(check_count_table(output, e.about, e.path, e.content_sha256)), tables):
+            problems.extend(wrong)
+        digest = digests.hexdigest()
+    if digest != made.totals["documents_digest"]:
+        problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
+    problems.extend(ids.problems(output, made))
+    for lang in sorted(set(languages) | set(made.languages)):
+        said = made.languages.get(lang, {"documents": 0, "tokens": 0})
+        if languages.get(lang, [0, 0]) != [said["documents"], said["tokens"]]:
+            problems.append(
+                f"shards/{MANIFEST}: {lang}: {said['documents']} documents of {said['tokens']} tokens, "
+                f"in the shards {' of '.join(map(str, languages.get(lang, [0, 0])))}"
+            )
+    for file in ledgers:
+        if documents_of[file.uri] != file.documents:
+            problems.append(f"{file.uri}: {documents_of[file.uri]} documents in the shards, {file.documents} were read")
+    return sum(documents_of.values())
+
+
+def recorded_base(output: str) -> str:
+    """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
+    try:
+        return str(json.loads(storage.read_bytes(urls.join(output, "plan", RUN)))["base"])
+    except (TokError, ValueError, KeyError):
+        return str(Path.cwd())
+
+
+def _decode(
+    output: str,
+    manifests: Mapping[str, Manifest],
+    decode: int | None,
+    base: str,
+    options: RunOptions,
+    problems: list[str],
+) -> int:
+    """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
+    plan = planned(output, manifests["plan"])
+    shards: dict[int, list[str]] = {}
+    for shard in named_shards(manifests["shards"].files):
+        for entry in (shard.arrow, shard.bin):
+            if entry is not None:
+                shards.setdefault(item_of(shard.name), []).append(entry.path)
+    limit = None if decode is None else -(-decode // max(1, len(plan.items)))
+    jobs = [
+        DecodeJob(
+            output, base, plan.assignment(item), tuple(shards.get(item.number, ())), limit, manifests["shards"].config
+        )
+        for item in plan.items
+    ]
+    num_decoded = 0
+    with open_pool(options.num_workers) as pool, ThreadPoolExecutor(options.num_workers) as threads:
+        for compared, found in threads.map(lambda job: pool.run(decode_item, job), jobs):
+            num_decoded += compared
+            problems.extend(found)
+    return num_decoded
+
+
+def describe_problems(problems: Sequence[str], limit: int = 20) -> str:
+    """The first problems, a line each, and how many more there are."""
+    more = f"\n... and {len(problems) - limit} more" if len(problems) > limit else ""
+    return "\n".join(problems[:limit]) + more

@@ -1,0 +1,357 @@
+"""What verification reads in the shards themselves: that they hold what manifests, plan and ledger say. No Beam.
+
+Hashing alone proves that nothing changed since somebody wrote the hashes down. This is for whoever wrote them down
+wrongly, or anew: tokens, bounds and columns are hashed again as content, and every rule that the encode stage keeps is
+asked of them. Works on one item at a time, in memory that does not grow with it but for 8 bytes a document.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.store import storage, urls
+from pipelines.work.item_reader import by_language
+from schemas.manifest import FileEntry
+from schemas.plan import AssignedRange, Assignment
+from tokcore.errors import TokError
+from tokcore.formats.arrow_shards import ArrowShard
+from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
+from tokcore.id_counts import SourceCounter
+from tokcore.shards import ARROW
+from tokcore.token_batch import ShardContent, TokenBatch, document_digests
+from tokcore.tokenizer_spec import TokenizerSpec
+
+DIGEST_BYTES = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for every shard of a build."""
+
+    fingerprint: str  # of the tokenizer
+    vocab_size: int
+    append: tuple[int, ...]  # ids behind each document
+    reserved: tuple[int, ...]  # ids that stand nowhere else
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamedShard:
+    """One shard as its manifest has it: the entries of its files, one for each path."""
+
+    name: str
+    lang: str  # empty unless shards are kept apart by language
+    split: str
+    entries: tuple[FileEntry, ...]
+
+    @property
+    def arrow(self) -> FileEntry | None:
+        return next((e for e in self.entries if e.path.endswith(ARROW) and not e.path.endswith(DOCUMENTS)), None)
+
+    @property
+    def bin(self) -> FileEntry | None:
+        return next((e for e in self.entries if e.path.endswith(BIN)), None)
+
+
+@dataclasses.dataclass(slots=True)
+class Found:
+    """What the shards of an item hold, and what is wrong with them."""
+
+    problems: list[str] = dataclasses.field(default_factory=list)
+    documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by source
+    languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens]
+    digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes a document
+    ids: SourceCounter = dataclasses.field(default_factory=SourceCounter)  # sources by number in the plan
+
+
+def rules_of(spec: TokenizerSpec, config: dict[str, Any]) -> Rules:
+    """The rules that tokenizer and configuration of the encode stage make."""
+    specials = {token.text: token.id for token in spec.special if token.id is not None}
+    reserved = set() if config["special_text"] == "special" else set(specials.values())
+    ordinary = set(spec.model.ids.tolist()) if reserved else set()
+    return Rules(
+        spec.fingerprint,
+        spec.vocab_size,
+        tuple(specials[text] for text in config["append"]),
+        tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
+    )
+
+
+def named_shards(files: Iterable[FileEntry]) -> list[NamedShard]:
+    """The shards that a manifest names, in its order."""
+    together: dict[tuple[str, str, str], list[FileEntry]] = {}
+    for entry in files:
+        if "shard" in entry.about:
+            key = (entry.about["shard"], entry.about["lang"], entry.about["split"])
+            together.setdefault(key, []).append(entry)
+    return [NamedShard(*key, tuple(entries)) for key, entries in together.items()]
+
+
+def item_of(shard: str) -> int:
+    """The number of the work item that wrote the shard of that name."""
+    return int(shard.split("-")[1])
+
+
+def check_item(
+    output: str,
+    rules: Rules,
+    assignment: Assignment,
+    shards: Sequence[NamedShard],
+    num_records: Mapping[str, int],
+) -> Found:
+    """Read all shards of a work item. shards: in the order in which it wrote them. num_records: read, by source."""
+    found = Found()
+    order = _Order(assignment.ranges, num_records, found.problems)
+    for shard in shards:
+        with local_files(output, shard) as folder:
+            try:
+                _check_shard(folder, rules, shard, order, found)
+            except TokError as error:
+                found.problems.append(str(error).replace(f"{folder}/", "shards/"))
+    order.close()
+    return found
+
+
+@contextlib.contextmanager
+def local_files(output: str, shard: NamedShard) -> Iterator[str]:
+    """The folder, on this machine, below which the shard's files are."""
+    url = urls.join(output, "shards")
+    if urls.is_local(url):
+        yield str(urls.local_path(url))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for entry in shard.entries:
+            path = Path(folder, urls.safe_relative(entry.path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with storage.open_read(urls.join(url, entry.path)) as source, path.open("wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        yield folder
+
+
+def _check_shard(folder: str, rules: Rules, shard: NamedShard, order: _Order, found: Found) -> None:
+    arrow, megatron = shard.arrow, shard.bin
+    twin = MegatronShard(f"{folder}/{megatron.path}".removesuffix(BIN)) if megatron is not None else None
+    contents = []
+    digests: list[bytes] = []  # of documents whose tokens are those of the .bin file, too
+    if arrow is not None:
+        contents.append((arrow, content := ShardContent()))
+        opened = ArrowShard(f"{folder}/{arrow.path}")
+        for batch in opened.batches():
+            if twin is not None and (row := _first_other(batch, twin, content.num_documents)) is not None:
+                found.problems.append(f"shards/{arrow.path}: document {row} has other tokens than in the {BIN} file")
+                return
+            some = _check_documents(rules, shard, batch, content.num_documents, order, found)
+            content.update(batch, some)
+            digests += some
+        _check_fingerprint(f"shards/{arrow.path}", opened.fingerprint, rules, found)
+    if twin is not None and megatron is not None:
+        contents.append((megatron, content := ShardContent()))
+        for batch in twin.batches():
+            first = content.num_documents
+            if arrow is None:
+                some = _check_documents(rules, shard, batch, first, order, found)
+            else:
+                some = digests[first : first + batch.num_documents]
+            content.update(batch, some)
+        _check_fingerprint(f"shards/{megatron.path}", twin.fingerprint, rules, found)
+    for entry, content in contents:
+        _check_content(entry, content, found)
+
+
+def _check_fingerprint(path: str, fingerprint: str, rules: Rules, found: Found) -> None:
+    if fingerprint != rules.fingerprint:
+        found.problems.append(f"{path}: written with tokenizer {fingerprint}, the build's is {rules.fingerprint}")
+
+
+def _check_content(entry: FileEntry, content: ShardContent, found: Found) -> None:
+    for name, held in (
+        ("documents", content.num_documents),
+        ("tokens", content.num_tokens),
+        ("max_token_id", content.max_token_id),
+    ):
+        if entry.about[name] != held:
+            found.problems.append(f"shards/{entry.path}: {name} {held}, the manifest says {entry.about[name]}")
+    if content.hexdigest() != entry.content_sha256:
+        found.problems.append(f"shards/{entry.path}: its content is not what the manifest says")
+
+
+def _first_other(batch: TokenBatch, twin: MegatronShard, start: int) -> int | None:
+    """The first document of the batch that the other format, from document start on, has with other tokens."""
+    tokens, lengths = twin.span(start, start + batch.num_documents)
+    own = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
+    same_bounds = np.array_equal(lengths, np.diff(batch.offsets))
+    if same_bounds and pa.py_buffer(own).equals(pa.py_buffer(tokens)):
+        return None
+    for i in range(batch.num_documents):
+        one = batch.tokens[batch.offsets[i] : batch.offsets[i + 1]]
+        if i >= len(lengths) or not np.array_equal(one, twin.tokens(start + i)):
+            return start + i
+    return None
+
+
+def _check_documents(
+    rules: Rules, shard: NamedShard, batch: TokenBatch, first: int, order: _Order, found: Found
+) -> list[bytes]:
+    """Ask the encode stage's rules of documents, first being their number in the shard; add them to the totals.
+
+    Returns their digests.
+    """
+
+    def complain(row: int, what: str) -> None:
+        where = f"{batch.sources[row]}, ordinal {int(batch.ordinals[row])}"
+        found.problems.append(f"shards: {shard.name}, document {first + row} ({where}) {what}")
+
+    order.add(shard, batch)
+    lengths = np.diff(batch.offsets)
+    tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
+    if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= rules.vocab_size):
+        wrong = int(np.flatnonzero((tokens < 0) | (tokens >= rules.vocab_size))[0])
+        row = int(np.searchsorted(batch.offsets - batch.offsets[0], wrong, side="right")) - 1
+        complain(row, f"holds id {int(tokens[wrong])}, which the tokenizer does not have")
+    if (row_without := _without_end(tokens, batch.offsets - batch.offsets[0], rules.append)) is not None:
+        complain(row_without, f"does not end with {list(rules.append)}")
+    elif rules.reserved:
+        expected = len(lengths) * sum(id in rules.reserved for id in rules.append)
+        candidates = tokens[tokens >= rules.reserved[0]]
+        if int(np.isin(candidates, rules.reserved).sum()) != expected:
+            complain(0, "or one of the next holds a special token before its end")
+    for lang, where in by_language(batch.langs).items():
+        if shard.lang and lang != shard.lang:
+            complain(int(where[0]), f"is of language {lang!r}, the shard of {shard.lang!r}")
+        sums = found.languages.setdefault(lang, [0, 0])
+        sums[0] += len(where)
+        sums[1] += int(lengths[where].sum())
+    found.documents_of.update(batch.sources)
+    order.count(batch, found.ids)
+    digests = document_digests(batch.langs, batch.tokens, batch.offsets)
+    found.digests += b"".join(digests)
+    return digests
+
+
+def _without_end(tokens: Any, offsets: Any, append: tuple[int, ...]) -> int | None:
+    """The first document that does not end with the appended ids."""
+    if not append or len(offsets) == 1:
+        return None
+    wrong = np.diff(offsets) < len(append)
+    ends = offsets[1:]
+    for back, id in enumerate(reversed(append), start=1):
+        # Where a document is too short, another's token is looked at; it is wrong already.
+        wrong |= (tokens[np.maximum(ends - back, 0)] if len(tokens) else np.full(len(ends), -1)) != id
+    rows = np.flatnonzero(wrong)
+    return int(rows[0]) if len(rows) else None
+
+
+class _Order:
+    """That documents come from the item's ranges, in their order, each at most once."""
+
+    def __init__(self, ranges: Sequence[AssignedRange], num_records: Mapping[str, int], problems: list[str]) -> None:
+        self._ranges = ranges
+        self._num_records = num_records
+        self._numbers = {one.uri: number for number, one in enumerate(ranges)}
+        self._problems = problems
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}  # (lang, split) -> (range, ordinal)
+        self._seen: list[list[Any]] = [[] for _ in ranges]
+
+    def add(self, shard: NamedShard, batch: TokenBatch) -> None:
+        unknown = set(batch.sources) - set(self._numbers)
+        if unknown:
+            self._problems.append(
+                f"shards: {shard.name} holds documents of {sorted(unknown)[0]}, which is not planned for it"
+            )
+            return
+        numbers = np.fromiter((self._numbers[source] for source in batch.sources), np.int64, batch.num_documents)
+        ordinals = batch.ordinals
+        last = self._last.get((shard.lang, shard.split), (-1, -1))
+        before_numbers = np.concatenate(([last[0]], numbers[:-1]))
+        before_ordinals = np.concatenate(([last[1]], ordinals[:-1]))
+        ascending = (numbers > before_numbers) | ((numbers == before_numbers) & (ordinals > before_ordinals))
+        if not ascending.all():
+            row = int(np.flatnonzero(~ascending)[0])
+            self._problems.append(
+                f"shards: {shard.name}: {batch.sources[row]}, ordinal {int(ordinals[row])} "
+                f"stands behind ordinal {int(before_ordinals[row])}: out of order, or there twice"
+            )
+        self._last[shard.lang, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
+        for number in np.unique(numbers).tolist():
+            self._seen[number].append(ordinals[numbers == number])
+
+    def count(self, batch: TokenBatch, ids: SourceCounter) -> None:
+        """Count the ids of the documents under the files that they come from, which stand one behind the other."""
+        row = 0
+        for source, rows in itertools.groupby(batch.sources):
+            end = row + sum(1 for _ in rows)
+            if source in self._numbers:  # else it was complained of
+                file = self._ranges[self._numbers[source]].file
+                ids.add(file, batch.tokens, batch.offsets[row : end + 1])
+            row = end
+
+    def close(self) -> None:
+        for one, parts in zip(self._ranges, self._seen, strict=True):
+            if not parts:
+                continue
+            ordinals = np.sort(np.concatenate(parts))
+            twice = np.flatnonzero(ordinals[1:] == ordinals[:-1])
+            if len(twice) and len(self._last) > 1:  # of one stream it is said already
+                self._problems.append(f"shards: {one.uri}, ordinal {int(ordinals[twice[0]])} is there twice")
+            # Ordinals count records from the range's first byte; of a file that is cut, a record has at least one.
+            cut = one.end - one.start < one.size_bytes
+            end = one.end if cut else self._num_records.get(one.uri, 0)
+            if int(ordinals[0]) < one.start or int(ordinals[-1]) >= end:
+                wrong = int(ordinals[0] if int(ordinals[0]) < one.start else ordinals[-1])
+                self._problems.append(f"shards: {one.uri}: ordinal {wrong} is none of {one.start} to {end - 1}")
+
+
+class DigestSum:
+    """documents_digest of any number of documents: sorted in parts, by the first byte, on this machine's disk."""
+
+    _PART_DOCUMENTS = 1 << 23  # 256 MB of digests
+
+    def __init__(self, num_documents: int) -> None:
+        """num_documents: about how many there will be."""
+        self._num_parts = min(256, 1 + num_documents // self._PART_DOCUMENTS)
+        self._parts: list[BinaryIO] = []
+
+    def __enter__(self) -> DigestSum:
+        self._parts = [tempfile.TemporaryFile() for _ in range(self._num_parts)]  # noqa: SIM115 - closed by __exit__
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for part in self._parts:
+            part.close()
+
+    def add(self, digests: bytearray) -> None:
+        rows = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST_BYTES)
+        part_of = rows[:, 0].astype(np.int64) * self._num_parts // 256
+        for number, part in enumerate(self._parts):
+            part.write(rows[part_of == number].tobytes() if self._num_parts > 1 else digests)
+
+    def hexdigest(self) -> str:
+        hasher = hashlib.sha256()
+        for part in self._parts:
+            part.seek(0)
+            # Fixed-size strings are compared as bytes; one that ends with zero bytes only loses them as a value.
+            hasher.update(np.sort(np.frombuffer(part.read(), f"S{DIGEST_BYTES}")).tobytes())
+        return hasher.hexdigest()
+
+
+def well_placed(shard: NamedShard, formats: Sequence[str]) -> bool:
+    """Whether the shard has the files, and the names, that a build of these formats gives it."""
+    folder = f"{shard.lang}/" if shard.lang else ""
+    prefix = f"megatron/{folder}{shard.name}_text_document"
+    expected = {
+        "arrow": [f"arrow/{folder}{shard.name}{ARROW}"],
+        "megatron": [prefix + suffix for suffix in (BIN, ".idx", DOCUMENTS)],
+    }
+    paths = sorted(path for name in formats for path in expected[name])
+    return sorted(entry.path for entry in shard.entries) == paths and PurePosixPath(shard.name).name == shard.name

@@ -1,0 +1,181 @@
+"""Worker processes for the local runner: plain pipes, no ports, no orphans, no hang when one dies.
+
+Beam decides where and when. What costs time (one work item, one merge) is a plain function: the local runner calls it
+through `Pool.run`, every other runner calls it directly. A worker imports no Beam. Only this module and
+pipelines.local.worker know the protocol: pickled (function, arguments) go down a pipe that no other process can write
+to, replies come up another.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, TypeVar
+
+from tokcore.errors import StageError
+
+T = TypeVar("T")
+
+_HEADER = struct.Struct("<Q")
+# Of glibc, else ignored: a worker keeps up to 64 MB that it frees, since blocks and batches are as large as the last
+# ones, and fresh pages cost more than what is done in some of them. These are the limits it may come to by itself.
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+_pools: dict[str, Pool] = {}
+
+
+class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
+    """A worker process ended by itself; nothing of what it was doing is visible, a rerun resumes."""
+
+
+class Pool:
+    """A fixed number of worker processes; run() may be called from any number of threads."""
+
+    def __init__(self, workers: int, on_progress: Callable[[int], None] | None = None) -> None:
+        """workers: processes to keep. on_progress: receives the stored bytes read since a worker last reported."""
+        if workers < 1:
+            raise ValueError(f"workers = {workers}: must be at least 1")
+        self.key = f"pool-{os.getpid()}-{id(self)}"
+        self._on_progress = on_progress
+        self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
+        # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
+        self._lifeline_read, self._lifeline_write = os.pipe()
+        self._workers = [_Worker(number, self._lifeline_read) for number in range(workers)]
+        self._closed = threading.Event()
+        self._obituary = "the worker pool was closed"
+        for worker in self._workers:
+            self._idle.put(worker)
+        _pools[self.key] = self
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """function(*arguments), computed by an idle worker.
+
+        Raises what the function raised, and WorkerDied if its process ended.
+        """
+        worker = self._idle.get()
+        if worker is None:  # the pool was broken or closed while we waited: wake the next one, too
+            self._idle.put(None)
+            raise WorkerDied(self._obituary)
+        try:
+            ok, value = worker.call(function, arguments, self._on_progress)
+        except (EOFError, BrokenPipeError) as error:
+            if not self._closed.is_set():
+                self._obituary = worker.obituary(getattr(function, "__name__", str(function)))
+            self._idle.put(None)
+            raise WorkerDied(self._obituary) from error
+        self._idle.put(worker)
+        if not ok:
+            raise value
+        return value  # type: ignore[no-any-return]  # by the protocol it is what function returned
+
+    def close(self) -> None:
+        """End all workers at once, whatever they are doing."""
+        self._closed.set()
+        _pools.pop(self.key, None)
+        self._idle.put(None)
+        for worker in self._workers:
+            worker.kill()
+        for descriptor in (self._lifeline_read, self._lifeline_write):
+            os.close(descriptor)
+
+    @property
+    def process_ids(self) -> list[int]:
+        return [worker.process.pid for worker in self._workers]
+
+
+class _Worker:
+    def __init__(self, number: int, lifeline: int) -> None:
+        self.number = number
+        # A worker must import what this process can import; nothing else of sys.path matters to it. Nor does linear
+        # algebra, whose library would start a thread for every core when numpy is imported.
+        modules = os.pathsep.join(p for p in sys.path if p)
+        environment = {**_MEMORY, **os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
+        # Ctrl-C and a scheduler's SIGTERM, which all of a group get, are the parent's to handle; a worker inherits
+        # that, so that it holds while it still imports.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pipelines.local.lifeline", str(lifeline)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(lifeline,),
+                env=environment,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._requests: BinaryIO = self.process.stdin  # type: ignore[assignment]
+        self._replies: BinaryIO = self.process.stdout  # type: ignore[assignment]
+
+    def call(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], on_progress: Callable[[int], None] | None
+    ) -> tuple[bool, Any]:
+        send(self._requests, (function, arguments))
+        while True:
+            kind, value = receive(self._replies)
+            if kind != "progress":
+                return kind == "result", value
+            if on_progress is not None:
+                on_progress(value)
+
+    def obituary(self, task: str) -> str:
+        code = self.process.wait()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        hint = " (out of memory? try fewer --workers)" if code == -signal.SIGKILL else ""
+        return (
+            f"worker {self.number} (process {self.process.pid}) {how}{hint} during {task}. "
+            f"Nothing half-done is visible; run the same command again and it resumes."
+        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self._requests, self._replies):
+            with suppress(BrokenPipeError):  # an unsent request, to nobody now
+                pipe.close()
+
+
+@contextmanager
+def open_pool(workers: int, on_progress: Callable[[int], None] | None = None) -> Iterator[Pool]:
+    """A pool that is gone when the block ends."""
+    pool = Pool(workers, on_progress)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+def run_in(pool_key: str | None, function: Callable[..., T], *arguments: Any) -> T:
+    """function(*arguments), in the pool of that key if it lives in this process, else right here.
+
+    A DoFn carries the key, a plain string: on a runner with workers of its own there is no such pool.
+    """
+    pool = _pools.get(pool_key) if pool_key else None
+    return pool.run(function, *arguments) if pool else function(*arguments)
+
+
+def send(pipe: BinaryIO, message: Any) -> None:
+    """Write one message and flush it."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    pipe.write(_HEADER.pack(len(data)) + data)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> Any:
+    """Read one message; EOFError if the other side is gone."""
+    header = pipe.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        raise EOFError
+    (size,) = _HEADER.unpack(header)
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)

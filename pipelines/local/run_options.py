@@ -1,0 +1,35 @@
+"""How a build runs; never what comes out. No Beam, so that commands without a Beam stage do not wait for its import."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from tokcore.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run, never what comes out."""
+
+    workers: int | None = None  # processes of the local runner; None: one per core this process may use
+    runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"--workers {self.workers}: must be at least 1")
+        if self.runner:
+            # Imports Beam, which takes most of a second: not for a command that has no use for it.
+            from pipelines.graph.runner import check_runner_options
+
+            check_runner_options(self.runner)
+
+    @property
+    def num_workers(self) -> int:
+        if self.workers is None:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.workers
+
+    @property
+    def is_local(self) -> bool:
+        return not any(option.split("=")[0] == "--runner" for option in self.runner)

@@ -1,0 +1,53 @@
+"""What a worker process of the local runner does; pipelines.local.lifeline starts it, pipelines.local.pool talks to it.
+
+Ctrl-C and SIGTERM are the parent's to handle.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import traceback
+from typing import Any, BinaryIO
+
+from pipelines.local.pool import receive, send
+from tokcore.errors import StageError
+
+_replies: BinaryIO | None = None
+
+
+def report_progress(num_bytes: int) -> None:
+    """Tell the parent that num_bytes more stored bytes were read; does nothing outside a worker process."""
+    if _replies is not None:
+        send(_replies, ("progress", num_bytes))
+
+
+def main() -> None:
+    """Serve requests until the parent closes the pipe."""
+    global _replies
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = _replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a stray print must not be taken for a reply
+    # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
+    gc.set_threshold(1 << 17)
+    while True:
+        try:
+            function, arguments = receive(requests)
+        except EOFError:
+            return
+        try:
+            reply = ("result", function(*arguments))
+        except Exception as error:  # the parent raises it where the work was asked for
+            reply = ("error", _portable(error))
+        send(replies, reply)
+
+
+def _portable(error: Exception) -> Any:
+    """The error itself if it survives pickling, else a StageError that quotes it."""
+    error.add_note("in a worker process:\n" + "".join(traceback.format_tb(error.__traceback__)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return StageError("".join(traceback.format_exception(error)))
+    return error

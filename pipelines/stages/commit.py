@@ -1,0 +1,172 @@
+"""Committing a stage: files move to their final names, then one manifest, created only if absent, names them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.crashpoints import reached
+from pipelines.store.redaction import redact
+from schemas.manifest import Manifest, parse_manifest
+from schemas.refs import StoredFile
+from tokcore.canonical import canonical_json
+from tokcore.errors import ConfigError, StageError
+
+MANIFEST = "manifest.json"
+RUN = "run.json"
+
+# In the order of work; each has a folder of that name in the output.
+STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
+
+# Whose versions can explain a difference between two builds.
+_PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard", "numpy", "orjson")
+
+# Those that decide in which bytes the same content is stored.
+_WRITERS = ("pyarrow",)
+
+
+def committed(output: str, stage: str) -> Manifest | None:
+    """The manifest of a finished stage ("" for the build), if there is one.
+
+    Raises FormatError if what is there is not one.
+    """
+    url = manifest_url(output, stage)
+    return parse_manifest(storage.read_bytes(url), url) if storage.exists(url) else None
+
+
+def manifest_url(output: str, stage: str) -> str:
+    return urls.join(output, stage, MANIFEST) if stage else urls.join(output, MANIFEST)
+
+
+def claim_url(output: str, stage: str) -> str:
+    return urls.join(output, FOLDER, f"{stage}.claim")
+
+
+def claim(attempts: Attempts) -> None:
+    """Say that this stage is about to get its files, so that those of two builds never mix; equal builds share a claim.
+
+    It lasts until the build is done: what a killed one has published is its own, too. Raises ConfigError if a build of
+    another identity was first.
+    """
+    url = claim_url(attempts.output, attempts.stage)
+    data = canonical_json({"identity": attempts.identity})
+    if not storage.create_exclusive(url, data, attempts.scratch) and storage.read_bytes(url) != data:
+        raise ConfigError(
+            f"{redact(attempts.output)}: another build is committing its {attempts.stage} here, or was killed "
+            f"while it was. Choose another build.output; if nothing runs there any more, `tokcore gc` makes room."
+        )
+
+
+def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claimed: bool = False) -> None:
+    """Move finished files from their attempt names to their final ones below folder, a URL.
+
+    An interrupted build, or an equal one at work, may have moved some: what stands there must then be what was
+    recorded. Raises StageError otherwise. claimed: the folder is ours by a claim, and no manifest names its files, so
+    that a copy that an object store got wrong is made again.
+    """
+    for file in files:
+        source, target = attempts.url(file.attempt), urls.join(folder, file.path)
+        if storage.exists(source):
+            try:
+                storage.publish(source, target, file.sha256, mend=claimed)
+                continue
+            except StageError:
+                if storage.exists(source):
+                    raise
+        if (found := storage.sha256(target)) != file.sha256:
+            raise StageError(
+                f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
+                f"Remove the output and build it again."
+            )
+
+
+def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], scratch: str) -> Manifest:
+    """Create the manifest, and beside it run.json; return what now stands there. scratch: see storage.create_exclusive.
+
+    Raises ConfigError if another build of a different identity committed first.
+    """
+    data = manifest.to_bytes()
+    url = manifest_url(output, stage)
+    reached("stage.published")
+    if not _created(url, data, scratch):
+        # Lost a race, or an earlier answer was lost: what stands there decides.
+        standing = storage.read_bytes(url)
+        other = parse_manifest(standing, url)
+        if other.identity != manifest.identity:
+            raise ConfigError(f"{url}: another build committed here meanwhile. Choose another build.output.")
+        if standing != data:
+            raise StageError(
+                f"{url}: the same configuration and inputs gave other bytes before; "
+                f"compare the package versions in the two run.json and report this"
+            )
+    else:
+        reached("stage.committed")
+        with storage.write_attempt(urls.join(output, stage, RUN) if stage else urls.join(output, RUN)) as file:
+            file.write(_run_json(run))
+    return manifest
+
+
+def _created(url: str, data: bytes, scratch: str) -> bool:
+    """Whether the manifest is ours; it is not if another is there, whose build may have removed our scratch folder."""
+    try:
+        return storage.create_exclusive(url, data, scratch)
+    except StageError:
+        if not storage.exists(url):
+            raise
+        return False
+
+
+def build_content(parts: Mapping[str, Manifest]) -> Manifest:
+    """The build's manifest as it follows from those of its stages: without identity, config and root."""
+    shards, tokenizer = parts["shards"], parts["tokenizer"]
+    return Manifest(
+        stage="build",
+        identity="",
+        config={},
+        inputs={name: made.as_input() for name, made in parts.items()},
+        files=(),
+        totals={**shards.totals, "vocab_size": tokenizer.totals["vocab_size"]},
+        languages={
+            lang: {**totals, **tokenizer.languages.get(lang, {}), **_masked_of(parts.get("counts"), lang)}
+            for lang, totals in shards.languages.items()
+        },
+    )
+
+
+def _masked_of(counts: Manifest | None, lang: str) -> dict[str, Any]:
+    """What the count stage says of masks, for the build's manifest."""
+    totals = counts.languages.get(lang, {}) if counts is not None else {}
+    return {name: totals[name] for name in ("masked", "masked_bytes") if name in totals}
+
+
+def _run_json(run: Mapping[str, Any]) -> bytes:
+    facts = {
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "process": os.getpid(),
+        "python": sys.version.split()[0],
+        "packages": package_versions(_PACKAGES),
+        **run,
+    }
+    return json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None]:
+    """Package -> its version here, None where it is not installed; by default of those that write stored bytes."""
+    return {name: _version(name) for name in packages}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return None

@@ -1,0 +1,215 @@
+"""The learn stage: weigh the count tables, learn merges, write the tokenizer. No Beam: one machine, all its cores."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from schemas.config import BuildConfig, pretokenizer_of
+from schemas.manifest import Manifest
+from tokcore import bpe, mixing
+from tokcore.counting import CountRows, merge_rows, read_table
+from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.formats import gpt2, huggingface, tiktoken
+from tokcore.pretokenize import Pretokenizer
+from tokcore.texts import Texts
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assigned, learned_spec
+
+UNITS = ("bytes", "pretokens", "documents")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Learned:
+    """A tokenizer and what the manifest says about how it came to be."""
+
+    spec: TokenizerSpec
+    mix: dict[str, Any]
+    languages: dict[str, dict[str, Any]]
+
+
+def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads: int) -> Learned:
+    """Learn the build's tokenizer from its committed count tables.
+
+    Raises LearnError if the tables cannot give the vocabulary, naming languages without documents.
+    """
+    sizes = {unit: _sizes(counts, unit) for unit in UNITS}
+    if not sizes["documents"]:
+        raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
+    mix = _mix(config, sizes)
+    tables = {entry.about["lang"]: entry.path for entry in counts.files}
+    order = sorted(mix.weights.keys() & tables.keys())  # all that a language has may be masked
+    rows = merge_rows(
+        [_table(urls.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
+    )
+    texts, weighted = _together(
+        rows,
+        sum(entry.about["rows"] for entry in counts.files),
+        sum(entry.about["pretoken_bytes"] for entry in counts.files),
+        config.learn.min_documents,
+    )
+    if texts.size_bytes == 0 and config.learn.min_documents > 1:
+        raise LearnError(
+            f"learn.min_documents = {config.learn.min_documents}: no pre-token is in that many documents. "
+            f"Lower it, or count more documents."
+        )
+    num_special = len(config.special)
+    merges = bpe.learn_rows(
+        texts,
+        weighted,
+        vocab_size=config.learn.vocab_size - num_special,
+        min_count=mix.scaled_min_count(config.learn.min_count),
+        max_token_bytes=config.learn.max_token_bytes,
+        allow_smaller=True,  # a smaller one is refused below, in terms of the build file
+        threads=threads,
+    )
+    if not config.learn.allow_smaller:
+        _require_size(config, len(merges))
+    spec = learned_spec(
+        merges,
+        pretokenizer_of(config).spec,
+        config.normalize.steps,
+        _special_tokens(config),
+    )
+    return Learned(spec, *_described(mix, sizes))
+
+
+def _require_size(config: BuildConfig, num_merges: int) -> None:
+    size = 256 + num_merges + len(config.special)
+    if size < config.learn.vocab_size:
+        limits = ("min_count", "min_documents", "max_token_bytes")
+        said = ", ".join(f"{name} = {value}" for name in limits if (value := getattr(config.learn, name)))
+        raise LearnError(
+            f"{config.at('learn', 'vocab_size')} = {config.learn.vocab_size}: the counts give only {size} tokens: "
+            f"256 bytes, {num_merges} merges{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
+            f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
+        )
+
+
+def _sizes(counts: Manifest, unit: str) -> dict[str, int]:
+    """Size per language over what was counted; languages without a counted document are left out."""
+    field = {"bytes": "counted_bytes", "pretokens": "pretokens", "documents": "counted_documents"}[unit]
+    return {lang: totals[field] for lang, totals in counts.languages.items() if totals["counted_documents"]}
+
+
+def _mix(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.Mix:
+    chosen = sizes[config.mix.unit]
+    if empty := sorted(lang for lang, size in chosen.items() if size == 0):
+        raise LearnError(
+            f"language {empty[0]!r} has documents but no {config.mix.unit}: nothing can be learned from it. "
+            f"Remove its source or choose another mix.unit."
+        )
+    return mixing.mix(
+        chosen,
+        sizes["bytes"],
+        strategy=config.mix.strategy,
+        alpha=config.mix.alpha,
+        weights=config.mix.weights,
+        max_epochs=config.mix.max_epochs,
+        budget=config.mix.budget,
+    )
+
+
+def _table(url: str) -> Iterator[CountRows]:
+    with storage.open_read(url) as file:
+        yield from read_table(file)
+
+
+def _together(
+    rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int
+) -> tuple[Texts, np.ndarray[Any, np.dtype[np.uint64]]]:
+    """All rows as one table in memory: what the learner works on; those seen in fewer than min_documents are left out.
+
+    max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
+    is filled takes memory: joining blocks afterwards would need all of it twice.
+    """
+    data = np.empty(max_bytes, np.uint8)
+    offsets = np.zeros(max_rows + 1, np.int64)
+    counts = np.empty(max_rows, np.uint64)
+    row = end = 0
+    for every in rows:
+        block = every.seen_in(min_documents)
+        keys = block.keys
+        data[end : end + keys.size_bytes] = keys.data[keys.offsets[0] : keys.offsets[-1]]
+        offsets[row : row + block.num_rows + 1] = keys.offsets - keys.offsets[0] + end
+        counts[row : row + block.num_rows] = block.counts
+        row += block.num_rows
+        end += keys.size_bytes
+    return Texts(data[:end], offsets[: row + 1]), counts[:row]
+
+
+def _described(
+    mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    shares = {unit: mixing.shares(sizes[unit], mix.weights) for unit in UNITS}
+    languages = {
+        lang: {
+            "weight": mix.weights[lang],
+            **{f"share_of_{unit}": list(shares[unit][lang]) for unit in UNITS},
+        }
+        for lang in sorted(mix.weights)
+    }
+    return mix.described(), languages
+
+
+def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
+    """The tokenizer that [tokenizer] names: tokcore.json, tokenizer.json or a tiktoken rank file, wherever it lies.
+
+    A build's output, or its folder tokenizer, stands for its tokcore.json. Raises ConfigError if there is none, if it
+    is none of them or if a rank file comes without its pattern.
+    """
+    assert config.tokenizer is not None
+    named = urls.resolve(config.base, config.tokenizer.from_)
+    places = [urls.join(named, *below, FILE_NAME) for below in ((), ("tokenizer",))]
+    url = next(filter(storage.exists, places), named)
+    name = redact(url)
+    if not storage.exists(url):
+        raise ConfigError(f"{config.at('tokenizer', 'from')}: there is no {name}: expected a file or a build's output.")
+    data = storage.read_bytes(url)
+    try:
+        return _parsed(config, config.tokenizer.pattern, data, name)
+    except FormatError as error:
+        raise ConfigError(f"{config.at('tokenizer', 'from')}: {error}") from error
+
+
+def _parsed(config: BuildConfig, pattern: str | None, data: bytes, name: str) -> TokenizerSpec:
+    if not data.lstrip().startswith(b"{"):
+        if pattern is None:
+            raise ConfigError(
+                f"{config.at('tokenizer', 'pattern')} is missing: a rank file does not say how text is split. "
+                f'Add it, for example pattern = "cl100k".'
+            )
+        ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
+        special = assigned(_special_tokens(config), ranks.vocab_size)
+        return dataclasses.replace(ranks, special=tuple(special))
+    if pattern is not None:
+        raise ConfigError(f"{config.at('tokenizer', 'pattern')} is for rank files: {name} brings its own. Remove it.")
+    if b'"format":"tokcore-tokenizer"' in data:
+        return TokenizerSpec.from_json_bytes(data, name)
+    return huggingface.read_tokenizer_json(data, name)
+
+
+def _special_tokens(config: BuildConfig) -> list[SpecialToken]:
+    return [SpecialToken(token.text, token.id, token.role) for token in config.special]
+
+
+def artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
+    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats.
+
+    A file whose format cannot hold it is left out: a rank file knows no normalizer, for example.
+    """
+    files = [("tokcore.json", spec.to_json_bytes())]
+    writers: list[Callable[[], Sequence[tuple[str, bytes]]]] = [
+        lambda: [("tokenizer.json", huggingface.tokenizer_json(spec))],
+        lambda: [("tokenizer.tiktoken", tiktoken.rank_file(spec))],
+        lambda: gpt2.vocabulary_files(spec),
+    ]
+    for write in writers:
+        with contextlib.suppress(FormatError):
+            files.extend(write())
+    return files

@@ -1,0 +1,119 @@
+"""The plan stage: list the inputs, pin them, and fix every range, work item and name before anything runs. No Beam."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from pipelines.reading.input_range import settings_of
+from pipelines.stages.learn import import_tokenizer
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from schemas.config import BuildConfig, Source, format_of
+from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.plan import InputFile, Plan, make_plan
+from tokcore.canonical import canonical_json, parse_canonical
+from tokcore.errors import ConfigError, FormatError
+
+# The plan's table of files: a line each, sorted by uri.
+FILES = "files.jsonl"
+
+
+def plan_build(config: BuildConfig) -> Plan:
+    """The plan of a build file over the inputs as they are now.
+
+    Raises ConfigError for a pattern without files, a file of unknown format, and a file that two sources read
+    differently; StageError if a store does not answer.
+    """
+    settings: dict[bytes, dict[str, object]] = {}
+    files: dict[str, tuple[InputFile, bytes, str]] = {}
+    duplicates: dict[str, str] = {}
+    forbidden = _forbidden(config)
+    for number, source in enumerate(config.sources):
+        for position, pattern in enumerate(source.files):
+            where = config.at("source", number, "files", position)
+            for pin in _listed(config.base, pattern, where):
+                uri = _as_written(config.base, pattern, pin.url)
+                read = to_jsonable(settings_of(source, *_format(source, pin.url, where), forbidden))
+                key = canonical_json(read)
+                settings[key] = read
+                if (earlier := files.get(pin.url)) is not None:
+                    if earlier[1] != key:
+                        raise ConfigError(
+                            f"{where}: {redact(uri)} is also matched by {earlier[2]}, "
+                            f"with other settings. A file is read once: let only one source match it."
+                        )
+                    # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
+                    uri = min(uri, earlier[0].uri, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
+                    duplicates[pin.url] = uri
+                files[pin.url] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
+    order = {key: index for index, key in enumerate(sorted(settings))}
+    return make_plan(
+        [dataclasses.replace(file, settings=order[key]) for file, key, _ in files.values()],
+        [settings[key] for key in sorted(settings)],
+        config.plan.range_bytes,
+        duplicates.values(),
+    )
+
+
+def _listed(base: str, pattern: str, where: str) -> list[storage.FileId]:
+    try:
+        url = urls.resolve(base, pattern)
+        found = storage.list_files(url)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    if not found:
+        raise ConfigError(
+            f"{where} = {redact(pattern)!r}: no file matches {redact(url)}. "
+            f"Relative paths start at the build file's folder."
+        )
+    return found
+
+
+def _as_written(base: str, pattern: str, url: str) -> str:
+    """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
+    relative = "://" not in pattern and not pattern.startswith("/")
+    prefix = urls.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
+    return url.removeprefix(prefix) if relative and url.startswith(prefix) else url
+
+
+def _format(source: Source, url: str, where: str) -> tuple[str, str]:
+    told, compression = format_of(url) or ("", "none")
+    if not (source.format or told):
+        raise ConfigError(
+            f"{where}: {redact(url)}: cannot tell the format from the name. "
+            f'Set format = "jsonl", "parquet", "arrow" or "text" for this source.'
+        )
+    return source.format or told, compression
+
+
+def _forbidden(config: BuildConfig) -> tuple[str, ...]:
+    if config.encode.special_text != "reject":
+        return ()
+    special = config.special if config.tokenizer is None else import_tokenizer(config).special
+    return tuple(sorted(token.text for token in special))
+
+
+def files_table(plan: Plan) -> bytes:
+    """The plan's files as canonical JSON lines."""
+    return b"".join(canonical_json(to_jsonable(file)) for file in plan.files)
+
+
+def parse_files_table(data: bytes, name: str) -> tuple[InputFile, ...]:
+    """The files of a committed plan; FormatError unless every line is canonical."""
+    if data and not data.endswith(b"\n"):
+        raise FormatError(f"{name}: the last line does not end")
+    lines = data.splitlines(keepends=True)
+    return tuple(
+        from_jsonable(InputFile, parse_canonical(line, f"{name}:{i + 1}"), f"{name}:{i + 1}")
+        for i, line in enumerate(lines)
+    )
+
+
+def content_of(plan: Plan) -> bytes:
+    """The files without their versions: what two builds over the same files have in common, wherever these lie."""
+
+    def pinned(file: InputFile) -> Mapping[str, object]:
+        return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings}
+
+    return b"".join(canonical_json(pinned(file)) for file in plan.files)

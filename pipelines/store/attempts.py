@@ -1,0 +1,113 @@
+"""The working folder of one stage: files under attempt names, and a record of each finished piece of work.
+
+The folder is named after the stage's identity, so that a changed configuration never meets old work. Of two attempts
+at the same piece, the first record wins; the other's files are never named by anyone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import uuid
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.refs import RunRef, StoredFile
+from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
+from tokcore.errors import StageError
+
+T = TypeVar("T")
+
+FOLDER = "_attempts"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempts:
+    """Work in progress of one stage of one output."""
+
+    output: str  # the build's output
+    stage: str
+    identity: str
+
+    @property
+    def folder(self) -> str:
+        return urls.join(self.output, FOLDER, f"{self.stage}-{self.identity[:16]}")
+
+    @property
+    def scratch(self) -> str:
+        """Where files lie that have no name yet."""
+        return urls.join(self.folder, "files")
+
+    def url(self, attempt: str) -> str:
+        """Where the file of that attempt name is."""
+        return urls.join(self.folder, "files", attempt)
+
+    @contextlib.contextmanager
+    def new_file(self, name: str) -> Iterator[NewFile]:
+        """A file of a fresh attempt name, hashed while it is written and durable when the block ends."""
+        attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
+        url = self.url(attempt)
+        with storage.write_attempt(url) as file:
+            yield NewFile(attempt, url, Sha256Writer(file))
+
+    def begin(self) -> None:
+        """Leave a new file, by which `tokcore gc` sees that somebody is at work."""
+        with storage.write_attempt(self.url(f"begun.{uuid.uuid4().hex[:12]}")):
+            pass
+
+    def name_by_content(self, run: RunRef) -> RunRef:
+        """Rename the run's file, which holds nothing else, after its bytes: equal merges share one file and one ref."""
+        name = f"{run.sha256}.run"
+        storage.publish(self.url(run.attempt), self.url(name))
+        return dataclasses.replace(run, attempt=name)
+
+    def result(self, key: str, cls: type[T]) -> T | None:
+        """What an earlier attempt at this piece of work recorded, if one finished."""
+        url = self._record_url(key)
+        if not storage.exists(url):
+            return None
+        return from_jsonable(cls, parse_canonical(storage.read_bytes(url), url), url)
+
+    def record(self, key: str, result: T) -> T:
+        """Record result, unless another attempt was first; return the winner's.
+
+        Raises StageError if the folder is removed meanwhile: an equal build was faster, and is done.
+        """
+        url = self._record_url(key)
+        if storage.create_exclusive(url, canonical_json(to_jsonable(result)), self.scratch):
+            return result
+        winner = self.result(key, type(result))
+        if winner is None:
+            raise StageError(f"{redact(url)}: was there, and was removed. Run the command again.")
+        return winner
+
+    def _record_url(self, key: str) -> str:
+        return urls.join(self.folder, "done", f"{key}.json")
+
+
+@dataclasses.dataclass(slots=True)
+class NewFile:
+    """A file that is being written under an attempt name."""
+
+    attempt: str
+    url: str
+    file: Sha256Writer
+
+    def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
+        """Read the closed file back and describe it. Without a codec, the file's own hash is the content's.
+
+        Whatever a manifest will name comes by here, on the machine that wrote it: it is durable and was read back.
+        Raises StageError if the store gives other bytes than were written.
+        """
+        sha256 = self.file.sha256
+        storage.require_sha256(self.url, sha256)
+        return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
+
+
+def key_of(prefix: str, value: Any) -> str:
+    """A record key for work that is defined by value."""
+    return f"{prefix}-{hashlib.sha256(canonical_json(to_jsonable(value))).hexdigest()[:32]}"

@@ -1,0 +1,121 @@
+"""Names of files: what a URL may be, how one is spelled, and the file system that it leads to. Opens and lists nothing.
+
+A URL is an absolute or relative local path, `file://...`, or the URL of an object store that fsspec knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import fsspec
+
+from pipelines.store.redaction import redact, without_credentials
+from tokcore.errors import ConfigError, FormatError
+
+# Scheme -> the extra that brings its library. Everything that is not here is refused: fsspec alone would open 55 kinds
+# of URL, some of which run templates or reach into other services.
+_SCHEMES: Mapping[str, str | None] = {
+    "file": None,
+    "memory": None,  # lives in one process: for tests
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcp",
+    "gcs": "gcp",
+    "abfs": "azure",
+    "abfss": "azure",
+    "az": "azure",
+    "adl": "azure",
+    "hf": "hf",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def check_url(url: str) -> str:
+    """The URL itself if it may be used; raises ConfigError for an unknown scheme, chained URLs and embedded secrets."""
+    if "\0" in url:
+        raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
+    if "::" in url and "://" in url:
+        raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
+    scheme = scheme_of(url)
+    if scheme is not None and scheme not in _SCHEMES:
+        supported = ", ".join(f"{name}://" for name in _SCHEMES if name != "memory")
+        raise ConfigError(f"{redact(url)}: scheme {scheme}:// is not supported; use a local path or one of {supported}")
+    if scheme == "file" and not re.match(r"file:///(?!/)", url, re.IGNORECASE):
+        raise ConfigError(f"{redact(url)}: write a local path, or file:// with an absolute one: file:///folder/file")
+    if scheme is not None and without_credentials(url) != url:
+        raise ConfigError(
+            f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
+            f"remove them and use the store's own environment variables or configuration"
+        )
+    return url
+
+
+def is_local(url: str) -> bool:
+    """Whether the URL is a path of this machine's file systems."""
+    return scheme_of(url) in (None, "file")
+
+
+def local_path(url: str) -> Path:
+    """The path of a local URL, absolute."""
+    if not is_local(url):
+        raise ConfigError(f"{redact(url)}: expected a local path")
+    path = url[len("file://") :] if scheme_of(url) else url
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow symbolic links
+
+
+def resolve(base: str, url: str) -> str:
+    """The URL in one spelling: relative paths are taken from the folder base, local paths become absolute and plain.
+
+    >>> resolve("/data", "en/../de/a.txt"), resolve("/data", "file:///x/a.txt"), resolve("s3://bucket/b", "c")
+    ('/data/de/a.txt', '/x/a.txt', 's3://bucket/b/c')
+    """
+    check_url(url)
+    if scheme_of(url) is None and not url.startswith("/"):
+        if not is_local(check_url(base)):
+            return join(base, safe_relative(url))
+        url = f"{local_path(base)}/{url}"
+    return str(local_path(url)) if is_local(url) else url
+
+
+def join(base: str, *parts: str) -> str:
+    """The URL of a file below base; every part is a relative path as `safe_relative` wants it."""
+    for part in parts:
+        base = f"{base.rstrip('/')}/{safe_relative(part)}"
+    return base
+
+
+def safe_relative(path: str) -> str:
+    """The relative path itself if it stays below where it starts; raises FormatError otherwise.
+
+    Refused are absolute paths, '..', '.', empty names, backslashes, NUL and anything with a scheme: what a manifest or
+    a build names must not reach out of its folder.
+    """
+    if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
+        raise FormatError(f"{path!r}: expected a relative path below its folder")
+    if any(name in ("", ".", "..") for name in path.split("/")):
+        raise FormatError(f"{path!r}: expected a relative path without empty, '.' or '..' names")
+    return path
+
+
+def scheme_of(url: str) -> str | None:
+    """The scheme of a URL, in lower case; None for a path."""
+    match = _SCHEME.match(url)
+    return match[1].lower() if match else None
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL, with listing caches off, and the path that it calls the file by."""
+    scheme = scheme_of(check_url(url))
+    if scheme is None:
+        scheme = "file"
+    try:
+        system = fsspec.filesystem(scheme, use_listings_cache=False)
+    except ImportError as error:
+        extra = _SCHEMES[scheme]
+        raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
+    path = str(local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
+    return system, path

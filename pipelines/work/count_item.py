@@ -1,0 +1,206 @@
+"""What a worker of the count stage does: count one work item, merge runs, write one table. No Beam.
+
+Tables are files; runs and tables travel as refs. A finished piece of work is recorded in the stage's attempt folder,
+where the next attempt finds it; the records are also how results reach the driver, on every runner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from pipelines.reading.input_range import Batch
+from pipelines.store import storage
+from pipelines.store.attempts import Attempts, key_of
+from pipelines.store.crashpoints import reached
+from pipelines.store.redaction import redact
+from pipelines.work.item_reader import ItemReader, LanguageTally, by_language, taken
+from schemas.document import document_key, selected
+from schemas.plan import Assignment
+from schemas.refs import ItemCounted, RunRef, TableRef
+from tokcore import kernel
+from tokcore.canonical import Sha256Writer
+from tokcore.counting import CountRows, merge_rows, read_run, split_rows, write_run, write_table
+from tokcore.errors import LedgerError, StageError
+from tokcore.masking import add_texts
+from tokcore.normalize import Normalizer
+from tokcore.pretokenize import Pretokenizer
+from tokcore.texts import Texts
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountJob:
+    """What every worker of the count stage needs to know."""
+
+    attempts: Attempts
+    base: str  # folder against which relative uris are resolved
+    pattern: dict[str, str]  # Pretokenizer.spec
+    normalize: tuple[str, ...]
+    max_pretoken_bytes: int
+    memory_bytes: int
+    sample: str  # exact decimal
+    seed: int
+    num_partitions: int
+    mask: tuple[str, ...] = ()  # names of MASK_PRESETS
+
+
+def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
+    """Count the pre-tokens of a work item, per language; its table goes to disk whenever it passes job.memory_bytes.
+
+    Raises StageError for an input that cannot be read or has changed since it was planned.
+    """
+    key = item_key(assignment.number)
+    if (done := job.attempts.result(key, ItemCounted)) is not None:
+        return done
+    name = f"item-{assignment.number:05d}"
+    tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
+    normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
+    share = Decimal(job.sample)
+    with job.attempts.new_file(f"{name}.rejects") as rejects:
+        reader = ItemReader(assignment, job.base, rejects.file)
+        for _, batch in reader:
+            for lang, where in by_language(batch.langs).items():
+                if share < 1:
+                    where = where[[_sampled(job, share, batch, int(i)) for i in where]]
+                if len(where):
+                    chosen = normalizer.apply(taken(batch.texts, where))
+                    tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
+            tables.spill_if_over(job.memory_bytes)
+    reached("count.item")
+    return job.attempts.record(
+        key,
+        ItemCounted(
+            item=assignment.number,
+            ledgers=tuple(reader.ledgers),
+            languages=reader.languages(),
+            runs=tables.close(),
+            masked={lang: dict(sorted(matches.items())) for lang, matches in sorted(tables.masked.items())},
+            rejects=rejects.stored(""),
+        ),
+    )
+
+
+def item_key(number: int) -> str:
+    """The record key of a work item."""
+    return f"item-{number:05d}"
+
+
+def totals_key(lang: str) -> str:
+    """The record key of a language's totals."""
+    return f"totals-{lang}"
+
+
+def _sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
+    identifier = batch.ids[i] if batch.ids is not None else None
+    return selected(document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)
+
+
+class LanguageTables:
+    """One counter per language; written out as sorted runs, all in one file, when they grow too large."""
+
+    def __init__(
+        self, attempts: Attempts, name: str, max_pretoken_bytes: int, num_partitions: int, mask: tuple[str, ...] = ()
+    ) -> None:
+        self._attempts = attempts
+        self._name = name
+        self._max_pretoken_bytes = max_pretoken_bytes
+        self._num_partitions = num_partitions
+        self._mask = mask
+        self.masked: dict[str, Counter[str]] = {}  # language -> preset -> spans, if there is a mask
+        self._counters: dict[str, kernel.Counter] = {}
+        self._runs: list[RunRef] = []
+        self._num_spills = 0
+
+    def add(self, lang: str, texts: Texts, pretokenizer: Pretokenizer, tally: LanguageTally) -> None:
+        counter = self._counters.get(lang)
+        if counter is None:
+            # A user's own pattern is split outside; the counter's own pattern is not used then.
+            counter = kernel.Counter(pretokenizer.native_name or "gpt2", self._max_pretoken_bytes)
+            self._counters[lang] = counter
+        before = counter.num_pretokens
+        masked = add_texts(counter, texts, pretokenizer, self._mask)
+        if self._mask:
+            self.masked.setdefault(lang, Counter()).update(masked.matches)
+        tally.masked_bytes += masked.size_bytes
+        tally.num_counted += texts.num_texts
+        tally.counted_bytes += texts.size_bytes
+        tally.num_pretokens += counter.num_pretokens - before
+
+    def spill_if_over(self, memory_bytes: int) -> None:
+        if sum(counter.memory_bytes for counter in self._counters.values()) > memory_bytes:
+            self._spill()
+
+    def close(self) -> tuple[RunRef, ...]:
+        self._spill()
+        return tuple(self._runs)
+
+    def _spill(self) -> None:
+        if not self._counters:
+            return
+        name = f"{self._name}-{self._num_spills:03d}.runs"
+        self._num_spills += 1
+        with self._attempts.new_file(name) as new:
+            for lang in sorted(self._counters):
+                for partition, rows in enumerate(split_rows(self._counters[lang].take(), self._num_partitions)):
+                    if len(rows.counts):
+                        self._runs.append(write_section(new.file, new.attempt, lang, partition, [rows]))
+        self._counters.clear()
+        reached("count.spilled")
+
+
+def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, rows: Iterable[CountRows]) -> RunRef:
+    """Append one sorted run to an attempt file."""
+    section = Sha256Writer(file)
+    offset = file.size_bytes
+    num_rows = write_run(section, rows)
+    return RunRef(key, partition, attempt, offset, section.size_bytes, num_rows, section.sha256)
+
+
+def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
+    """The rows of a run, in blocks. Raises LedgerError, before it gives any, unless they are what was written."""
+    url = attempts.url(run.attempt)
+    with storage.open_read(url) as file:
+        file.seek(run.offset)
+        hasher, left = hashlib.sha256(), run.size_bytes
+        while left and (data := file.read(min(left, _BLOCK_BYTES))):
+            hasher.update(data)
+            left -= len(data)
+        if hasher.hexdigest() != run.sha256:  # a decoder would give other rows, or break on what it never expected
+            raise LedgerError(f"{redact(url)}: at byte {run.offset}: not the rows that were written there")
+        file.seek(run.offset)
+        yield from read_run(file)
+
+
+def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
+    """One run, named after its content, with the sums of several of the same key and partition."""
+    record_key = key_of("merge", runs)
+    if (done := attempts.result(record_key, RunRef)) is not None:
+        return done
+    first = runs[0]
+    with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
+        rows = merge_rows([read_section(attempts, run) for run in runs])
+        merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
+    reached("merge.written")
+    named = attempts.name_by_content(merged)
+    reached("merge.named")
+    return attempts.record(record_key, named)
+
+
+def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -> TableRef:
+    """The count table of one language from its merged partitions: sorted Parquet."""
+    record_key = f"table-{lang}"
+    if (done := attempts.result(record_key, TableRef)) is not None:
+        if done.lang != lang:  # where disks do not tell case apart
+            raise StageError(f"languages {done.lang!r} and {lang!r} would share a file: spell them alike")
+        return done
+    path = f"{lang}.parquet"
+    with attempts.new_file(path) as new:
+        totals = write_table(new.file, merge_rows([read_section(attempts, run) for run in runs]))
+    reached("count.table")
+    stored = new.stored(path, totals.content_sha256)
+    return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

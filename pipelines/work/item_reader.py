@@ -1,0 +1,129 @@
+"""The documents of a work item, with its ledgers: what every reading stage shares.
+
+Reading follows from bytes and configuration alone, so two stages that read the same item keep equal ledgers;
+the build compares them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.local.worker import report_progress
+from pipelines.reading.input_range import Batch, FileRejected, Meter, ReadSettings, Reject, read_documents
+from pipelines.store import storage, urls
+from pipelines.store.crashpoints import reached
+from schemas.jsonable import from_jsonable, to_jsonable
+from schemas.plan import AssignedRange, Assignment
+from schemas.refs import LanguageCounts, RangeLedger, RejectRef
+from tokcore.canonical import Sha256Writer, canonical_json
+from tokcore.errors import LedgerError
+from tokcore.texts import Texts
+
+
+@dataclasses.dataclass(slots=True)
+class LanguageTally:
+    """LanguageCounts while they grow."""
+
+    num_documents: int = 0
+    text_bytes: int = 0
+    num_counted: int = 0
+    counted_bytes: int = 0
+    num_pretokens: int = 0
+    num_tokens: int = 0
+    masked_bytes: int = 0
+
+    def freeze(self) -> LanguageCounts:
+        return LanguageCounts(*dataclasses.astuple(self))
+
+
+class ItemReader:
+    """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers."""
+
+    def __init__(self, assignment: Assignment, base: str, rejects: Sha256Writer | None = None) -> None:
+        """base: folder against which relative uris are resolved. rejects: gets a canonical JSON line a reject."""
+        self._assignment = assignment
+        self._base = base
+        self._rejects = rejects
+        self.ledgers: list[RangeLedger] = []
+        self.tallies: dict[str, LanguageTally] = {}
+
+    def __iter__(self) -> Iterator[tuple[AssignedRange, Batch]]:
+        for input_range in self._assignment.ranges:
+            yield from self._read(input_range)
+            report_progress(input_range.end - input_range.start)
+
+    def _read(self, r: AssignedRange) -> Iterator[tuple[AssignedRange, Batch]]:
+        file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
+        settings = from_jsonable(ReadSettings, r.settings, f"plan, settings of {r.uri}")
+        num_records = num_documents = text_bytes = 0
+        rejected: Counter[str] = Counter()
+        rejected_file = ""
+        meter = Meter()
+        last_ordinal = -1
+        try:
+            for batch in read_documents(file, r.start, r.end, settings, meter):
+                if np.any(np.diff(batch.ordinals, prepend=last_ordinal) <= 0):
+                    raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
+                last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
+                num_records += batch.num_records
+                num_documents += batch.texts.num_texts
+                text_bytes += batch.texts.size_bytes
+                for reject in batch.rejects:
+                    rejected[reject.reason] += 1
+                    self._reject(r, reject)
+                for lang, where in by_language(batch.langs).items():
+                    tally = self.tallies.setdefault(lang, LanguageTally())
+                    tally.num_documents += len(where)
+                    tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
+                reached("read.batch")
+                if batch.texts.num_texts:
+                    yield r, batch
+        except FileRejected as error:  # raised before anything was yielded
+            rejected_file = error.reason
+            self._reject(r, Reject(None, error.reason, error.detail, ""))
+        self.ledgers.append(
+            RangeLedger(
+                file=r.file,
+                start=r.start,
+                size_bytes=r.end - r.start,
+                read_bytes=meter.stored_bytes,
+                num_records=num_records,
+                num_documents=num_documents,
+                text_bytes=text_bytes,
+                rejected=dict(sorted(rejected.items())),
+                rejected_file=rejected_file,
+            )
+        )
+
+    def _reject(self, r: AssignedRange, reject: Reject) -> None:
+        if self._rejects is not None:
+            ref = RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample)
+            self._rejects.write(canonical_json(to_jsonable(ref)))
+
+    def languages(self) -> dict[str, LanguageCounts]:
+        return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}
+
+
+def by_language(langs: Sequence[str]) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Positions of the documents of each language, in order."""
+    if len(set(langs)) <= 1:
+        return {langs[0]: np.arange(len(langs))} if langs else {}
+    codes = {lang: code for code, lang in enumerate(dict.fromkeys(langs))}
+    coded = np.fromiter((codes[lang] for lang in langs), np.int64, len(langs))
+    return {lang: np.flatnonzero(coded == code) for lang, code in codes.items()}
+
+
+def taken(texts: Texts, where: np.ndarray[Any, np.dtype[np.int64]]) -> Texts:
+    """The texts at these positions; the batch itself if that is all of them."""
+    if len(where) == texts.num_texts:
+        return texts
+    starts, ends = texts.offsets[:-1][where], texts.offsets[1:][where]
+    offsets = np.zeros(len(where) + 1, np.int64)
+    np.cumsum(ends - starts, out=offsets[1:])
+    parts = [texts.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)
