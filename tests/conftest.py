@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import settings
-from sanitized import NotPossibleError, Programs
+from support.sanitized import NotPossibleError, Programs
 
 # No deadline: how long an example takes says more about what else the machine does.
 settings.register_profile("tokcore", deadline=None)

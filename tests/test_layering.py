@@ -21,36 +21,44 @@ FORBIDDEN = {
     "pipelines": set(),
 }
 
-# Modules that worker processes and commands without a Beam stage load: importing Beam there would cost each of them a
-# second and 100 MB.
-WITHOUT_BEAM = (
-    "worker",
-    "pool",
-    "storage",
-    "read",
-    "plan",
-    "learn",
-    "rejects",
-    "count_item",
-    "encode_item",
-    "decode_item",
-    "documents",
-    "crashpoints",
-    "build",
-    "report",
-    "verify",
-)
+PIPELINES = ROOT / "pipelines"
+
+# Who may import whom inside pipelines: each folder, and what it may reach. The command line and the report are on top.
+ROOMS = {
+    "stages": {"graph", "local", "reading", "store", "work"},
+    "graph": {"local", "store", "work"},
+    "work": {"local", "reading", "store"},
+    "reading": {"store"},
+    "store": set(),
+    "local": {"store"},
+    "inspect": {"local", "reading", "stages", "store", "work"},
+}
 
 
 def imports_of(path: Path) -> set[str]:
+    """Dotted names of the modules, or of what is imported from them."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found.update(alias.name.split(".")[0] for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found.add((node.module or "").split(".")[0])
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return found
+
+
+def packages_of(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in imports_of(path)}
+
+
+def modules_of(path: Path) -> set[Path]:
+    """The files of pipelines that a module imports, at once or later."""
+    files = set()
+    for name in imports_of(path):
+        *folders, last = name.split(".")
+        candidates = [ROOT.joinpath(*folders, f"{last}.py"), ROOT.joinpath(*folders).with_suffix(".py")]
+        files.update(file for file in candidates if file.is_relative_to(PIPELINES) and file.is_file())
+    return files
 
 
 MODULES = sorted(path for layer in FORBIDDEN for path in (ROOT / layer).rglob("*.py"))
@@ -61,7 +69,7 @@ def test_imports_follow_the_arrows(path):
     layer = path.relative_to(ROOT).parts[0]
     if path.name == "generate_unicode_tables.py":  # a developer's tool, not part of the package
         return
-    assert not imports_of(path) & FORBIDDEN[layer]
+    assert not packages_of(path) & FORBIDDEN[layer]
 
 
 def run_python(code: str, **options) -> str:
@@ -83,9 +91,40 @@ def test_tokcore_works_where_foreign_packages_shadow_ours(tmp_path):
     assert run_python(code, cwd=tmp_path) == "['a', ' b']\n"
 
 
-@pytest.mark.parametrize("module", WITHOUT_BEAM)
-def test_workers_load_no_beam(module):
-    run_python(f"import sys, pipelines.{module}\nassert 'apache_beam' not in sys.modules", cwd=ROOT)
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_follow_the_arrows(room):
+    for path in sorted((PIPELINES / room).rglob("*.py")):
+        reached = {file.relative_to(PIPELINES).parts[0] for file in modules_of(path)} - {room}
+        assert reached <= ROOMS[room], path
+
+
+def test_every_room_is_known():
+    folders = {path.name for path in PIPELINES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(ROOMS)
+    assert len(list(PIPELINES.glob("*.py"))) <= 15
+
+
+def test_no_module_imports_itself_in_a_circle():
+    files = sorted(PIPELINES.rglob("*.py"))
+    # Two steps: what is left after removing, again and again, all that imports nothing that is left.
+    left = {path: modules_of(path) - {path} for path in files}
+    while free := [path for path, imported in left.items() if not imported & set(left)]:
+        for path in free:
+            del left[path]
+    assert not left
+
+
+def test_only_graph_imports_beam():
+    having = {path.relative_to(PIPELINES).parts[0] for path in MODULES if "apache_beam" in packages_of(path)}
+    assert having == {"graph"}
+
+
+@pytest.mark.parametrize("files", ["*.py", *(f"{room}/*.py" for room in sorted(set(ROOMS) - {"graph"}))])
+def test_other_rooms_load_no_beam(files):
+    """Workers, and commands without a Beam stage, would wait a second for it and give it 100 MB."""
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in PIPELINES.glob(files)]
+    imports = "".join(f"import {name}\n" for name in sorted(modules) if not name.endswith(("__init__", "lifeline")))
+    run_python(f"import sys\n{imports}assert 'apache_beam' not in sys.modules", cwd=ROOT)
 
 
 def test_public_names():

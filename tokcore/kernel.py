@@ -313,11 +313,12 @@ class JsonDocuments(NamedTuple):
 class JsonLines:
     """Takes documents out of JSON lines, without a Python object for any of them.
 
-    It reads plain lines and refuses, before it reads on, whatever is wrong or rare (which lines are is said in
-    kernel/json_lines.h): whoever reads those with orjson gets of all lines what orjson gives. The reference refuses
-    every line. text, id, lang: names of the fields, of id and lang empty for none; "a.b" is the field of that name if
-    there is one, else b inside a. forbidden: texts that hold one of these are refused, as are texts and ids over their
-    limits. One thread at a time.
+    It reads plain lines and refuses, before it reads on, every line that is wrong or rare (kernel/text/json_lines.h
+    says which). A caller that reads the refused lines with orjson gets for all lines what orjson gives. The reference
+    refuses every line. One thread at a time.
+
+    text, id, lang: names of the fields, of id and lang empty for none; "a.b" is the field of that name if there is
+    one, else b inside a. forbidden: texts that hold one of these are refused, as are texts and ids over their limits.
     """
 
     def __init__(
@@ -404,7 +405,9 @@ def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
 
 
 def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
-    """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes (kernel/hash.h).
+    """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes.
+
+    The hash is that of kernel/memory/hash.h.
 
     num_partitions: a power of two, at most 2**32.
     """

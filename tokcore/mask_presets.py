@@ -1,8 +1,8 @@
 """What may be masked when pre-tokens are counted, by name: the definitions, as regular expressions and check digits.
 
 All of it is about ASCII bytes; any other byte is an ordinary neighbour. Matches of one preset do not overlap: the
-leftmost wins, and the search goes on behind it, also behind one whose check digits are wrong. kernel/mask_finder.cpp
-finds the same spans in one pass and linear time; this spelling is for reading and for the oracle (tokcore.reference).
+leftmost wins, and the search goes on after it, even if its check digits are wrong. kernel/text/mask_finder.cpp finds
+the same spans in one pass and linear time; this spelling is for reading and for the oracle (tokcore.reference).
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ def find_masked(presets: Sequence[str], texts: Texts) -> tuple[Offsets, Offsets,
 
 
 def hash_bytes(key: bytes) -> int:
-    """The 64-bit hash of kernel/hash.h, by its definition there."""
+    """The 64-bit hash of kernel/memory/hash.h, by its definition there."""
     mask = 2**64 - 1
 
     def fold(a: int, b: int) -> int:

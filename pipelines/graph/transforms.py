@@ -17,8 +17,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.graph.coders import known_to_workers
 from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
-from pipelines.stages.commit import publish
-from pipelines.store.attempts import Attempts
+from pipelines.store.attempts import Attempts, publish
 from pipelines.work.count_item import LanguageTables
 from pipelines.work.item_reader import LanguageTally
 from schemas.document import Document, EncodedDocument

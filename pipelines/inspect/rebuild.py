@@ -16,9 +16,9 @@ from typing import Any
 from pipelines.inspect.verify import check_file, read_manifests, recorded_base
 from pipelines.inspect.verify_manifests import planned
 from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards, rules_of
-from pipelines.stages.commit import RUN, package_versions, publish
+from pipelines.stages.commit import RUN, package_versions
 from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
+from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.work.decode_item import load_spec
 from pipelines.work.encode_item import EncodeJob, encode_item

@@ -18,11 +18,6 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise ConfigError(f"--workers {self.workers}: must be at least 1")
-        if self.runner:
-            # Imports Beam, which takes most of a second: not for a command that has no use for it.
-            from pipelines.graph.runner import check_runner_options
-
-            check_runner_options(self.runner)
 
     @property
     def num_workers(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
-from pipelines.stages.commit import STAGES, build_content, claim, claim_url, commit, committed, manifest_url, publish
+from pipelines.stages.commit import STAGES, build_content, claim, claim_url, commit, committed, manifest_url
 from pipelines.stages.digests import documents_digest
 from pipelines.stages.learn import artifact_files, import_tokenizer, learn_tokenizer
 from pipelines.stages.plan import FILES, content_of, files_table, parse_files_table, plan_build
@@ -22,7 +22,7 @@ from pipelines.stages.rejects import LEDGER, REJECTED, first_rejects, write_reje
 from pipelines.stages.semantics import SEMANTICS
 from pipelines.stages.token_counts import write_token_counts
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from pipelines.work.count_item import CountJob, item_key, totals_key
@@ -55,6 +55,11 @@ class Build:
 
     def __post_init__(self) -> None:
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
+        if self.options.runner:
+            # Imports Beam, which takes most of a second: only for a build that names runner options.
+            from pipelines.graph.runner import check_runner_options
+
+            check_runner_options(self.options.runner)
 
     def run(self) -> Manifest:
         """Run every stage whose manifest is missing; return the build's manifest.

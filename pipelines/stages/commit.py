@@ -16,7 +16,6 @@ from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from schemas.manifest import Manifest, parse_manifest
-from schemas.refs import StoredFile
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError, StageError
 
@@ -63,29 +62,6 @@ def claim(attempts: Attempts) -> None:
             f"{redact(attempts.output)}: another build is committing its {attempts.stage} here, or was killed "
             f"while it was. Choose another build.output; if nothing runs there any more, `tokcore gc` makes room."
         )
-
-
-def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claimed: bool = False) -> None:
-    """Move finished files from their attempt names to their final ones below folder, a URL.
-
-    An interrupted build, or an equal one at work, may have moved some: what stands there must then be what was
-    recorded. Raises StageError otherwise. claimed: the folder is ours by a claim, and no manifest names its files, so
-    that a copy that an object store got wrong is made again.
-    """
-    for file in files:
-        source, target = attempts.url(file.attempt), urls.join(folder, file.path)
-        if storage.exists(source):
-            try:
-                storage.publish(source, target, file.sha256, mend=claimed)
-                continue
-            except StageError:
-                if storage.exists(source):
-                    raise
-        if (found := storage.sha256(target)) != file.sha256:
-            raise StageError(
-                f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
-                f"Remove the output and build it again."
-            )
 
 
 def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], scratch: str) -> Manifest:

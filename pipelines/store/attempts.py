@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import hashlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from pipelines.store import storage, urls
@@ -111,3 +111,26 @@ class NewFile:
 def key_of(prefix: str, value: Any) -> str:
     """A record key for work that is defined by value."""
     return f"{prefix}-{hashlib.sha256(canonical_json(to_jsonable(value))).hexdigest()[:32]}"
+
+
+def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claimed: bool = False) -> None:
+    """Move finished files from their attempt names to their final ones below folder, a URL.
+
+    An interrupted build, or an equal one at work, may have moved some: what stands there must then be what was
+    recorded. Raises StageError otherwise. claimed: the folder is ours by a claim, and no manifest names its files, so
+    that a copy that an object store got wrong is made again.
+    """
+    for file in files:
+        source, target = attempts.url(file.attempt), urls.join(folder, file.path)
+        if storage.exists(source):
+            try:
+                storage.publish(source, target, file.sha256, mend=claimed)
+                continue
+            except StageError:
+                if storage.exists(source):
+                    raise
+        if (found := storage.sha256(target)) != file.sha256:
+            raise StageError(
+                f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
+                f"Remove the output and build it again."
+            )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builds import build_file
 from chaos.schedules import SETTINGS, SOURCES, corpus
 from chaos.server import Warm
+from support.builds import build_file
 
 
 @pytest.fixture(scope="module")

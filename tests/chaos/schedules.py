@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from builds import build_file, jsonl, texts, tree, write
 from chaos.faultfs import READS, WRITES, random_faults
 from chaos.server import Warm
+from support.builds import build_file, jsonl, texts, tree, write
 
 from schemas.manifest import parse_manifest
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
-from chaos import eager, faultfs
+from chaos import faultfs
+from support import eager
 
 from pipelines.cli import EXIT_STAGE, EXIT_USAGE
 from pipelines.inspect.gc import gc

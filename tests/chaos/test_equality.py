@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builds import ROOT, build_file, tokcore, tree
 from chaos.schedules import SETTINGS, SOURCES, corpus
 from chaos.server import Warm
+from support.builds import ROOT, build_file, tokcore, tree
 
 from pipelines.stages.commit import committed
 from tokcore import kernel

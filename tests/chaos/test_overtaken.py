@@ -4,8 +4,8 @@ some point of its own: that one finds what stands there and ends as if it had ma
 from __future__ import annotations
 
 import pytest
-from builds import tree
 from chaos.schedules import start_and_stand_still, woken
+from support.builds import tree
 
 from pipelines.store.crashpoints import POINTS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builds import tree
+from support.builds import tree
 
 # What is killed when -> the work that may be done once more, besides what was left.
 PIECES = {

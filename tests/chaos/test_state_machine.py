@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builds import build_file, jsonl, texts, tree, write
 from chaos.schedules import check_manifests
 from chaos.server import Warm
 from hypothesis import HealthCheck, settings
@@ -26,6 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from support.builds import build_file, jsonl, texts, tree, write
 
 SOURCES = """
 [[source]]

@@ -26,7 +26,7 @@ import tokenizers
 import zstandard
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from vocabularies import PUBLISHED, published_encoding, published_tokenizer
+from support.vocabularies import PUBLISHED, published_encoding, published_tokenizer
 
 from tokcore.formats.huggingface import tokenizer_json
 from tokcore.formats.tiktoken import rank_file

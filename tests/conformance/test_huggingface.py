@@ -9,8 +9,8 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pathological import TEXTS
+from support.vocabularies import PUBLISHED, learned_models, merges_models, published_tokenizer
 from test_tiktoken import TRICKY, texts
-from vocabularies import PUBLISHED, learned_models, merges_models, published_tokenizer
 
 from tokcore.formats.gpt2 import vocabulary_files
 from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json

@@ -11,7 +11,14 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pathological import LINEAR_TEXTS, TEXTS
-from vocabularies import PUBLISHED, learned_models, published_encoding, published_tokenizer, rank_file_bytes, ranks
+from support.vocabularies import (
+    PUBLISHED,
+    learned_models,
+    published_encoding,
+    published_tokenizer,
+    rank_file_bytes,
+    ranks,
+)
 
 from tokcore.formats.tiktoken import rank_file, read_rank_file
 from tokcore.patterns import PATTERNS

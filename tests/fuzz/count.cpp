@@ -3,9 +3,9 @@
 #include <map>
 #include <memory>
 
-#include "counter.h"
+#include "count/counter.h"
+#include "count/row_merger.h"
 #include "input.h"
-#include "row_merger.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Documents of token ids, small and far apart, compared with a map.
 #include <map>
 
-#include "id_counter.h"
+#include "count/id_counter.h"
 #include "input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "encoder.h"
+#include "encode/encoder.h"
 #include "input.h"
 
 namespace {

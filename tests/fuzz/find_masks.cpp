@@ -1,7 +1,7 @@
 // Any bytes: spans lie within the text, each preset finds what it finds alone, and again behind a line of
 // text.
 #include "input.h"
-#include "mask_finder.h"
+#include "text/mask_finder.h"
 
 namespace {
 

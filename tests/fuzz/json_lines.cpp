@@ -1,6 +1,6 @@
 // Any bytes as JSON lines: well-formed UTF-8 comes out, and the same documents however much is asked for at a
 // time, and from each line alone.
-#include "json_lines.h"
+#include "text/json_lines.h"
 
 #include "input.h"
 

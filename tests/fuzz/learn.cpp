@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "input.h"
-#include "learner.h"
+#include "learn/learner.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <map>
 #include <optional>
 
+#include "count/row_merger.h"
 #include "input.h"
-#include "row_merger.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 // those of the definition.
 #include <map>
 
+#include "encode/rank_merges.h"
 #include "input.h"
-#include "rank_merges.h"
 
 namespace {
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, fuzz, replay
-from sanitized import Programs
+from support.sanitized import Programs
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 // Text in any bytes: all patterns, all implementations, any capacity; and a scan may resume at any end.
 #include "input.h"
-#include "scanner.h"
+#include "scan/scanner.h"
 
 namespace {
 

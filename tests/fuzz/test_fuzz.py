@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, folders, fuzz, replay
-from sanitized import Programs
+from support.sanitized import Programs
 
 # About two seconds each.
 RUNS = {

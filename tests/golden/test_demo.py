@@ -5,7 +5,7 @@ A change here is a change of output bytes: mark it [bytes] in the changelog.
 
 from __future__ import annotations
 
-from builds import ROOT, run
+from support.builds import ROOT, run
 
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed

@@ -31,7 +31,7 @@ _LEARNER = (
     Defect(
         "pair-count-of-32-bits",
         "pairs are counted in 32 bits",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         "    int64_t count = 0;\n    uint32_t num_units = 0;\n    uint32_t last_unit = 0;\n",
         "    int32_t count = 0;\n    uint32_t num_units = 0;\n    uint32_t last_unit = 0;\n",
         _tests("tokcore/test_bpe.py::test_counts_are_exact_at_any_size"),
@@ -39,7 +39,7 @@ _LEARNER = (
     Defect(
         "no-tie-break",
         "pairs of equal count are merged in any order",
-        KERNEL + "pair_table.h",
+        KERNEL + "learn/pair_table.h",
         "return a.count != b.count ? a.count < b.count : a.key > b.key;",
         "return a.count < b.count;",
         _tests("tokcore/test_bpe.py::test_native_equals_reference"),
@@ -47,7 +47,7 @@ _LEARNER = (
     Defect(
         "batch-of-dependent-merges",
         "a merge joins a batch that changes its count",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         "if ((roles_[left] & kRight) != 0 || (roles_[right] & kLeft) != 0) break;",
         "if ((roles_[left] & kRight) != 0) break;",
         _tests("tokcore/test_bpe.py::test_native_equals_reference"),
@@ -55,7 +55,7 @@ _LEARNER = (
     Defect(
         "longest-token-excluded",
         "max_token_bytes excludes the longest token allowed",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         "token_bytes_[left] + token_bytes_[right] <= options_.max_token_bytes",
         "token_bytes_[left] + token_bytes_[right] < options_.max_token_bytes",
         _tests("tokcore/test_bpe.py::test_the_longest_token_allowed_is_of_exactly_that_many_bytes"),
@@ -63,7 +63,7 @@ _LEARNER = (
     Defect(
         "repeated-pair-counted-twice",
         "(Z, Z) out of (a b)(a b) is counted from both sides",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         "id == step.left ? count - repeated : count",
         "count",
         _tests("tokcore/test_bpe.py::test_native_equals_reference"),
@@ -71,7 +71,7 @@ _LEARNER = (
     Defect(
         "stale-candidate",
         "a candidate is merged with the count it had once",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         "if (pair != nullptr && pair->count == top.count) return top;",
         "if (pair != nullptr) return top;",
         _tests("tokcore/test_bpe.py::test_native_equals_reference"),
@@ -79,7 +79,7 @@ _LEARNER = (
     Defect(
         "learner-overflow-unchecked",
         "only single counts are checked, not their sum",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         " || weighted > kMaxWindows - weighted_windows)",
         " || counts[i] > kMaxWindows)",
         _tests("tokcore/test_bpe.py::test_counts_that_cannot_be_summed_are_a_clean_error"),
@@ -87,7 +87,7 @@ _LEARNER = (
     Defect(
         "own-encoding-unchecked",
         "a vocabulary is taken for well-formed if its merges look like it, whatever its tokens encode to",
-        KERNEL + "bpe_model.cpp",
+        KERNEL + "encode/bpe_model.cpp",
         "if (!is_own_[token] || last.left >= token || last.right >= token) well_formed_ = false;",
         "if (last.left >= token || last.right >= token) well_formed_ = false;",
         _tests("tokcore/test_encoder.py::test_merges_that_nobody_learned"),
@@ -95,7 +95,7 @@ _LEARNER = (
     Defect(
         "pair-across-segments-lost",
         "pairs across the segments of a long word are not counted",
-        KERNEL + "learner.cpp",
+        KERNEL + "learn/learner.cpp",
         "      if (following != kNoSymbol) action(unit, symbols[last] * kNumBytes + following);\n",
         "      (void)following;\n",
         _tests("tokcore/test_bpe.py::test_threads_long_words_and_wide_symbols_change_nothing"),
@@ -106,7 +106,7 @@ _ENCODER = (
     Defect(
         "left-neighbour-not-renewed",
         "after a merge the pair with the symbol before it keeps its old rank",
-        KERNEL + "bpe_model.cpp",
+        KERNEL + "encode/bpe_model.cpp",
         "    if (previous[at] != kNone) renew(previous[at]);\n",
         "",
         _tests("tokcore/test_encoder.py::test_native_equals_reference"),
@@ -114,7 +114,7 @@ _ENCODER = (
     Defect(
         "heap-built-by-rank-alone",
         "between equal ranks the heap does not start from the left",
-        KERNEL + "bpe_model.cpp",
+        KERNEL + "encode/bpe_model.cpp",
         "std::make_heap(heap.begin(), heap.end(), std::greater<>());",
         "std::make_heap(heap.begin(), heap.end(), [](uint64_t a, uint64_t b) { return a >> 32 > b >> 32; });",
         _tests("tokcore/test_encoder.py"),
@@ -122,7 +122,7 @@ _ENCODER = (
     Defect(
         "rightmost-of-equal-ranks",
         "of two pairs of equal rank the lanes merge the right one",
-        KERNEL + "merge_lanes_portable.cpp",
+        KERNEL + "encode/merge_lanes_portable.cpp",
         "const int32_t a = four[0] < four[1] ?",
         "const int32_t a = four[0] >> kPositionBits < four[1] >> kPositionBits ?",
         _tests("tokcore/test_encoder.py::test_equal_ranks_merge_from_the_left"),
@@ -130,7 +130,7 @@ _ENCODER = (
     Defect(
         "chunks-joined-at-a-border",
         "chunks of a long piece are joined where a token begins in both, though the tokens differ",
-        KERNEL + "long_pieces.cpp",
+        KERNEL + "encode/long_pieces.cpp",
         "if ((both >> end & 1) != 0) return begin;",
         "return begin + 0 * (both >> end);",
         _tests("tokcore/test_encoder.py::test_long_pieces_of_published_vocabularies_equal_merging_by_heap"),
@@ -138,7 +138,7 @@ _ENCODER = (
     Defect(
         "neighbour-before-not-asked",
         "what is matched anew in a long piece need not begin with the token that fits what is before it",
-        KERNEL + "long_pieces.cpp",
+        KERNEL + "encode/long_pieces.cpp",
         "if (matched_count != 0 && external_[scratch.symbols[0]] != piece.ids[matched_count]) return 0;",
         "",
         _tests("tokcore/test_encoder.py::test_what_the_end_of_a_piece_decides_far_before_it"),
@@ -146,7 +146,7 @@ _ENCODER = (
     Defect(
         "cycle-of-any-bytes",
         "a repetition goes on with tokens between two equal ones that are no whole number of periods apart",
-        KERNEL + "long_pieces.cpp",
+        KERNEL + "encode/long_pieces.cpp",
         "distance % period == 0 && (",
         "distance % period < 64 && (",
         _tests("tokcore/test_encoder.py::test_long_pieces_of_published_vocabularies_equal_merging_by_heap"),
@@ -154,7 +154,7 @@ _ENCODER = (
     Defect(
         "token-not-emitted-at-sight",
         "a pre-token that is a token is merged, though the model says to emit it",
-        KERNEL + "bpe_model.cpp",
+        KERNEL + "encode/bpe_model.cpp",
         "whole_decides_ = whole && !all_own;",
         "whole_decides_ = false;",
         _tests("tokcore/test_encoder.py::test_native_equals_reference"),
@@ -162,7 +162,7 @@ _ENCODER = (
     Defect(
         "cache-ignores-length",
         "the cache takes a key for another one that ends with zeros",
-        KERNEL + "pretoken_cache.h",
+        KERNEL + "encode/pretoken_cache.h",
         "bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];",
         "bytes = bytes & kKeyMasks.bytes[size];",
         _tests("tokcore/test_encoder.py"),
@@ -170,7 +170,7 @@ _ENCODER = (
     Defect(
         "cache-compares-half-a-key",
         "the cache gives the ids of a key with the same first eight bytes",
-        KERNEL + "pretoken_cache.h",
+        KERNEL + "encode/pretoken_cache.h",
         "Bytes16{~uint64_t{0}, little_endian(kKeyBits)});",
         "Bytes16{~uint64_t{0}, 0});",
         _tests("tokcore/test_encoder.py"),
@@ -178,7 +178,7 @@ _ENCODER = (
     Defect(
         "overwritten-record-read",
         "ids are taken from where the cache's ring was overwritten",
-        KERNEL + "pretoken_cache.h",
+        KERNEL + "encode/pretoken_cache.h",
         "    if (position + ring_size_ < head_) return {nullptr, 0};\n",
         "",
         _tests("tokcore/test_encoder.py::test_cache_changes_nothing"),
@@ -186,7 +186,7 @@ _ENCODER = (
     Defect(
         "end-of-text-without-gaps",
         "a text's end does not count the ids that were filled in before it",
-        KERNEL + "encoder.cpp",
+        KERNEL + "encode/encoder.cpp",
         "static_cast<int64_t>(ended_[ended].num_ids + num_new);",
         "static_cast<int64_t>(ended_[ended].num_ids);",
         _tests("tokcore/test_encoder.py::test_native_equals_reference"),
@@ -194,7 +194,7 @@ _ENCODER = (
     Defect(
         "gaps-moved-in-wrong-order",
         "ids are moved after the room for a gap was taken away",
-        KERNEL + "encoder.cpp",
+        KERNEL + "encode/encoder.cpp",
         "      std::memmove(ids + gap + num_new, ids + gap, (end - gap) * sizeof(int32_t));\n"
         "      num_new -= piece.count;\n",
         "      num_new -= piece.count;\n"
@@ -204,7 +204,7 @@ _ENCODER = (
     Defect(
         "last-text-of-a-range-not-moved",
         "joining the ranges of threads forgets the last text of each",
-        KERNEL + "id_assembler.h",
+        KERNEL + "encode/id_assembler.h",
         "for (size_t text = firsts_[i]; text < firsts_[i + 1]; ++text)",
         "for (size_t text = firsts_[i]; text + 1 < firsts_[i + 1]; ++text)",
         _tests("tokcore/test_encoder.py::test_threads_and_implementation_change_nothing"),
@@ -212,7 +212,7 @@ _ENCODER = (
     Defect(
         "range-placed-again",
         "what there was no room for is put where the ranges that had room are",
-        KERNEL + "id_assembler.h",
+        KERNEL + "encode/id_assembler.h",
         "    size_t size = num_ids_;\n",
         "    size_t size = 0;\n",
         _tests("tokcore/test_encoder.py::test_texts_with_far_more_ids_than_those_before"),
@@ -223,7 +223,7 @@ _COUNTING = (
     Defect(
         "documents-counted-as-occurrences",
         "every occurrence counts as a document",
-        KERNEL + "counter_table.h",
+        KERNEL + "count/counter_table.h",
         "documents += last_document != document ? 1 : 0;",
         "++documents;",
         _tests("tokcore/test_counting.py::test_counter_equals_reference"),
@@ -231,7 +231,7 @@ _COUNTING = (
     Defect(
         "cut-through-a-character",
         "a long pre-token is cut within a character of four bytes",
-        KERNEL + "counter.cpp",
+        KERNEL + "count/counter.cpp",
         "for (size_t back = 1; back <= 3; ++back) {",
         "for (size_t back = 1; back <= 2; ++back) {",
         _tests("tokcore/test_counting.py::test_counter_equals_reference"),
@@ -239,7 +239,7 @@ _COUNTING = (
     Defect(
         "few-rows-left-as-they-came",
         "rows come in the order of their first occurrence where there are few of them",
-        KERNEL + "row_sort.h",
+        KERNEL + "count/row_sort.h",
         "if (size <= kFew) sort_few(entries, size, byte);",
         "(void)byte;",
         _tests("tokcore/test_counting.py::test_counter_equals_reference"),
@@ -247,7 +247,7 @@ _COUNTING = (
     Defect(
         "rows-that-start-alike-not-compared",
         "rows whose keys have their first 12 bytes in common come in any order",
-        KERNEL + "counter_taking.cpp",
+        KERNEL + "count/counter_taking.cpp",
         "is_tied_[j] && order(*waiting_[j], *waiting_[j - 1]) < 0;",
         "false && is_tied_[j];",
         _tests("tokcore/test_counting.py::test_keys_with_a_common_beginning_are_in_order"),
@@ -255,7 +255,7 @@ _COUNTING = (
     Defect(
         "counters-not-added-up",
         "a key that two counters have has two rows",
-        KERNEL + "counter_taking.cpp",
+        KERNEL + "count/counter_taking.cpp",
         "if (adds_up_ && size != 0 && same_key(*last_, row)) {",
         "if (adds_up_ && size != 0 && last_ == nullptr) {",
         _tests("tokcore/test_counting.py::test_counters_add_up"),
@@ -263,7 +263,7 @@ _COUNTING = (
     Defect(
         "index-forgets-when-it-grows",
         "of rows there before, the last is not found again when the index has grown",
-        KERNEL + "counter.cpp",
+        KERNEL + "count/counter.cpp",
         "number <= num_rows_ + kAhead; ++number) {",
         "number < num_rows_ + kAhead; ++number) {",
         _tests("tokcore/test_counting.py::test_a_table_that_grows_loses_nothing"),
@@ -271,7 +271,7 @@ _COUNTING = (
     Defect(
         "merging-drops-equal-keys",
         "of equal keys in several runs one count is kept",
-        KERNEL + "row_merger.cpp",
+        KERNEL + "count/row_merger.cpp",
         "overflows |= __builtin_add_overflow(count, product, &count);",
         "count = product;",
         _tests("tokcore/test_counting.py::test_merge_equals_reference_in_any_order_and_blocks"),
@@ -279,7 +279,7 @@ _COUNTING = (
     Defect(
         "counts-saturate",
         "a sum beyond 64 bits stays at the largest number",
-        KERNEL + "row_merger.cpp",
+        KERNEL + "count/row_merger.cpp",
         "overflows |= __builtin_add_overflow(count, product, &count);",
         "if (__builtin_add_overflow(count, product, &count)) count = ~uint64_t{0};",
         _tests("tokcore/test_counting.py::test_merge_adds_exactly_or_says_that_it_cannot"),
@@ -287,7 +287,7 @@ _COUNTING = (
     Defect(
         "weighted-counts-wrap",
         "a count times its weight is not checked",
-        KERNEL + "row_merger.cpp",
+        KERNEL + "count/row_merger.cpp",
         "overflows |= __builtin_mul_overflow(run.next().count, multipliers_[index], &product);",
         "product = run.next().count * multipliers_[index];",
         _tests("tokcore/test_counting.py::test_merge_adds_exactly_or_says_that_it_cannot"),
@@ -295,7 +295,7 @@ _COUNTING = (
     Defect(
         "order-unchecked-between-blocks",
         "a run whose second block goes back to the start is merged",
-        KERNEL + "row_merger.cpp",
+        KERNEL + "count/row_merger.cpp",
         "if (!ascends && (i > 0 || run.any)) return false;",
         "if (!ascends && i > 0) return false;",
         _tests("tokcore/test_counting.py::test_merge_refuses_runs_that_are_not_sorted"),
@@ -328,7 +328,7 @@ _COUNTING = (
     Defect(
         "largest-in-a-document-is-the-last",
         "an id's largest count in a document is that in the last one",
-        KERNEL + "id_counter.cpp",
+        KERNEL + "count/id_counter.cpp",
         "max_in_document = std::max<uint64_t>(max_in_document, in_document);",
         "max_in_document = in_document;",
         _tests("pipelines/test_token_counts.py::test_native_equals_reference"),
@@ -336,7 +336,7 @@ _COUNTING = (
     Defect(
         "check-digits-ignored",
         "a card number or IBAN is masked whatever its check digits",
-        KERNEL + "mask_finder.cpp",
+        KERNEL + "text/mask_finder.cpp",
         "if (found->is_valid) spans->push_back",
         "spans->push_back",
         _tests("tokcore/test_masking.py::test_what_a_preset_is"),
@@ -355,7 +355,7 @@ _SCANNING = (
     Defect(
         "four-digits",
         "numbers are cut into groups of four",
-        KERNEL + "boundary_algebra.h",
+        KERNEL + "scan/boundary_algebra.h",
         "  return {false, false, 3};\n",
         "  return {false, false, 4};\n",
         _tests("tokcore/test_pretokenize.py::test_equals_reference"),
@@ -363,7 +363,7 @@ _SCANNING = (
     Defect(
         "digit-groups-at-a-word-border",
         "a number that goes on after 64 bytes starts a group too late",
-        KERNEL + "boundary_algebra.h",
+        KERNEL + "scan/boundary_algebra.h",
         "(kGroup - digits_in_group_) % kGroup;",
         "kGroup - digits_in_group_;",
         _tests("tokcore/test_pretokenize.py::test_long_runs"),
@@ -371,7 +371,7 @@ _SCANNING = (
     Defect(
         "whitespace-at-a-word-border",
         "the last space of 64 bytes does not look at what follows",
-        KERNEL + "boundary_algebra.h",
+        KERNEL + "scan/boundary_algebra.h",
         "m.space >> 1 | masks_[word_ + 1].space << 63;",
         "m.space >> 1;",
         _tests("tokcore/test_pretokenize.py::test_implementations_agree_on_long_random_texts"),
@@ -379,7 +379,7 @@ _SCANNING = (
     Defect(
         "contraction-at-a-word-border",
         "what follows a contraction at the end of 64 bytes is not cut off",
-        KERNEL + "boundary_algebra.h",
+        KERNEL + "scan/boundary_algebra.h",
         "    start_in_next_ = one >> 63 | two >> 62;\n",
         "",
         _tests("tokcore/test_pretokenize.py::test_implementations_agree_on_long_random_texts"),
@@ -387,7 +387,7 @@ _SCANNING = (
     Defect(
         "trailing-whitespace",
         r"\s+(?!\S) gives back the last space of a text, too",
-        KERNEL + "scanner_portable.cpp",
+        KERNEL + "scan/scanner_portable.cpp",
         "return c.at_end() || last == begin ? end : last;",
         "return last == begin ? end : last;",
         _tests("tokcore/test_pretokenize.py::test_equals_reference"),
@@ -395,7 +395,7 @@ _SCANNING = (
     Defect(
         "contractions-of-any-case",
         "GPT-2's contractions are cut in upper case, too",
-        KERNEL + "contraction.h",
+        KERNEL + "scan/contraction.h",
         "return fold_case && byte >= 'A' && byte <= 'Z' ?",
         "return byte >= 'A' && byte <= 'Z' ?",
         _tests("tokcore/test_pretokenize.py::test_equals_reference"),
@@ -403,7 +403,7 @@ _SCANNING = (
     Defect(
         "surrogates-as-characters",
         "a surrogate in UTF-8 is one character instead of three bytes",
-        KERNEL + "character.h",
+        KERNEL + "scan/character.h",
         "lead == 0xED ? 0x9F : 0xBF)",
         "0xBF)",
         _tests("tokcore/test_pretokenize.py::test_equals_reference"),
@@ -620,7 +620,7 @@ _READING = (
     Defect(
         "no-limit-of-a-document",
         "plain JSON lines know no limit of a document",
-        KERNEL + "json_lines.cpp",
+        KERNEL + "text/json_lines.cpp",
         "if (!line.fields[kText].is_there || text_size > settings_.max_text_bytes) return false;",
         "if (!line.fields[kText].is_there) return false;",
         _tests("pipelines/test_json_lines.py::test_limits_and_forbidden_texts"),
@@ -628,7 +628,7 @@ _READING = (
     Defect(
         "first-of-two-names",
         "of two fields of one name the first counts",
-        KERNEL + "json_lines.cpp",
+        KERNEL + "text/json_lines.cpp",
         "    if (field.is_there) return false;\n",
         "    if (field.is_there) return skip_value();\n",
         _tests("pipelines/test_read.py::test_ordinary_lines"),
@@ -636,7 +636,7 @@ _READING = (
     Defect(
         "utf8-unchecked-in-the-kernel",
         "strings of plain JSON lines may be any bytes",
-        KERNEL + "json_lines.cpp",
+        KERNEL + "text/json_lines.cpp",
         "string's are.\n    return is_zero(seen & 0x80) || is_utf8(start, p_);",
         "string's are.\n    return true;",
         _tests("pipelines/test_json_lines.py::test_what_is_not_utf8"),
@@ -644,7 +644,7 @@ _READING = (
     Defect(
         "overlong-characters-in-a-block",
         "vector units take a character of four bytes that three would hold",
-        KERNEL + "json_lines.cpp",
+        KERNEL + "text/json_lines.cpp",
         "((before == 0xF0) & (block < 0x90))",
         "((before == 0xF0) & (block < 0x80))",
         _tests("pipelines/test_json_lines.py::test_utf8_at_any_place_of_a_block"),
@@ -652,7 +652,7 @@ _READING = (
     Defect(
         "character-cut-off-at-a-block",
         "a character that the last block begins is not looked at again",
-        KERNEL + "json_lines.cpp",
+        KERNEL + "text/json_lines.cpp",
         "  for (int i = 0; i < 4 && p[-1] >= 0x80; ++i) {\n    if (*--p >= 0xC0) break;\n  }\n",
         "",
         _tests("pipelines/test_json_lines.py::test_what_is_not_utf8"),

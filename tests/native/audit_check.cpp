@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "id_counter.h"
-#include "mask_finder.h"
+#include "count/id_counter.h"
+#include "text/mask_finder.h"
 
 namespace {
 

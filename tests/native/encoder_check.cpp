@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "encoder.h"
+#include "encode/encoder.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "json_lines.h"
+#include "text/json_lines.h"
 
 namespace {
 

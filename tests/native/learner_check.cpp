@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "counter.h"
-#include "learner.h"
-#include "row_merger.h"
+#include "count/counter.h"
+#include "count/row_merger.h"
+#include "learn/learner.h"
 
 // A scanner that cuts behind spaces does here: the real ones have a check of their own.
 size_t tokcore::Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends,

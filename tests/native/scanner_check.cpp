@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scanner.h"
+#include "scan/scanner.h"
 
 namespace {
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sanitized import NotPossibleError, Programs
+from support.sanitized import NotPossibleError, Programs
 
 from tokcore import _native
 

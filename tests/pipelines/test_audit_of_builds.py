@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from builds import build_file, jsonl, run, texts, write
 from click.testing import CliRunner
+from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore as api
 from pipelines.cli import commands

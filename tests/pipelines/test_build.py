@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from builds import (
+from support.builds import (
     SETTINGS,
     SOURCES,
     build_file,

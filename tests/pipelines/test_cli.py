@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from builds import ROOT, SETTINGS, build_file, small_corpus, tokcore, tree
+from support.builds import ROOT, SETTINGS, build_file, small_corpus, tokcore, tree
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api

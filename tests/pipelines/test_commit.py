@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from builds import ROOT, build_file, run, small_corpus, tree
 from fsspec.implementations.memory import MemoryFileSystem
+from support.builds import ROOT, build_file, run, small_corpus, tree
 
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import commit, committed, publish
+from pipelines.stages.commit import commit, committed
 from pipelines.store import storage
-from pipelines.store.attempts import Attempts
+from pipelines.store.attempts import Attempts, publish
 from pipelines.store.crashpoints import watch
 from schemas.manifest import FileEntry, Manifest
 from schemas.refs import StoredFile

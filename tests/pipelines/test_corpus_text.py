@@ -9,7 +9,7 @@ from pathlib import Path
 import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
-from builds import build_file, jsonl, run, texts, write
+from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore as api
 from pipelines.graph.transforms import CountPretokens

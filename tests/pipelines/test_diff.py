@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from builds import SETTINGS, build_file, jsonl, run, small_corpus, texts, tokcore, write
+from support.builds import SETTINGS, build_file, jsonl, run, small_corpus, texts, tokcore, write
 
 from pipelines.inspect.diff import diff
 from tokcore.errors import ConfigError

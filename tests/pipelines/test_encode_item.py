@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builds import WORDS, jsonl, texts, write
+from support.builds import WORDS, jsonl, texts, write
 
 import tokcore
 from pipelines.reading.input_range import Batch, settings_of

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from builds import ROOT, build_file, run, small_corpus, tokcore, tree
+from support.builds import ROOT, build_file, run, small_corpus, tokcore, tree
 
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify

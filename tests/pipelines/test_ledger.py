@@ -10,9 +10,9 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from builds import build_file, jsonl, run, texts, tree, write
-from chaos import eager
 from click.testing import CliRunner
+from support import eager
+from support.builds import build_file, jsonl, run, texts, tree, write
 
 from pipelines.cli import commands
 from pipelines.local.run_options import RunOptions

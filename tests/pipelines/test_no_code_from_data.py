@@ -11,12 +11,12 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
-from builds import ROOT, build_file, run, small_corpus
-from graphs import every_graph
+from support.builds import ROOT, build_file, run, small_corpus
+from support.graphs import every_graph
 
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed, publish
-from pipelines.store.attempts import Attempts
+from pipelines.stages.commit import committed
+from pipelines.store.attempts import Attempts, publish
 from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError

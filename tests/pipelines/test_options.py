@@ -10,10 +10,10 @@ from concurrent import futures
 import grpc
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
-from builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
-from listening import is_loopback, watched
+from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
+from support.listening import is_loopback, watched
 
-from pipelines.graph.runner import on_loopback
+from pipelines.graph.runner import check_runner_options, on_loopback
 from pipelines.local.run_options import RunOptions
 from tokcore.errors import ConfigError
 
@@ -38,14 +38,14 @@ from tokcore.errors import ConfigError
 )
 def test_options_that_no_runner_has(options, message):
     with pytest.raises(ConfigError, match=message):
-        RunOptions(1, tuple(options))
+        check_runner_options(tuple(options))
 
 
 @pytest.mark.parametrize("option", ["--s3_secret_access_key", "--s3_session_token", "--azure_connection_string"])
 def test_secrets_are_not_taken_from_a_command_line(option):
     for words in ((f"{option}=CANARY",), (option, "CANARY")):
         with pytest.raises(ConfigError, match=f"{option}: no secrets") as error:
-            RunOptions(1, words)
+            check_runner_options(words)
         assert "CANARY" not in str(error.value)
 
 
@@ -56,6 +56,7 @@ def test_options_that_are_fine():
         ("--runner", "direct"),
         ("--runner=FlinkRunner", "--what_only_the_job_server_knows=7"),
     ):
+        check_runner_options(options)
         assert RunOptions(1, options).is_local == ("--runner" not in options[0])
 
 

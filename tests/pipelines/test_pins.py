@@ -11,8 +11,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builds import SETTINGS, SOURCES, build_file, jsonl, small_corpus, write
 from fakes.sitecustomize import FakeS3
+from support.builds import SETTINGS, SOURCES, build_file, jsonl, small_corpus, write
 from test_read import reading
 
 from pipelines.local.run_options import RunOptions

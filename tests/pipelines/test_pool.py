@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from builds import ROOT
+from support.builds import ROOT
 
 from pipelines.local.pool import WorkerDied, open_pool, run_in
 from tokcore.errors import StageError

@@ -11,10 +11,10 @@ from pathlib import Path
 import fsspec
 import pytest
 from apache_beam.transforms.display import DisplayData
-from builds import ROOT, build_file, jsonl, texts, tokcore, write
 from click.testing import CliRunner
 from fakes.sitecustomize import CANARIES, ENVIRONMENT, FakeS3
-from graphs import every_graph
+from support.builds import ROOT, build_file, jsonl, texts, tokcore, write
+from support.graphs import every_graph
 
 from pipelines.cli import commands
 from pipelines.store import storage, urls

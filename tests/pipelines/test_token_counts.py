@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builds import SOURCES, build_file, jsonl, run, small_corpus, texts, write
-from forging import Forger
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builds import SOURCES, build_file, jsonl, run, small_corpus, texts, write
+from support.forging import Forger
 
 import tokcore as api
 from pipelines.inspect.verify import verify

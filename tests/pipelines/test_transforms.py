@@ -9,8 +9,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from builds import texts
-from chaos import eager
+from support import eager
+from support.builds import texts
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments

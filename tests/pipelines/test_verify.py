@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from builds import build_file, run, small_corpus, tokcore
-from forging import Forger, written
 from fsspec.implementations.memory import MemoryFileSystem
+from support.builds import build_file, run, small_corpus, tokcore
+from support.forging import Forger, written
 
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from builds import build_file, jsonl, run, texts, write
-from forging import STAGES, Forger, changed_leaf, flipped
+from support.builds import build_file, jsonl, run, texts, write
+from support.forging import STAGES, Forger, changed_leaf, flipped
 
 from pipelines.inspect.verify import Report, verify
 from pipelines.local.run_options import RunOptions

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import models, published_tokenizer
+from support.vocabularies import models, published_tokenizer
 
 from tokcore import reference
 from tokcore.audit import (

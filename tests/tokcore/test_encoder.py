@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import encoder_of, learned_models, models, pieces_for, published_tokenizer, ranks
+from support.vocabularies import encoder_of, learned_models, models, pieces_for, published_tokenizer, ranks
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID

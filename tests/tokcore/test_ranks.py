@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vocabularies import ranks
+from support.vocabularies import ranks
 
 from tokcore import kernel, reference
 from tokcore.texts import texts_from_strings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-from token_batches import batch_of, megatron_bytes
+from support.token_batches import batch_of, megatron_bytes
 
 ROOT = Path(__file__).parents[2]
 

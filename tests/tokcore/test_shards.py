@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_batches import (
+from support.token_batches import (
     EXAMPLE,
     FINGERPRINT,
     Document,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes
+from support.vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes
 
 from tokcore import kernel
 from tokcore import tokenizer as tokenizer_module

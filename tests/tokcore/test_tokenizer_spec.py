@@ -8,7 +8,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from vocabularies import learned_models, models
+from support.vocabularies import learned_models, models
 
 from tokcore import kernel, tokenizer_spec, unicode
 from tokcore.canonical import canonical_json, sha256_hex

@@ -1,4 +1,4 @@
-"""Write kernel/unicode_tables.cpp and ../unicode_data.py from one pinned Unicode version.
+"""Write kernel/scan/unicode_tables.cpp and ../unicode_data.py from one pinned Unicode version.
 
 Source: the package unicodedata2 (general categories and names of Unicode 16.0.0), the White_Space property, which
 has not changed since 6.3, and Python's own case mappings for every character that both versions know. What the
@@ -190,7 +190,7 @@ def cpp_source(categories: list[str], digest: str) -> str:
     body = "".join(f"    {{\n{rows(leaf, '        ')}\n    }},\n" for leaf in leaves)
     return (
         f"// Unicode {VERSION}. Written by generate_unicode_tables.py; do not edit.\n"
-        '#include "unicode_tables.h"\n\n'
+        '#include "scan/unicode_tables.h"\n\n'
         "// clang-format off\n"
         "namespace tokcore::unicode {\n\n"
         f'const char kVersion[] = "{VERSION}";\n'
@@ -214,7 +214,7 @@ def main() -> None:
     compare_with_engines(categories, lower)
     data, digest = python_source(categories, lower)
     files = {
-        HERE / "kernel" / "unicode_tables.cpp": cpp_source(categories, digest),
+        HERE / "kernel" / "scan" / "unicode_tables.cpp": cpp_source(categories, digest),
         HERE.parent / "unicode_data.py": data,
     }
     for path, text in files.items():

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from token_batches import (
+from support.token_batches import (
     EXAMPLE,
     FINGERPRINT,
     add,

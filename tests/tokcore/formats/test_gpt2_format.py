@@ -8,7 +8,7 @@ from collections import namedtuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vocabularies import published_tokenizer
+from support.vocabularies import published_tokenizer
 
 from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, printable
 from tokcore.errors import FormatError

@@ -10,8 +10,8 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.vocabularies import learned_models, merges_models
 from tokenizers import Tokenizer as HuggingFaceTokenizer
-from vocabularies import learned_models, merges_models
 
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vocabularies import (
+from support.vocabularies import (
     encoder_of,
     learned_models,
     merges_models,

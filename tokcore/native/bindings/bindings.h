@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "scanner.h"
+#include "scan/scanner.h"
 
 namespace tokcore {
 

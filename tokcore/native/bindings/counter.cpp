@@ -1,4 +1,4 @@
-#include "counter.h"
+#include "count/counter.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -22,8 +22,8 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "hash.h"
-#include "row_merger.h"
+#include "count/row_merger.h"
+#include "memory/hash.h"
 
 namespace nb = nanobind;
 

@@ -1,4 +1,4 @@
-#include "encoder.h"
+#include "encode/encoder.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

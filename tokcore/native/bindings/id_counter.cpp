@@ -1,4 +1,4 @@
-#include "id_counter.h"
+#include "count/id_counter.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-#include "json_lines.h"
+#include "text/json_lines.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

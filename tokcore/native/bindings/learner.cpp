@@ -1,4 +1,4 @@
-#include "learner.h"
+#include "learn/learner.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-#include "mask_finder.h"
+#include "text/mask_finder.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-#include "rank_merges.h"
+#include "encode/rank_merges.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-#include "scanner.h"
+#include "scan/scanner.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "character.h"
+#include "scan/character.h"
 
 namespace nb = nanobind;
 

@@ -1,0 +1,125 @@
+"""Small corpora and builds for tests: real formats, run through the same code as the command line."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from schemas.config import load_config
+from schemas.manifest import Manifest
+
+ROOT = Path(__file__).parents[2]
+
+WORDS = {
+    lang: words.split()
+    for lang, words in {
+        "en": "the of and to in a is that for it was on with as be at by this had not are but from or have an they",
+        "ru": "и в не на я быть он с что а по это она этот к но они мы весь который из у то за свой",
+        "zh": "的 一 是 不 了 人 我 在 有 他 这 为 之 大 来 以 个 中 上 们 到 说 国 和 地 也",
+        "hi": "के में की है और से का को पर इस होता कि जो कर मे गया करने किया लिये अपने ने बनी नहीं तो",
+    }.items()
+}
+
+
+def texts(lang: str, num: int, seed: int = 0) -> list[str]:
+    """Documents of a language: random words, some punctuation, digits and line breaks."""
+    chance = random.Random(f"{lang}-{seed}")
+    glue = "" if lang == "zh" else " "
+    return [
+        glue.join(
+            chance.choice(WORDS[lang]) + chance.choice(["", "", "", ",", ". ", "\n", " 2024"]) for _ in range(40)
+        ).strip()
+        for _ in range(num)
+    ]
+
+
+def jsonl(documents: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"".join(json.dumps(document, ensure_ascii=False).encode() + b"\n" for document in documents)
+
+
+def write(path: Path, data: bytes) -> Path:
+    """Write a file, compressed as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".zst":
+        data = zstandard.ZstdCompressor(write_checksum=True).compress(data)
+    elif path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    path.write_bytes(data)
+    return path
+
+
+def small_corpus(folder: Path) -> None:
+    """Four languages in four files and three formats, about 100 documents."""
+    for lang, suffix in (("en", "jsonl.zst"), ("ru", "jsonl"), ("zh", "jsonl.gz")):
+        documents = [{"id": f"{lang}-{i}", "text": text} for i, text in enumerate(texts(lang, 30))]
+        write(folder / f"{lang}.{suffix}", jsonl(documents))
+    write(folder / "hi.txt", "\n\n\n".join(texts("hi", 12)).encode())
+
+
+SOURCES = """
+[[source]]
+lang = "en"
+files = "en.jsonl.zst"
+id = "id"
+[[source]]
+lang = "ru"
+files = ["ru.jsonl"]
+id = "id"
+[[source]]
+lang = "zh"
+files = "zh.jsonl.gz"
+id = "id"
+[[source]]
+lang = "hi"
+files = "hi.txt"
+separator = "\\n\\n\\n"
+"""
+
+SETTINGS = """
+[plan]
+range_bytes = 4000
+[learn]
+vocab_size = 400
+[shards]
+target_tokens = 2000
+"""
+
+
+def build_file(
+    folder: Path, sources: str = SOURCES, settings: str = SETTINGS, name: str = "build.toml", build: str = ""
+) -> Path:
+    """A build file in the corpus's folder."""
+    path = folder / name
+    path.write_text(f'version = 1\n[build]\noutput = "out"\n{build}\n{sources}\n{settings}\n')
+    return path
+
+
+def run(path: Path, output: Path, workers: int = 2, runner: tuple[str, ...] = ()) -> Manifest:
+    """Run a build in this process."""
+    return Build(load_config(str(path)), RunOptions(workers, runner), str(output)).run()
+
+
+def tokcore(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **{"cwd": ROOT, **options})
+
+
+def tree(output: Path) -> dict[str, str]:
+    """Every file of an output but run.json -> sha256."""
+    return {
+        str(path.relative_to(output)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(output.rglob("*"))
+        if path.is_file() and path.name != "run.json"
+    }

@@ -1,0 +1,40 @@
+"""Every Beam graph of ours: those that a build runs, and those of the transforms for pipelines of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+import tokcore
+from pipelines import CountPretokens, EncodeDocuments
+from schemas import Document
+from support.builds import build_file, run, small_corpus, texts
+from tokcore.tokenizer_spec import SpecialToken, learned_spec
+
+DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
+
+
+def learned() -> tokcore.Tokenizer:
+    merges = tokcore.learn_bpe(tokcore.count_pretokens([d.text for d in DOCUMENTS]), vocab_size=300)
+    return tokcore.Tokenizer(learned_spec(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)]))
+
+
+def every_graph(folder: Path) -> list[beam.Pipeline]:
+    """The pipelines of a build, which is run, and one of the public transforms, which is not."""
+    found: list[beam.Pipeline] = []
+    run_pipeline = beam.Pipeline.run
+
+    def kept(pipeline: beam.Pipeline, *arguments: object, **options: object) -> object:
+        found.append(pipeline)
+        return run_pipeline(pipeline, *arguments, **options)
+
+    small_corpus(folder)
+    with mock.patch.object(beam.Pipeline, "run", kept):
+        run(build_file(folder), folder / "graphs")
+    own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
+    _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
+    _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
+    return [*found, own]

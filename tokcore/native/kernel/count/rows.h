@@ -1,0 +1,31 @@
+// DESCRIPTION
+// Rows of a count table, as they cross from and to the kernel: key i is data[offsets[i] .. offsets[i + 1]),
+// and occurs counts[i] times, in documents[i] documents. RowView looks at somebody's arrays, Rows owns its
+// own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/buffer.h"
+
+namespace tokcore {
+
+struct RowView {
+  const uint8_t* data;
+  const int64_t* offsets;  // size + 1
+  const uint64_t* counts;
+  const uint64_t* documents;
+  size_t size;
+};
+
+struct Rows {
+  Buffer<uint8_t> data;
+  Buffer<int64_t> offsets{0};
+  Buffer<uint64_t> counts;
+  Buffer<uint64_t> documents;
+
+  size_t size() const { return counts.size(); }
+};
+
+}  // namespace tokcore

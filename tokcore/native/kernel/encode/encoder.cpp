@@ -1,0 +1,477 @@
+#include "encode/encoder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "encode/id_assembler.h"
+#include "encode/pretoken_cache.h"
+#include "memory/hash.h"
+
+namespace tokcore {
+namespace {
+
+// Runs work in so many threads, this one among them, and throws what one of them threw.
+template <typename Work>
+void in_threads(size_t num_threads, const Work& work) {
+  std::vector<std::exception_ptr> failures(num_threads);
+  const auto guarded = [&](size_t thread) {
+    try {
+      work();
+    } catch (...) {
+      failures[thread] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    for (size_t thread = 1; thread < num_threads; ++thread) others.emplace_back(guarded, thread);
+    guarded(0);
+  } catch (...) {  // a thread that did not start
+    failures[0] = std::current_exception();
+  }
+  for (std::thread& other : others) other.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+// The first text of each range, and the number of texts. Ranges have about equal bytes, so many that those of
+// texts that cost more do not keep one thread busy at the end, and so few that each is worth its handing out.
+std::vector<size_t> ranges_of(const TextBatch& texts, size_t threads) {
+  constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16, kMaxRangeBytes = size_t{1} << 19;
+  const int64_t begin = texts.offsets[0];
+  const auto total = static_cast<size_t>(texts.offsets[texts.num_texts] - begin);
+  std::vector<size_t> firsts = {0};
+  if (threads > 1) {
+    const size_t wanted = std::max(threads * kRangesPerThread, total / kMaxRangeBytes);
+    const size_t num_ranges = std::clamp<size_t>(total / kMinRangeBytes, 1, wanted);
+    for (size_t i = 1; i < num_ranges; ++i) {
+      const int64_t limit = begin + static_cast<int64_t>(total / num_ranges * i);
+      const auto* end =
+          std::upper_bound(texts.offsets + firsts.back(), texts.offsets + texts.num_texts, limit);
+      const auto first = static_cast<size_t>(end - texts.offsets);
+      if (first > firsts.back() && first < texts.num_texts) firsts.push_back(first);
+    }
+  }
+  firsts.push_back(texts.num_texts);
+  return firsts;
+}
+
+}  // namespace
+
+// What one thread needs: a cache, and room to put the pre-tokens of a batch side by side, so that looking one
+// up in the cache does not wait for the one before. Those that the cache does not know wait, with a gap in
+// the ids, until there are enough of them to be encoded side by side too.
+class Encoder::Worker {
+ public:
+  Worker(const Encoder& encoder, size_t cache_bytes)
+      : model_(encoder.model_), scanner_(encoder.scanner_), cache_(cache_bytes) {
+    remember_tokens();
+  }
+
+  size_t cache_bytes() const { return cache_.budget_bytes(); }
+
+  // Appends the ids of texts first to last to ids. starts[i] becomes the number of ids before text i, within
+  // ids.
+  EncodeResult encode(const TextBatch& texts, const Pieces* pieces, size_t first, size_t last, IdBuffer* ids,
+                      int64_t* starts, int64_t* pretokens) {
+    ids_ = ids;
+    starts_ = starts;
+    count_ = num_ends_ = num_ended_ = num_unknown_ = num_gaps_ = 0;
+    ++window_;
+    limit_ = texts.data + texts.data_size;
+    for (size_t i = first; i < last; ++i) {
+      const uint8_t* text = texts.data + texts.offsets[i];
+      const size_t size = static_cast<size_t>(texts.offsets[i + 1] - texts.offsets[i]);
+      const EncodeResult result = pieces != nullptr ? add_pieces(texts, *pieces, i, &pretokens[i])
+                                                    : add_text(text, size, i, &pretokens[i]);
+      if (result.status != EncodeStatus::kOk) return result;
+      if (num_ends_ == kMaxEnds) look_up();
+      ends_[num_ends_++] = {i, count_};
+    }
+    look_up();
+    settle();
+    return {EncodeStatus::kOk, 0};
+  }
+
+ private:
+  static constexpr size_t kBatch = 128;
+  static constexpr size_t kCapacity = 2 * kBatch;
+  static constexpr size_t kMaxEnds = 256;
+  static constexpr size_t kEnoughUnknown = 64;
+  static constexpr size_t kMaxUnknown = kEnoughUnknown + kCapacity;
+  static constexpr size_t kEnoughGaps = 512;
+  static constexpr size_t kMaxGaps = kEnoughGaps + kCapacity;
+  static constexpr size_t kEnoughEnded = 512;
+  static constexpr size_t kMaxEnded = kEnoughEnded + kMaxEnds;
+
+  struct Pretoken {
+    const uint8_t* text;
+    size_t size;
+  };
+  struct EndOfText {
+    size_t text;
+    size_t count;  // pre-tokens in the batch up to its end
+  };
+  struct EndedText {
+    size_t text;
+    size_t num_ids;   // up to its end, gaps left out
+    size_t num_gaps;  // up to its end
+  };
+  // Where the ids of a piece that the cache did not know go.
+  struct Gap {
+    size_t num_ids;  // before it, other gaps left out
+    size_t piece;
+  };
+  // Tells the cache of the vocabulary's own tokens, the least common first, so that others drive those out.
+  void remember_tokens() {
+    const BpeModel::Tokens tokens = model_.tokens();
+    const PretokenCache::Entries entries = cache_.entries();
+    struct Token {
+      PretokenCache::Key key;
+      int32_t id;
+    };
+    Token waiting[kBatch];
+    size_t num_waiting = 0;
+    const auto insert = [&] {
+      for (size_t i = 0; i < num_waiting; ++i) cache_.insert(waiting[i].key, &waiting[i].id, 1);
+      num_waiting = 0;
+    };
+    for (size_t i = tokens.num; i-- > 0;) {
+      const size_t size = tokens.starts[i + 1] - tokens.starts[i];
+      if (!tokens.is_own[i] || size > PretokenCache::kMaxShortBytes) continue;
+      const PretokenCache::Key key =
+          entries.key(tokens.data + tokens.starts[i], size, tokens.data + tokens.starts[tokens.num]);
+      entries.prefetch(key);
+      waiting[num_waiting++] = {key, tokens.ids[i]};
+      if (num_waiting == kBatch) insert();
+    }
+    insert();
+  }
+
+  EncodeResult add_text(const uint8_t* text, size_t size, size_t number, int64_t* pretokens) {
+    uint64_t ends[kBatch];
+    *pretokens = 0;
+    for (size_t begin = 0; begin < size;) {
+      const size_t found = scanner_->scan(text, size, begin, ends, kBatch);
+      if (size > BpeModel::kMaxPieceBytes && has_too_long(begin, ends, found))
+        return {EncodeStatus::kPieceTooLong, number};
+      add(text, begin, ends, found);
+      begin = ends[found - 1];
+      *pretokens += static_cast<int64_t>(found);
+      if (count_ >= kBatch) look_up();
+    }
+    return {EncodeStatus::kOk, 0};
+  }
+
+  static bool has_too_long(uint64_t begin, const uint64_t* ends, size_t num_ends) {
+    for (size_t i = 0; i < num_ends; begin = ends[i++]) {
+      if (ends[i] - begin > BpeModel::kMaxPieceBytes) return true;
+    }
+    return false;
+  }
+
+  EncodeResult add_pieces(const TextBatch& texts, const Pieces& pieces, size_t number, int64_t* pretokens) {
+    const int64_t first = pieces.firsts[number], last = pieces.firsts[number + 1];
+    if (first < 0 || last < first || static_cast<uint64_t>(last) > pieces.num_ends) {
+      return {EncodeStatus::kBadPieces, number};
+    }
+    int64_t begin = texts.offsets[number];
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t end = pieces.ends[i];
+      if (end <= begin || end > texts.offsets[number + 1]) return {EncodeStatus::kBadPieces, number};
+      if (static_cast<uint64_t>(end - begin) > BpeModel::kMaxPieceBytes)
+        return {EncodeStatus::kPieceTooLong, number};
+      const auto piece_end = static_cast<uint64_t>(end);
+      add(texts.data, static_cast<uint64_t>(begin), &piece_end, 1);
+      begin = end;
+      if (count_ >= kBatch) look_up();
+    }
+    if (begin != texts.offsets[number + 1]) return {EncodeStatus::kBadPieces, number};
+    *pretokens = last - first;
+    return {EncodeStatus::kOk, 0};
+  }
+
+  // Pre-tokens side by side, the first from `begin` on; at most kBatch.
+  void add(const uint8_t* text, uint64_t begin, const uint64_t* ends, size_t num_ends) {
+    const PretokenCache::Entries entries = cache_.entries();
+    const bool inside = limit_ - (text + ends[num_ends - 1]) >= 16;
+    Pretoken* const batch = batch_;
+    PretokenCache::Key* const keys = keys_;
+    size_t count = count_;
+    for (size_t i = 0; i < num_ends; begin = ends[i++]) {
+      const uint8_t* const at = text + begin;
+      const size_t size = ends[i] - begin;
+      if (size > PretokenCache::kMaxShortBytes) [[unlikely]] {
+        count_ = count;
+        add_in_parts(at, size);
+        if (count_ + num_ends > kCapacity) look_up();
+        count = count_;
+        continue;
+      }
+      batch[count] = {at, size};
+      keys[count] = inside ? entries.key_inside(at, size) : entries.key(at, size, limit_);
+      entries.prefetch(keys[count++]);
+    }
+    count_ = count;
+  }
+
+  void add_in_parts(const uint8_t* text, size_t size) {
+    for (size_t begin = 0, end; begin < size; begin = end) {
+      end = model_.part_end(text, size, begin);
+      add_one(text + begin, end - begin);
+    }
+  }
+
+  void add_one(const uint8_t* text, size_t size) {
+    if (count_ == kCapacity) look_up();
+    batch_[count_] = {text, size};
+    if (size <= PretokenCache::kMaxShortBytes) {
+      keys_[count_] = cache_.entries().key(text, size, limit_);
+      cache_.entries().prefetch(keys_[count_]);
+    } else {
+      keys_[count_] = cache_.long_key(text, std::min(size, PretokenCache::kMaxLongBytes), limit_);
+    }
+    ++count_;
+  }
+
+  // Appends the ids of the batch, as far as the cache knows them.
+  void look_up() {
+    size_t done = 0;
+    for (size_t i = 0; i < num_ends_; ++i) {
+      look_up(done, ends_[i].count);
+      done = ends_[i].count;
+      ended_[num_ended_++] = {ends_[i].text, ids_->size(), num_gaps_};
+    }
+    look_up(done, count_);
+    count_ = num_ends_ = 0;
+    if (num_unknown_ >= kEnoughUnknown || num_gaps_ >= kEnoughGaps || num_ended_ >= kEnoughEnded) settle();
+  }
+
+  void look_up(size_t first, size_t last) {
+    if (first == last) return;
+    ids_->reserve_more(kRoom);
+    int32_t* out = ids_->end();
+    const PretokenCache::Entries entries = cache_.entries();
+    for (size_t i = first; i < last; ++i) {
+      const PretokenCache::Found found = entries.find(keys_[i]);
+      if (found.entry != nullptr && found.count <= PretokenCache::kMaxShortIds) [[likely]] {
+        // All of them: the next pre-token overwrites the rest.
+        std::memcpy(out, found.entry->ids, sizeof(found.entry->ids));
+        out += found.count;
+        continue;
+      }
+      ids_->set_end(out);
+      look_further(batch_[i], keys_[i], found.entry);
+      out = ids_->end();
+    }
+    ids_->set_end(out);
+  }
+
+  [[gnu::noinline]] void look_further(const Pretoken& pretoken, const PretokenCache::Key& key,
+                                      const PretokenCache::Entry* entry) {
+    PretokenCache::Ids known{nullptr, 0};
+    if (entry != nullptr) {
+      if (uint32_t piece; PretokenCache::in_promise(*entry, window_, &piece)) {
+        gaps_[num_gaps_++] = {ids_->size(), piece};
+        return;
+      }
+      if (entry->count() == PretokenCache::kInRing) known = cache_.in_ring(*entry);
+    } else if (is_long(pretoken)) {
+      known = cache_.find_long(pretoken.text, pretoken.size, key);
+    }
+    if (known.ids != nullptr) {
+      ids_->reserve_more(known.count + kRoom);
+      int32_t* out = ids_->end();
+      for (size_t i = 0; i < known.count; i += 4) std::memcpy(out + i, known.ids + i, 4 * sizeof(int32_t));
+      ids_->set_end(out + known.count);
+      return;
+    }
+    if (pretoken.size <= PretokenCache::kMaxShortBytes)
+      cache_.promise(key, window_, static_cast<uint32_t>(num_unknown_));
+    gaps_[num_gaps_++] = {ids_->size(), num_unknown_};
+    unknown_keys_[num_unknown_] = key;
+    pieces_[num_unknown_] = {pretoken.text, pretoken.size, limit_, nullptr, 0, 0};
+    ++num_unknown_;
+  }
+
+  static bool is_long(const auto& pretoken) {
+    return pretoken.size > PretokenCache::kMaxShortBytes && pretoken.size <= PretokenCache::kMaxLongBytes;
+  }
+
+  // Encodes what is unknown, fills the gaps, and says where the texts end.
+  void settle() {
+    size_t room = 0;
+    for (size_t i = 0; i < num_unknown_; ++i) room += pieces_[i].size;
+    found_.set_capacity(std::max(room, found_.capacity()));
+    for (size_t i = 0, start = 0; i < num_unknown_; start += pieces_[i].size, ++i)
+      pieces_[i].ids = found_.data() + start;
+    model_.encode(pieces_, num_unknown_, scratch_);
+    size_t num_new = 0, ended = 0;
+    for (size_t i = 0; i <= num_gaps_; ++i) {
+      for (; ended < num_ended_ && ended_[ended].num_gaps == i; ++ended)
+        starts_[ended_[ended].text + 1] = static_cast<int64_t>(ended_[ended].num_ids + num_new);
+      if (i < num_gaps_) num_new += pieces_[gaps_[i].piece].count;
+    }
+    fill_gaps(num_new);
+    for (size_t i = 0; i < num_unknown_; ++i) {
+      const Piece& piece = pieces_[i];
+      if (piece.size <= PretokenCache::kMaxShortBytes) {
+        cache_.insert(unknown_keys_[i], piece.ids, piece.count);
+      } else if (is_long(piece)) {
+        cache_.insert_long(piece.text, piece.size, unknown_keys_[i], piece.ids, piece.count);
+      }
+    }
+    num_unknown_ = num_gaps_ = num_ended_ = 0;
+    ++window_;
+  }
+
+  // From the last gap to the first, so that every id moves once.
+  void fill_gaps(size_t num_new) {
+    ids_->reserve_more(num_new);
+    size_t end = ids_->size();
+    ids_->set_end(ids_->end() + num_new);
+    int32_t* ids = ids_->data();
+    for (size_t i = num_gaps_; i-- > 0;) {
+      const size_t gap = gaps_[i].num_ids;
+      const Piece& piece = pieces_[gaps_[i].piece];
+      std::memmove(ids + gap + num_new, ids + gap, (end - gap) * sizeof(int32_t));
+      num_new -= piece.count;
+      std::memcpy(ids + gap + num_new, piece.ids, piece.count * sizeof(int32_t));
+      end = gap;
+    }
+  }
+
+  // What look_up may write without looking: kMaxShortIds for each pre-token, and once more for long ones.
+  static constexpr size_t kRoom = (kCapacity + 1) * PretokenCache::kMaxShortIds;
+
+  const BpeModel& model_;
+  const std::optional<Scanner>& scanner_;
+  PretokenCache cache_;
+  PieceScratch scratch_;
+  IdBuffer found_;
+
+  IdBuffer* ids_ = nullptr;
+  int64_t* starts_ = nullptr;
+  const uint8_t* limit_ = nullptr;
+  size_t count_ = 0;
+  size_t num_unknown_ = 0;
+  size_t num_gaps_ = 0;
+  size_t num_ended_ = 0;
+  uint64_t window_ = 0;  // counts what is settled together
+  size_t num_ends_ = 0;
+  Pretoken batch_[kCapacity];
+  PretokenCache::Key keys_[kCapacity];
+  EndOfText ends_[kMaxEnds];
+  PretokenCache::Key unknown_keys_[kMaxUnknown];
+  Gap gaps_[kMaxGaps];
+  Piece pieces_[kMaxUnknown];
+  EndedText ended_[kMaxEnded];
+};
+
+Encoder::Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes)
+    : scanner_(scanner),
+      model_(implementation == Implementation::kPortable ? merge_in_lanes_portable : merge_in_lanes_avx2),
+      cache_bytes_(cache_bytes) {}
+
+Encoder::~Encoder() = default;
+
+EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
+  if (!scanner_) return {EncodeStatus::kNoScanner, 0};
+  return run(texts, nullptr, threads, encoded);
+}
+
+EncodeResult Encoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
+                                    EncodedBatch* encoded) {
+  return run(texts, &pieces, threads, encoded);
+}
+
+EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t threads,
+                          EncodedBatch* encoded) {
+  for (size_t i = 0; i <= texts.num_texts; ++i) {
+    const int64_t offset = texts.offsets[i];
+    if (offset < (i == 0 ? 0 : texts.offsets[i - 1]) || static_cast<uint64_t>(offset) > texts.data_size) {
+      return {EncodeStatus::kBadOffsets, i};
+    }
+  }
+  const int64_t begin = texts.offsets[0];
+  const auto total = static_cast<size_t>(texts.offsets[texts.num_texts] - begin);
+  encoded->offsets.assign(texts.num_texts + 1, 0);
+  encoded->pretokens.assign(texts.num_texts, 0);
+
+  // A little more than the texts before needed: growing is a copy, and what is far too large does not get the
+  // memory that the ids of the last call have just left.
+  const auto usual_ids = [rate = ids_per_kilobyte_.load()](size_t bytes) {
+    return bytes / 1024 * rate + 4096;
+  };
+
+  const std::vector<size_t> firsts = ranges_of(texts, threads);
+  const size_t num_ranges = firsts.size() - 1;
+  const size_t num_threads = std::min(threads, num_ranges);
+  if (num_threads == 1) {
+    WorkerLease lease(*this);
+    encoded->ids.set_capacity(usual_ids(total));
+    const EncodeResult result = lease.worker->encode(texts, pieces, 0, texts.num_texts, &encoded->ids,
+                                                     encoded->offsets.data(), encoded->pretokens.data());
+    encoded->ids.shrink();
+    note_rate(total, encoded->ids.size());
+    return result;
+  }
+  std::vector<EncodeResult> results(num_ranges, {EncodeStatus::kOk, 0});
+  IdAssembler assembler(firsts, usual_ids(total), &encoded->ids, encoded->offsets.data());
+  std::atomic<size_t> next_range{0};
+  in_threads(num_threads, [&] {
+    WorkerLease lease(*this);
+    for (size_t i; (i = next_range.fetch_add(1)) < num_ranges;) {
+      const size_t first = firsts[i], last = firsts[i + 1];
+      IdBuffer ids =
+          assembler.buffer(usual_ids(static_cast<size_t>(texts.offsets[last] - texts.offsets[first])));
+      results[i] = lease.worker->encode(texts, pieces, first, last, &ids, encoded->offsets.data(),
+                                        encoded->pretokens.data());
+      assembler.put(i, std::move(ids));
+    }
+  });
+  for (const EncodeResult& result : results) {
+    if (result.status != EncodeStatus::kOk) return result;
+  }
+  assembler.finish();
+  note_rate(total, encoded->ids.size());
+  return {EncodeStatus::kOk, 0};
+}
+
+void Encoder::note_rate(size_t bytes, size_t num_ids) {
+  if (bytes < kMinRatedBytes) return;
+  ids_per_kilobyte_ = static_cast<uint32_t>(num_ids / (bytes / 1024 * 7 / 8)) + 1;
+}
+
+Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
+  size_t share;
+  {
+    const std::lock_guard lock(encoder.mutex_);
+    encoder.num_leased_ += 1;
+    if (!encoder.idle_.empty()) {
+      worker = std::move(encoder.idle_.back());
+      encoder.idle_.pop_back();
+    }
+    encoder.most_workers_ = std::max(encoder.most_workers_, encoder.num_leased_ + encoder.idle_.size());
+    share = encoder.cache_bytes_;
+    if (encoder.most_workers_ > kMaxCaches) share = share * kMaxCaches / std::bit_ceil(encoder.most_workers_);
+  }
+  // More threads than ever before, and than caches: the budget is divided anew, and a cache that is too large
+  // starts afresh.
+  if (worker != nullptr && worker->cache_bytes() <= share) return;
+  worker.reset();
+  worker = std::make_unique<Worker>(encoder, share);
+}
+
+Encoder::WorkerLease::~WorkerLease() {
+  const std::lock_guard lock(encoder_.mutex_);
+  encoder_.num_leased_ -= 1;
+  encoder_.idle_.push_back(std::move(worker));
+}
+
+}  // namespace tokcore

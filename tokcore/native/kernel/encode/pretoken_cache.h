@@ -1,0 +1,305 @@
+// DESCRIPTION
+// PretokenCache remembers the ids of pre-tokens that were encoded before, within a fixed number of bytes.
+// Results never depend on it: every find compares the whole key.
+//
+// Pre-tokens of at most 15 bytes and 4 ids, which are nearly all, live in 32-byte entries, two to a cache
+// line:
+//     bytes 0-14   the pre-token, zeros after it
+//     byte 15      its size (bits 0-3), number of ids (4-6), used (7)
+//     bytes 16-31  the ids
+// A newcomer replaces an entry that was not used since it came, so that words seen once do not drive out the
+// common ones. The others (long, or of many ids) live in a ring of records, found by an entry or through a
+// table of positions; the ring overwrites its oldest records. One thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "memory/hash.h"
+#include "memory/zeroed_memory.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace tokcore {
+
+using Bytes16 = uint64_t __attribute__((vector_size(16)));
+
+// 1 if all bits are zero, else 0; computed, so that compilers make no branch of it.
+inline uint32_t is_zero(Bytes16 bytes) {
+#if defined(__SSE2__)
+  const __m128i equal = _mm_cmpeq_epi8(reinterpret_cast<__m128i>(bytes), _mm_setzero_si128());
+  return (static_cast<uint32_t>(_mm_movemask_epi8(equal)) + 1) >> 16;
+#else
+  const uint64_t any = bytes[0] | bytes[1];
+  return static_cast<uint32_t>(~(any | -any) >> 63);
+#endif
+}
+
+// The bytes of a pre-token of up to 15 bytes, and its size in the last byte.
+struct KeyMasks {
+  Bytes16 bytes[16], size[16];
+
+  constexpr KeyMasks() : bytes{}, size{} {
+    for (uint64_t i = 1; i < 16; ++i) {
+      const uint64_t low = i >= 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * i)) - 1;
+      const uint64_t high = i <= 8 ? 0 : (uint64_t{1} << (8 * (i - 8))) - 1;
+      bytes[i] = Bytes16{little_endian(low), little_endian(high)};
+      size[i] = Bytes16{0, little_endian(i << 56)};
+    }
+  }
+};
+inline constexpr KeyMasks kKeyMasks;
+
+class PretokenCache {
+ public:
+  static constexpr size_t kMaxShortBytes = 15;
+  static constexpr size_t kMaxShortIds = 4;
+  static constexpr size_t kMaxLongBytes = 512;
+
+  // A pre-token of 1 to 15 bytes as the entries hold it, and where to look for it.
+  struct Key {
+    Bytes16 bytes;
+    size_t bucket;  // bytes before it
+  };
+
+  struct Entry {
+    Bytes16 key;
+    int32_t ids[kMaxShortIds];
+
+    // Number of ids; or kInRing, or kPromised.
+    size_t count() const { return high() >> 60 & 7; }
+    uint64_t high() const { return little_endian(key[1]); }
+  };
+  static constexpr size_t kInRing = 7;    // they are in the ring
+  static constexpr size_t kPromised = 6;  // see promise()
+
+  // An entry that was found, or nullptr, and its count().
+  struct Found {
+    const Entry* entry;
+    size_t count;
+  };
+
+  struct alignas(64) Bucket {
+    Entry entries[2];
+  };
+
+  // Where the entries are: for a loop to hold in registers, as long as the cache lives.
+  class Entries {
+   public:
+    Entries(uint8_t* buckets, uint64_t mask) : buckets_(buckets), mask_(mask) {}
+
+    // Reads no byte at or after `limit`. 0 < size <= kMaxShortBytes.
+    Key key(const uint8_t* text, size_t size, const uint8_t* limit) const {
+      if (limit - text >= 16) return key_inside(text, size);
+      Bytes16 bytes{0, 0};
+      std::memcpy(&bytes, text, size);
+      return key_of(bytes, size);
+    }
+    // The same where 16 bytes may be read.
+    Key key_inside(const uint8_t* text, size_t size) const {
+      Bytes16 bytes;
+      std::memcpy(&bytes, text, 16);
+      return key_of(bytes, size);
+    }
+
+    void prefetch(const Key& key) const { __builtin_prefetch(buckets_ + key.bucket, 1); }
+
+    // The entry of that key, marked as used.
+    Found find(const Key& key) const {
+      // Without a conditional: which of the two it is cannot be predicted.
+      Entry* entries = entries_of(key);
+      const uint32_t is_first = same(entries[0], key), is_second = same(entries[1], key);
+      if ((is_first | is_second) == 0) [[unlikely]]
+        return {nullptr, 0};
+      Entry* entry = entries + is_second;
+      const uint64_t high = entry->high();
+      if ((high & kUsed) == 0) [[unlikely]]
+        entry->key[1] |= little_endian(kUsed);
+      return {entry, static_cast<size_t>(high >> 60 & 7)};
+    }
+
+    Entry* entries_of(const Key& key) const { return reinterpret_cast<Entry*>(buckets_ + key.bucket); }
+
+   private:
+    Key key_of(Bytes16 bytes, size_t size) const {
+      bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
+      const uint64_t hash = bytes[0] * 0x9E3779B97F4A7C15u + bytes[1] * 0xD6E8FEB86659FD93u;
+      return {bytes, hash >> 32 & mask_};
+    }
+
+    uint8_t* buckets_;
+    uint64_t mask_;  // of bytes before a bucket
+  };
+
+  struct Ids {
+    const int32_t* ids;  // nullptr: not known
+    size_t count;
+  };
+
+  // budget_bytes: all the memory that it may hold; below kMinBudgetBytes it remembers nothing.
+  explicit PretokenCache(size_t budget_bytes) : budget_bytes_(budget_bytes) {
+    keeps_ = budget_bytes >= kMinBudgetBytes;
+    const size_t num_buckets = keeps_ ? std::bit_floor(budget_bytes / 8 * 5) / sizeof(Bucket) : 2;
+    const size_t num_places = keeps_ ? std::bit_floor(budget_bytes / 16) / sizeof(Place) : 2;
+    ring_size_ = keeps_ ? budget_bytes / 4 / 8 * 8 : 0;
+    head_ = 2 * uint64_t{ring_size_};
+    bucket_mask_ = (num_buckets - 1) * sizeof(Bucket);
+    place_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_places));
+    bucket_memory_ = ZeroedMemory(num_buckets * sizeof(Bucket));
+    place_memory_ = ZeroedMemory(num_places * sizeof(Place));
+    ring_memory_ = std::make_unique_for_overwrite<uint8_t[]>(ring_size_ + kMaxShortIds * sizeof(int32_t));
+    places_ = reinterpret_cast<Place*>(place_memory_.data());
+    // All of it is touched soon, so now: not in the middle of the first text.
+    std::memset(place_memory_.data(), 0, num_places * sizeof(Place));
+  }
+
+  size_t budget_bytes() const { return budget_bytes_; }
+
+  Entries entries() const { return {bucket_memory_.data(), bucket_mask_}; }
+
+  // Of a pre-token above 15 bytes, or of its first kMaxLongBytes bytes: its hash. No entry is found by it:
+  // entries have a size, free ones only zeros. Prefetches what find_long() looks at first.
+  Key long_key(const uint8_t* text, size_t size, const uint8_t* limit) const {
+    const uint64_t hash = hash_bytes(text, size, limit) | 1;
+    __builtin_prefetch(&places_[hash >> place_shift_]);
+    return Key{Bytes16{hash, 0}, 0};
+  }
+
+  // The ids of an entry that are in the ring, if it still has them. A ring's ids may be copied four at a
+  // time: what is read after them is in the ring's memory.
+  Ids in_ring(const Entry& entry) const {
+    uint64_t position;
+    std::memcpy(&position, &entry.ids[0], sizeof(position));
+    if (position + ring_size_ < head_) return {nullptr, 0};
+    return {reinterpret_cast<const int32_t*>(ring(position)), static_cast<uint32_t>(entry.ids[2])};
+  }
+
+  void insert(const Key& key, const int32_t* ids, size_t count) {
+    if (!keeps_) return;
+    if (count <= kMaxShortIds) {
+      int32_t own[kMaxShortIds] = {};
+      std::memcpy(own, ids, count * sizeof(int32_t));
+      put(key, count, own);
+      return;
+    }
+    const uint64_t position = append(count * sizeof(int32_t));
+    if (position == kNoRoom) return;
+    std::memcpy(ring(position), ids, count * sizeof(int32_t));
+    put_note(key, kInRing, position, static_cast<int32_t>(count));
+  }
+
+  // Notes that the ids of that key are on their way: in_promise() gives the same two numbers until insert().
+  void promise(const Key& key, uint64_t when, uint32_t number) {
+    if (keeps_) put_note(key, kPromised, when, static_cast<int32_t>(number));
+  }
+  static bool in_promise(const Entry& entry, uint64_t when, uint32_t* number) {
+    uint64_t noted;
+    std::memcpy(&noted, entry.ids, sizeof(noted));
+    *number = static_cast<uint32_t>(entry.ids[2]);
+    return entry.count() == kPromised && noted == when;
+  }
+
+  // The ids of a pre-token above 15 bytes. key: long_key of it.
+  Ids find_long(const uint8_t* text, size_t size, const Key& key) const {
+    const uint64_t hash = key.bytes[0];
+    const Place& place = places_[hash >> place_shift_];
+    if (place.hash != hash || place.position + ring_size_ < head_) return {nullptr, 0};
+    const uint8_t* record = ring(place.position);
+    RecordHeader header;
+    std::memcpy(&header, record, sizeof(header));
+    const uint8_t* ids = record + sizeof(header);
+    if (header.size != size || std::memcmp(ids + header.count * sizeof(int32_t), text, size) != 0)
+      return {nullptr, 0};
+    return {reinterpret_cast<const int32_t*>(ids), header.count};
+  }
+
+  void insert_long(const uint8_t* text, size_t size, const Key& key, const int32_t* ids, size_t count) {
+    if (!keeps_) return;
+    const uint64_t hash = key.bytes[0];
+    const RecordHeader header{static_cast<uint32_t>(size), static_cast<uint32_t>(count)};
+    const uint64_t position = append(sizeof(header) + count * sizeof(int32_t) + size);
+    if (position == kNoRoom) return;
+    uint8_t* record = ring(position);
+    std::memcpy(record, &header, sizeof(header));
+    std::memcpy(record + sizeof(header), ids, count * sizeof(int32_t));
+    std::memcpy(record + sizeof(header) + count * sizeof(int32_t), text, size);
+    places_[hash >> place_shift_] = {hash, position};
+  }
+
+  static constexpr size_t kMinBudgetBytes = 4096;
+
+ private:
+  struct Place {
+    uint64_t hash;
+    uint64_t position;
+  };
+  struct RecordHeader {
+    uint32_t size;
+    uint32_t count;
+  };
+
+  static constexpr uint64_t kUsed = uint64_t{1} << 63;
+  static constexpr uint64_t kKeyBits = (uint64_t{1} << 60) - 1;
+  static constexpr uint64_t kNoRoom = UINT64_MAX;
+  static uint32_t same(const Entry& entry, const Key& key) {
+    return is_zero((entry.key ^ key.bytes) & Bytes16{~uint64_t{0}, little_endian(kKeyBits)});
+  }
+
+  void put_note(const Key& key, size_t kind, uint64_t first, int32_t second) {
+    int32_t note[kMaxShortIds] = {};
+    std::memcpy(note, &first, sizeof(first));
+    note[2] = second;
+    put(key, kind, note);
+  }
+
+  void put(const Key& key, size_t count, const int32_t* ids) {
+    Entry* entries = this->entries().entries_of(key);
+    size_t at = 1 - same(entries[0], key);
+    if (same(entries[at], key) == 0) {
+      if (entries[0].high() == 0) {
+        at = 0;
+      } else if ((entries[1].high() & kUsed) == 0) {
+        at = 1;
+      } else if ((entries[0].high() & kUsed) == 0) {
+        at = 0;
+      } else {
+        entries[0].key[1] &= little_endian(~kUsed);  // must prove itself again
+        at = 1;
+      }
+    }
+    entries[at].key = key.bytes | Bytes16{0, little_endian(uint64_t{count} << 60)};
+    std::memcpy(entries[at].ids, ids, sizeof(entries[at].ids));
+  }
+
+  uint8_t* ring(uint64_t position) const { return ring_memory_.get() + position % ring_size_; }
+
+  // Room for a record in one run. A position counts all bytes ever appended, so that overwritten ones are
+  // known.
+  uint64_t append(size_t size) {
+    size = (size + 7) / 8 * 8;
+    if (size > ring_size_ / 4) return kNoRoom;
+    if (head_ % ring_size_ + size > ring_size_) head_ += ring_size_ - head_ % ring_size_;
+    const uint64_t position = head_;
+    head_ += size;
+    return position;
+  }
+
+  ZeroedMemory bucket_memory_;
+  ZeroedMemory place_memory_;
+  std::unique_ptr<uint8_t[]> ring_memory_;  // filled from its start, as far as it is needed
+  Place* places_;
+  size_t budget_bytes_;
+  size_t ring_size_;
+  uint64_t head_;
+  uint64_t bucket_mask_;
+  unsigned place_shift_;
+  bool keeps_;
+};
+
+}  // namespace tokcore

@@ -1,0 +1,584 @@
+#include "learn/learner.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "learn/pair_table.h"
+#include "learn/word_store.h"
+#include "memory/worker_pool.h"
+
+namespace tokcore {
+
+namespace {
+
+constexpr size_t kNumBytes = 256;
+// A batch of merges is closed by the one that reaches this many units, which bounds what workers write down.
+constexpr size_t kMaxBatchUnits = 1 << 20;
+constexpr size_t kMaxBatchMerges = 256;
+// Of what was written down for a merge, as much memory is kept for the next one.
+constexpr size_t kMaxKeptPlaces = 1 << 16;
+constexpr ptrdiff_t kPrefetchUnits = 16;
+constexpr ptrdiff_t kPrefetchSymbols = 8;
+
+struct MergeStep {
+  uint32_t left;
+  uint32_t right;
+  uint32_t merged;
+  UnitList units;  // those that may hold the pair, ascending
+};
+
+// A symbol next to the merged ones: how often, and in how many units it is followed by (or follows) them.
+struct Neighbour {
+  uint32_t id;
+  uint32_t num_units;
+  int64_t count;
+  uint32_t last_unit;
+};
+struct Place {
+  uint32_t neighbour;  // index
+  uint32_t unit;
+};
+
+// What a worker writes down for one side of a merge.
+struct Side {
+  std::vector<Neighbour> neighbours;
+  std::vector<Place> places;  // for each neighbour ascending by unit, none twice
+};
+struct Effects {
+  Side left;
+  Side right;
+};
+
+// Where the neighbour of an id is in a list, plus one; all zero between uses.
+using NeighbourIndex = std::vector<uint32_t>;
+
+struct Worker {
+  size_t first_unit = 0;  // its share of the units; never a part of a word
+  size_t end_unit = 0;
+  NeighbourIndex left_index;
+  NeighbourIndex right_index;
+  std::vector<Effects> effects;  // by merge of the batch
+
+  void resize(size_t num_ids) {
+    left_index.resize(num_ids);
+    right_index.resize(num_ids);
+  }
+};
+
+// One worker's work on one merge.
+struct Job {
+  const MergeStep& step;
+  Worker& worker;
+  Effects& effects;
+  const PairTable& pairs;  // only to prefetch what will be changed in it
+
+  void add_left(uint32_t id, uint32_t unit, int64_t count) const {
+    if (add(worker.left_index, effects.left, id, unit, count)) {
+      pairs.prefetch(pair_key(id, step.left));
+      pairs.prefetch(pair_key(id, step.merged));
+    }
+  }
+  void add_right(uint32_t id, uint32_t unit, int64_t count) const {
+    if (add(worker.right_index, effects.right, id, unit, count)) {
+      pairs.prefetch(pair_key(step.right, id));
+      pairs.prefetch(pair_key(step.merged, id));
+    }
+  }
+
+ private:
+  // Whether the neighbour is new.
+  static bool add(NeighbourIndex& index, Side& side, uint32_t id, uint32_t unit, int64_t count) {
+    uint32_t& place = index[id];
+    const bool is_new = place == 0;
+    if (is_new) {
+      side.neighbours.push_back({id, 1, count, unit});
+      place = static_cast<uint32_t>(side.neighbours.size());
+    } else {
+      Neighbour& neighbour = side.neighbours[place - 1];
+      neighbour.count += count;
+      if (neighbour.last_unit == unit) return false;
+      neighbour.last_unit = unit;
+      ++neighbour.num_units;
+    }
+    side.places.push_back({place - 1, unit});
+    return is_new;
+  }
+};
+
+// Replaces the pair in a unit that is a word.
+template <typename Symbol>
+inline void rewrite_word(WordStore<Symbol>& words, uint32_t number, const Job& job) {
+  const MergeStep& step = job.step;
+  const auto left = static_cast<Symbol>(step.left), right = static_cast<Symbol>(step.right);
+  const auto merged = static_cast<Symbol>(step.merged);
+  Units::Unit& unit = words.units[number];
+  Symbol* const symbols = words.begin(number);
+  const size_t size = unit.num_symbols;
+  size_t in = 0;
+  while (in + 1 < size && !(symbols[in] == left && symbols[in + 1] == right)) ++in;
+  if (in + 1 >= size) return;
+  const auto count = static_cast<int64_t>(unit.count);
+  size_t out = in;
+  for (;;) {
+    if (out != 0) job.add_left(symbols[out - 1], number, count);
+    in += 2;
+    symbols[out++] = merged;
+    if (in == size) break;
+    job.add_right(symbols[in], number, count);
+    while (in + 1 < size && !(symbols[in] == left && symbols[in + 1] == right))
+      symbols[out++] = symbols[in++];
+    if (in + 1 == size) {
+      symbols[out++] = symbols[in];
+      break;
+    }
+  }
+  unit.num_symbols = static_cast<uint32_t>(out);
+}
+
+// The same for a segment of a long word: neighbours, and the right half of the last pair, may be in other
+// segments.
+template <typename Symbol>
+void rewrite_segment(WordStore<Symbol>& words, uint32_t number, const Job& job) {
+  const MergeStep& step = job.step;
+  Units& units = words.units;
+  Units::Unit& unit = units[number];
+  const auto count = static_cast<int64_t>(unit.count);
+  Symbol* const symbols = words.begin(number);
+  const size_t size = unit.num_symbols;
+  size_t in = 0, out = 0;
+  while (in < size) {
+    const bool is_last = in + 1 == size;
+    const uint32_t following = is_last ? words.first_of(units.next_of(number)) : symbols[in + 1];
+    if (symbols[in] != step.left || following != step.right) {
+      symbols[out++] = symbols[in++];
+      continue;
+    }
+    if (out != 0) {
+      job.add_left(symbols[out - 1], number, count);
+    } else if (const uint32_t before = units.previous_of(number); before != kNoUnit) {
+      job.add_left(words.last_of(before), before, count);
+    }
+    if (is_last) words.drop_first(units.next_of(number));
+    in += is_last ? 1 : 2;
+    symbols[out++] = static_cast<Symbol>(step.merged);
+    const uint32_t after = in == size ? words.first_of(units.next_of(number)) : symbols[in];
+    if (after != kNoSymbol) job.add_right(after, number, count);
+  }
+  unit.num_symbols = static_cast<uint32_t>(out);
+}
+
+template <typename Symbol>
+void apply(WordStore<Symbol>& words, const Job& job) {
+  const auto& [step, worker, effects, pairs] = job;
+  for (Side* side : {&effects.left, &effects.right}) {
+    side->neighbours.clear();
+    side->places.clear();
+  }
+  const uint32_t* const first = std::lower_bound(step.units.begin(), step.units.end(), worker.first_unit);
+  const uint32_t* const last = std::lower_bound(first, step.units.end(), worker.end_unit);
+  for (const uint32_t* at = first; at != last; ++at) {
+    if (last - at > kPrefetchUnits) words.units.prefetch(at[kPrefetchUnits]);
+    if (last - at > kPrefetchSymbols) __builtin_prefetch(words.begin(at[kPrefetchSymbols]), 1);
+    if (!words.units.is_segment(*at)) {
+      rewrite_word(words, *at, job);
+    } else {
+      rewrite_segment(words, *at, job);
+    }
+  }
+  for (const Neighbour& neighbour : effects.left.neighbours) worker.left_index[neighbour.id] = 0;
+  for (const Neighbour& neighbour : effects.right.neighbours) worker.right_index[neighbour.id] = 0;
+}
+
+class Learner {
+ public:
+  Learner(const LearnOptions& options, size_t max_merges)
+      : options_(options),
+        min_count_(static_cast<int64_t>(
+            std::clamp<uint64_t>(options.min_count, 1, std::numeric_limits<int64_t>::max()))),
+        max_merges_(max_merges),
+        pairs_(min_count_),
+        token_bytes_(kNumBytes, 1),
+        total_index_(kNumBytes + max_merges),
+        roles_(kNumBytes + max_merges) {}
+
+  void load(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words);
+  Learned run();
+
+ private:
+  // A neighbour, over all workers.
+  struct Total {
+    uint32_t id;
+    uint32_t num_units;
+    int64_t count;
+    UnitList units;    // of the new pair
+    uint32_t* cursor;  // where its next unit goes; null if the new pair is not kept
+  };
+
+  bool allowed(uint32_t left, uint32_t right) const {
+    return options_.max_token_bytes == 0 ||
+           token_bytes_[left] + token_bytes_[right] <= options_.max_token_bytes;
+  }
+  void add_word(const uint8_t* word, size_t size, uint64_t count);
+  void deal_units();
+  void count_pairs();
+  std::optional<Candidate> next_candidate();
+  std::vector<MergeStep> next_batch(Learned& learned);
+  void prefetch_units(const MergeStep& step) const;
+  void prefetch_symbols(const MergeStep& step) const;
+  void apply_batch(const std::vector<MergeStep>& batch);
+  template <typename LostPair, typename NewPair>
+  void settle_side(const std::vector<Side*>& parts, LostPair lost_pair, NewPair new_pair);
+  void settle(const MergeStep& step, const std::vector<Effects*>& parts);
+  void each_worker(const std::function<void(size_t)>& action) {
+    if (pool_) {
+      pool_->run(action);
+    } else {
+      action(0);
+    }
+  }
+
+  LearnOptions options_;
+  int64_t min_count_;
+  size_t max_merges_;
+  WordStore<uint16_t> narrow_;
+  WordStore<uint32_t> wide_;
+  bool is_wide_ = false;
+  uint64_t num_symbols_ = 0;  // at the start
+  PairTable pairs_;
+  CandidateQueue queue_;
+  std::vector<Worker> workers_;
+  Worker alone_;  // works on all units
+  std::unique_ptr<WorkerPool> pool_;
+  std::vector<size_t> token_bytes_;  // by id
+  std::vector<Total> totals_;
+  NeighbourIndex total_index_;
+  std::vector<Side*> sides_;
+  std::vector<uint8_t> roles_;  // by id: 1 left part, 2 right part of a merge of the batch
+};
+
+void Learner::add_word(const uint8_t* word, size_t size, uint64_t count) {
+  uint16_t* const symbols = narrow_.symbols();
+  const bool is_chain = size > Units::kMaxUnit;
+  const size_t unit_size = is_chain ? Units::kSegment : size;
+  for (size_t start = 0; start < size; start += unit_size) {
+    const size_t end = std::min(start + unit_size, size);
+    narrow_.units.add(count, num_symbols_, end - start);
+    if (is_chain) narrow_.units.add_link(start == 0, end == size);
+    for (size_t i = start; i < end; ++i) symbols[num_symbols_++] = options_.id_of_byte[word[i]];
+  }
+}
+
+void Learner::load(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words) {
+  const auto size_of = [&](size_t i) { return static_cast<size_t>(offsets[i + 1] - offsets[i]); };
+  size_t num_units = 0;
+  uint64_t num_symbols = 0;
+  for (size_t i = 0; i < num_words; ++i) {
+    const size_t size = size_of(i);
+    if (size < 2 || counts[i] == 0) continue;
+    num_units += size <= Units::kMaxUnit ? 1 : (size + Units::kSegment - 1) / Units::kSegment;
+    num_symbols += size;
+  }
+  if (num_units >= kNoUnit) throw std::length_error("more than 2**32 - 2 words");
+  narrow_.units.reserve(num_units);
+  narrow_.allocate(num_symbols);
+  for (const bool long_words : {false, true}) {
+    if (long_words) narrow_.units.begin_chains();
+    for (size_t i = 0; i < num_words; ++i) {
+      const size_t size = size_of(i);
+      if (size < 2 || counts[i] == 0 || (size > Units::kMaxUnit) != long_words) continue;
+      add_word(data + offsets[i], size, counts[i]);
+    }
+  }
+  deal_units();
+  count_pairs();
+}
+
+// Gives each worker about as many symbols, in whole words.
+void Learner::deal_units() {
+  const size_t num_ids = kNumBytes + max_merges_;
+  const size_t num_units = narrow_.units.size();
+  alone_.end_unit = num_units;
+  alone_.resize(num_ids);
+  alone_.effects.resize(1);
+  const size_t num_workers = num_units < options_.min_parallel_units ? 1 : options_.threads;
+  workers_.resize(num_workers);
+  size_t unit = 0;
+  for (size_t i = 0; i < num_workers; ++i) {
+    const uint64_t goal = i + 1 == num_workers ? num_symbols_ : num_symbols_ / num_workers * (i + 1);
+    workers_[i].first_unit = unit;
+    while (unit < num_units &&
+           (narrow_.units.start_of(unit) < goal || narrow_.units.previous_of(unit) != kNoUnit)) {
+      ++unit;
+    }
+    workers_[i].end_unit = unit;
+    if (num_workers > 1) workers_[i].resize(num_ids);
+  }
+  if (num_workers > 1) pool_ = std::make_unique<WorkerPool>(num_workers);
+}
+
+// Counts the pairs of bytes and lists their units, for the first merges to start from.
+void Learner::count_pairs() {
+  struct First {
+    int64_t count = 0;
+    uint32_t num_units = 0;
+    uint32_t last_unit = 0;
+    uint32_t* cursor = nullptr;
+  };
+  constexpr size_t kNumPairs = kNumBytes * kNumBytes;
+  std::vector<std::vector<First>> firsts(workers_.size());
+  const auto each_pair = [this](size_t worker, auto action) {
+    for (size_t unit = workers_[worker].first_unit; unit < workers_[worker].end_unit; ++unit) {
+      const uint16_t* const symbols = narrow_.begin(unit);
+      const size_t last = narrow_.units[unit].num_symbols - 1;
+      for (size_t i = 0; i < last; ++i) action(unit, symbols[i] * kNumBytes + symbols[i + 1]);
+      const uint32_t following = narrow_.first_of(narrow_.units.next_of(unit));
+      if (following != kNoSymbol) action(unit, symbols[last] * kNumBytes + following);
+    }
+  };
+  each_worker([&](size_t worker) {
+    firsts[worker].resize(kNumPairs);
+    each_pair(worker, [&, pairs = firsts[worker].data()](size_t unit, size_t pair) {
+      First& first = pairs[pair];
+      first.count += static_cast<int64_t>(narrow_.units[unit].count);
+      if (first.num_units != 0 && first.last_unit == unit) return;
+      first.last_unit = static_cast<uint32_t>(unit);
+      ++first.num_units;
+    });
+  });
+  std::vector<std::pair<Candidate, UnitList>> kept;
+  for (size_t pair = 0; pair < kNumPairs; ++pair) {
+    int64_t count = 0;
+    uint32_t num_units = 0;
+    for (const auto& first : firsts) {
+      count += first[pair].count;
+      num_units += first[pair].num_units;
+    }
+    const auto left = static_cast<uint32_t>(pair / kNumBytes),
+               right = static_cast<uint32_t>(pair % kNumBytes);
+    if (count < min_count_ || !allowed(left, right)) continue;
+    kept.emplace_back(Candidate{count, pair_key(left, right)}, UnitList(num_units));
+  }
+  for (auto& [candidate, units] : kept) {
+    uint32_t* cursor = units.begin();
+    for (auto& first : firsts) {
+      First& place = first[left_of(candidate.key) * kNumBytes + right_of(candidate.key)];
+      place.cursor = cursor;
+      cursor += place.num_units;
+      place.num_units = 0;
+    }
+  }
+  each_worker([&](size_t worker) {
+    each_pair(worker, [pairs = firsts[worker].data()](size_t unit, size_t pair) {
+      First& first = pairs[pair];
+      if (first.cursor == nullptr || (first.num_units != 0 && first.last_unit == unit)) return;
+      first.last_unit = static_cast<uint32_t>(unit);
+      ++first.num_units;
+      *first.cursor++ = static_cast<uint32_t>(unit);
+    });
+  });
+  for (auto& [candidate, units] : kept) {
+    pairs_.insert(candidate.key, candidate.count, std::move(units));
+    queue_.push(candidate);
+  }
+}
+
+// The pair to be merged next, at the top of the queue; none if no pair is left.
+std::optional<Candidate> Learner::next_candidate() {
+  while (queue_.ready(pairs_)) {
+    const Candidate top = queue_.top();
+    const PairTable::Pair* const pair = pairs_.find(top.key);
+    if (pair != nullptr && pair->count == top.count) return top;
+    queue_.pop();
+    if (pair != nullptr) queue_.push({pair->count, top.key});
+  }
+  return std::nullopt;
+}
+
+// The merges that come next whatever the first of them do: no symbol is a left part of one and a right part
+// of another. A merge then lowers no count of another, and what it creates is neither more frequent than a
+// pair outside of the batch nor preferred to it. Empty if no pair is left.
+std::vector<MergeStep> Learner::next_batch(Learned& learned) {
+  constexpr uint8_t kLeft = 1, kRight = 2;
+  std::vector<MergeStep> batch;
+  size_t num_units = 0;
+  while (batch.size() < kMaxBatchMerges && learned.left.size() < max_merges_ && num_units < kMaxBatchUnits) {
+    const std::optional<Candidate> candidate = next_candidate();
+    if (!candidate) break;
+    const uint32_t left = left_of(candidate->key), right = right_of(candidate->key);
+    if ((roles_[left] & kRight) != 0 || (roles_[right] & kLeft) != 0) break;
+    if (left == right && !batch.empty()) break;
+    roles_[left] |= kLeft;
+    roles_[right] |= kRight;
+    queue_.pop();
+    const auto merged = static_cast<uint32_t>(kNumBytes + learned.left.size());
+    batch.push_back({left, right, merged, pairs_.take(candidate->key)});
+    num_units += batch.back().units.size();
+    __builtin_prefetch(batch.back().units.begin());
+    token_bytes_.push_back(token_bytes_[left] + token_bytes_[right]);
+    learned.left.push_back(static_cast<int32_t>(left));
+    learned.right.push_back(static_cast<int32_t>(right));
+    learned.count.push_back(static_cast<uint64_t>(candidate->count));
+    if (left == right) break;
+  }
+  for (const MergeStep& step : batch) roles_[step.left] = roles_[step.right] = 0;
+  return batch;
+}
+
+// The first units of the next merge, while there is something else to do.
+void Learner::prefetch_units(const MergeStep& step) const {
+  const Units& units = is_wide_ ? wide_.units : narrow_.units;
+  const size_t size = std::min<size_t>(step.units.size(), kPrefetchUnits);
+  for (size_t i = 0; i < size; ++i) units.prefetch(step.units.begin()[i]);
+}
+
+void Learner::prefetch_symbols(const MergeStep& step) const {
+  const size_t size = std::min<size_t>(step.units.size(), kPrefetchSymbols);
+  for (size_t i = 0; i < size; ++i) {
+    const uint32_t unit = step.units.begin()[i];
+    if (is_wide_) {
+      __builtin_prefetch(wide_.begin(unit), 1);
+    } else {
+      __builtin_prefetch(narrow_.begin(unit), 1);
+    }
+  }
+}
+
+void Learner::apply_batch(const std::vector<MergeStep>& batch) {
+  size_t num_units = 0;
+  for (const MergeStep& step : batch) num_units += step.units.size();
+  if (!is_wide_ && batch.back().merged >= options_.max_narrow_ids) {
+    wide_ = std::move(narrow_).widened<uint32_t>();
+    narrow_ = {};
+    is_wide_ = true;
+  }
+  const auto apply_step = [this](const MergeStep& step, Worker& worker, Effects& effects) {
+    if (is_wide_) {
+      apply(wide_, Job{step, worker, effects, pairs_});
+    } else {
+      apply(narrow_, Job{step, worker, effects, pairs_});
+    }
+  };
+  if (!pool_ || num_units < options_.min_parallel_units) {
+    for (size_t k = 0; k < batch.size(); ++k) {
+      if (k + 1 < batch.size()) prefetch_units(batch[k + 1]);
+      apply_step(batch[k], alone_, alone_.effects[0]);
+      if (k + 1 < batch.size()) prefetch_symbols(batch[k + 1]);
+      settle(batch[k], {&alone_.effects[0]});
+    }
+    return;
+  }
+  pool_->run([&](size_t i) {
+    Worker& worker = workers_[i];
+    if (worker.effects.size() < batch.size()) worker.effects.resize(batch.size());
+    for (size_t k = 0; k < batch.size(); ++k) apply_step(batch[k], worker, worker.effects[k]);
+  });
+  for (size_t k = 0; k < batch.size(); ++k) {
+    std::vector<Effects*> parts;
+    for (Worker& worker : workers_) parts.push_back(&worker.effects[k]);
+    settle(batch[k], parts);
+  }
+}
+
+// Adds up what the workers wrote down for one side of a merge, lowers the pair that was lost with each
+// neighbour, and inserts the one that is new, with its units.
+template <typename LostPair, typename NewPair>
+void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, NewPair new_pair) {
+  totals_.clear();
+  for (Side* part : parts) {
+    for (const Neighbour& neighbour : part->neighbours) {
+      uint32_t& place = total_index_[neighbour.id];
+      if (place == 0) {
+        totals_.push_back({neighbour.id, 0, 0, {}, nullptr});
+        place = static_cast<uint32_t>(totals_.size());
+      }
+      totals_[place - 1].num_units += neighbour.num_units;
+      totals_[place - 1].count += neighbour.count;
+    }
+  }
+  for (Total& total : totals_) {
+    const Candidate created = new_pair(total.id, total.count);
+    if (created.count < min_count_ || !allowed(left_of(created.key), right_of(created.key))) continue;
+    total.units = UnitList(total.num_units);
+    total.cursor = total.units.begin();
+  }
+  for (Side* part : parts) {
+    for (const Place& place : part->places) {
+      Total& total = totals_[total_index_[part->neighbours[place.neighbour].id] - 1];
+      if (total.cursor != nullptr) *total.cursor++ = place.unit;
+    }
+    if (part->places.capacity() > kMaxKeptPlaces) part->places = {};
+  }
+  for (Total& total : totals_) {
+    pairs_.lower(lost_pair(total.id), total.count);
+    if (total.cursor == nullptr) continue;
+    const Candidate created = new_pair(total.id, total.count);
+    pairs_.insert(created.key, created.count, std::move(total.units));
+    queue_.push(created);
+  }
+  for (const Total& total : totals_) total_index_[total.id] = 0;
+}
+
+// Brings the counts up to date after a merge: where x (a b) y became x Z y, (x, a) and (b, y) are lost, (x,
+// Z) and (Z, y) are new; x is what was there after the replacements to the left, y before those to the right.
+// So (Z Z) from (a b)(a b) was first (Z, a) on the right, and is then taken from it on the left.
+void Learner::settle(const MergeStep& step, const std::vector<Effects*>& parts) {
+  sides_.clear();
+  int64_t repeated = 0;  // (Z, Z)
+  for (Effects* part : parts) {
+    sides_.push_back(&part->left);
+    for (const Neighbour& neighbour : part->left.neighbours) {
+      if (neighbour.id == step.merged) repeated += neighbour.count;
+    }
+  }
+  settle_side(
+      sides_, [&](uint32_t id) { return pair_key(id, step.left); },
+      [&](uint32_t id, int64_t count) { return Candidate{count, pair_key(id, step.merged)}; });
+  sides_.clear();
+  for (Effects* part : parts) sides_.push_back(&part->right);
+  settle_side(
+      sides_, [&](uint32_t id) { return pair_key(step.right, id); },
+      [&](uint32_t id, int64_t count) {
+        return Candidate{id == step.left ? count - repeated : count, pair_key(step.merged, id)};
+      });
+}
+
+Learned Learner::run() {
+  Learned learned;
+  learned.left.reserve(max_merges_);
+  learned.right.reserve(max_merges_);
+  learned.count.reserve(max_merges_);
+  while (learned.left.size() < max_merges_) {
+    const std::vector<MergeStep> batch = next_batch(learned);
+    if (batch.empty()) break;
+    apply_batch(batch);
+  }
+  return learned;
+}
+
+}  // namespace
+
+Learned learn(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words,
+              const LearnOptions& options) {
+  // All windows bound the count of every pair, and each merge takes one symbol away for good.
+  constexpr auto kMaxWindows = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  uint64_t weighted_windows = 0, windows = 0;
+  for (size_t i = 0; i < num_words; ++i) {
+    const auto size = static_cast<uint64_t>(offsets[i + 1] - offsets[i]);
+    if (size < 2 || counts[i] == 0) continue;
+    uint64_t weighted;
+    if (__builtin_mul_overflow(size - 1, counts[i], &weighted) || weighted > kMaxWindows - weighted_windows)
+      return {LearnStatus::kCountOverflow, {}, {}, {}};
+    weighted_windows += weighted;
+    windows += size - 1;
+  }
+  if (windows == 0 || options.num_merges == 0) return {};
+  Learner learner(options, static_cast<size_t>(std::min<uint64_t>(options.num_merges, windows)));
+  learner.load(data, offsets, counts, num_words);
+  return learner.run();
+}
+
+}  // namespace tokcore

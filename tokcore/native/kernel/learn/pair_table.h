@@ -1,0 +1,238 @@
+// DESCRIPTION
+// PairTable holds, for each pair of neighbouring symbols that may still be merged, its count and the units
+// (words or segments of long words) that held it when it came up. A pair's count never rises again after its
+// insertion, so pairs that fall below the minimum are forgotten. Not thread-safe. CandidateQueue yields pairs
+// by count (highest first), then left id, then right id (lowest first). Entries may be out of date; whoever
+// pops one compares it with the table. Its order depends on the entries alone.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "memory/buffer.h"
+#include "memory/hash.h"
+
+namespace tokcore {
+
+constexpr uint64_t pair_key(uint32_t left, uint32_t right) {
+  return static_cast<uint64_t>(left) << 32 | right;
+}
+constexpr uint32_t left_of(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
+constexpr uint32_t right_of(uint64_t key) { return static_cast<uint32_t>(key); }
+
+// A list of unit numbers whose length is known when it is made; up to three need no memory of their own.
+class UnitList {
+ public:
+  UnitList() = default;
+  explicit UnitList(uint32_t size) : size_(size) {
+    if (size_ > kInline) {
+      auto* units = new uint32_t[size_];
+      std::memcpy(inline_, &units, sizeof units);
+    }
+  }
+  UnitList(UnitList&& other) noexcept : size_(std::exchange(other.size_, 0)) {
+    std::memcpy(inline_, other.inline_, sizeof inline_);
+  }
+  UnitList& operator=(UnitList&& other) noexcept {
+    if (this != &other) {
+      clear();
+      size_ = std::exchange(other.size_, 0);
+      std::memcpy(inline_, other.inline_, sizeof inline_);
+    }
+    return *this;
+  }
+  ~UnitList() { clear(); }
+
+  uint32_t size() const { return size_; }
+  const uint32_t* begin() const { return const_cast<UnitList*>(this)->begin(); }
+  const uint32_t* end() const { return begin() + size_; }
+  // Valid as long as the list is neither moved nor cleared.
+  uint32_t* begin() { return size_ > kInline ? memory() : inline_; }
+  void clear() {
+    if (size_ > kInline) delete[] memory();
+    size_ = 0;
+  }
+
+ private:
+  static constexpr uint32_t kInline = 3;
+  static_assert(sizeof(uint32_t*) <= kInline * sizeof(uint32_t));
+
+  uint32_t* memory() const {
+    uint32_t* units;
+    std::memcpy(&units, inline_, sizeof units);
+    return units;
+  }
+
+  uint32_t size_ = 0;
+  uint32_t inline_[kInline] = {};
+};
+
+class PairTable {
+ public:
+  struct Pair {
+    uint64_t key = kFree;
+    int64_t count = 0;  // 0: forgotten; the place is reused when its shard is rebuilt
+    UnitList units;
+  };
+
+  explicit PairTable(int64_t min_count) : min_count_(min_count) {
+    for (Shard& shard : shards_) shard.pairs.resize(kFirstPlaces);
+  }
+
+  // The pair, or null if it is not in the table or was forgotten.
+  Pair* find(uint64_t key) {
+    const uint64_t hash = hash_of(key);
+    Shard& shard = shard_of(hash);
+    for (size_t at = shard.home(hash);; at = shard.after(at)) {
+      Pair& pair = shard.pairs[at];
+      if (pair.key == key) return pair.count > 0 ? &pair : nullptr;
+      if (pair.key == kFree) return nullptr;
+    }
+  }
+
+  void prefetch(uint64_t key) const {
+    const uint64_t hash = hash_of(key);
+    const Shard& shard = shards_[hash & (kNumShards - 1)];
+    __builtin_prefetch(&shard.pairs[shard.home(hash)], 1);
+  }
+
+  // Adds a pair that was never there.
+  void insert(uint64_t key, int64_t count, UnitList units) {
+    const uint64_t hash = hash_of(key);
+    Shard& shard = shard_of(hash);
+    if (shard.num_used * kMaxLoadOf >= shard.pairs.size() * kMaxLoad) shard.rebuild();
+    ++shard.num_used;
+    shard.free_place(hash) = Pair{key, count, std::move(units)};
+  }
+
+  // Lowers a pair's count, if it is in the table.
+  void lower(uint64_t key, int64_t by) {
+    Pair* const pair = find(key);
+    if (pair == nullptr) return;
+    pair->count -= by;
+    if (pair->count < min_count_) forget(*pair);
+  }
+
+  // Takes the units of a pair that is about to be merged, and forgets it.
+  UnitList take(uint64_t key) {
+    Pair& pair = *find(key);
+    UnitList units = std::move(pair.units);
+    forget(pair);
+    return units;
+  }
+
+  // Calls action(key, count) for each pair, and with a count of 0 for free places: which they are cannot be
+  // predicted, and what is looked for is mostly rarer than pairs are.
+  template <typename Action>
+  void for_each_place(Action action) const {
+    for (const Shard& shard : shards_) {
+      for (const Pair& pair : shard.pairs) action(pair.key, pair.count);
+    }
+  }
+
+ private:
+  static constexpr uint64_t kFree = ~uint64_t{0};
+  static constexpr size_t kNumShards = 64;  // each grows by itself, so that growing needs little memory
+  static constexpr size_t kFirstPlaces = 64, kManyPairs = size_t{1} << 15;
+  static constexpr size_t kMaxLoad = 3, kMaxLoadOf = 4;
+
+  struct Shard {
+    Buffer<Pair> pairs;
+    size_t num_used = 0;  // forgotten ones included
+
+    size_t home(uint64_t hash) const { return (hash >> 32) * pairs.size() >> 32; }
+    size_t after(size_t at) const { return at + 1 == pairs.size() ? 0 : at + 1; }
+    Pair& free_place(uint64_t hash) {
+      size_t at = home(hash);
+      while (pairs[at].key != kFree) at = after(at);
+      return pairs[at];
+    }
+    // Drops forgotten pairs and makes room for twice as many, or two fifths more where that is much memory.
+    void rebuild() {
+      num_used = 0;
+      for (const Pair& pair : pairs) num_used += pair.count > 0;
+      const size_t room = num_used < kManyPairs ? num_used * 3 : num_used * 2 - num_used / 8;
+      Buffer<Pair> old(std::max(kFirstPlaces, room));
+      old.swap(pairs);
+      for (Pair& pair : old) {
+        if (pair.count > 0) free_place(hash_of(pair.key)) = std::move(pair);
+      }
+    }
+  };
+
+  static uint64_t hash_of(uint64_t key) { return fold(key ^ 0xA0761D6478BD642Fu, 0x9E3779B97F4A7C15u); }
+  Shard& shard_of(uint64_t hash) { return shards_[hash & (kNumShards - 1)]; }
+
+  static void forget(Pair& pair) {
+    pair.count = 0;
+    pair.units.clear();
+  }
+
+  int64_t min_count_;
+  std::array<Shard, kNumShards> shards_;
+};
+
+struct Candidate {
+  int64_t count;
+  uint64_t key;
+
+  // Whether a is merged later than b.
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return a.count != b.count ? a.count < b.count : a.key > b.key;
+  }
+};
+
+// Only candidates with a count of at least threshold_ are held, in a heap that so stays small; the others are
+// looked up in the table when their time has come.
+class CandidateQueue {
+ public:
+  // Whether there is a candidate; if so, top() is the next one.
+  bool ready(const PairTable& pairs) {
+    if (heap_.empty()) refill(pairs);
+    return !heap_.empty();
+  }
+  const Candidate& top() const { return heap_.front(); }
+  // Every pair that is inserted into the table, and every one popped that stays in it with a lower count.
+  void push(Candidate candidate) {
+    if (candidate.count < threshold_) return;
+    heap_.push_back(candidate);
+    std::push_heap(heap_.begin(), heap_.end());
+  }
+  void pop() {
+    std::pop_heap(heap_.begin(), heap_.end());
+    heap_.pop_back();
+  }
+
+ private:
+  // All pairs are below the threshold now. Those within a third of it, or of the highest count if that is
+  // lower.
+  void refill(const PairTable& pairs) {
+    const int64_t highest = collect(pairs, threshold_ - 1);
+    if (heap_.empty() && highest != 0) collect(pairs, highest);
+    std::make_heap(heap_.begin(), heap_.end());
+  }
+
+  // Those within a third of a count; returns the highest there is.
+  int64_t collect(const PairTable& pairs, int64_t limit) {
+    threshold_ = std::max<int64_t>(1, limit - limit / 3);
+    int64_t highest = 0;
+    pairs.for_each_place([&, threshold = threshold_](uint64_t key, int64_t count) {
+      highest = std::max(highest, count);
+      if (count >= threshold) [[unlikely]]
+        heap_.push_back({count, key});
+    });
+    return highest;
+  }
+
+  std::vector<Candidate> heap_;
+  int64_t threshold_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace tokcore

@@ -1,0 +1,65 @@
+// DESCRIPTION
+// Character decodes one character of UTF-8 text with its classes. A byte that is not part of a well-formed
+// sequence (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF) is a character of
+// one byte without classes, as is the end of the text, which has size 0. Everything here has internal
+// linkage: sources that include it are compiled for different processors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scan/unicode_tables.h"
+
+namespace tokcore {
+
+// A byte outside of every well-formed sequence, and the end of the text: no code point.
+static constexpr uint32_t kNoCodePoint = 0xFFFFFFFF;
+
+struct Character {
+  uint32_t code_point;
+  uint8_t size;     // in bytes; 0 at the end of the text
+  uint8_t classes;  // of unicode::ClassBit
+
+  bool is(uint8_t any_of) const { return (classes & any_of) != 0; }
+  bool at_end() const { return size == 0; }
+};
+
+[[maybe_unused]] static inline Character multibyte_character_at(const uint8_t* text, size_t size,
+                                                                size_t position) {
+  const Character malformed{kNoCodePoint, 1, 0};
+  const uint8_t lead = text[position];
+  const size_t left = size - position;
+  const auto tail = [&](size_t i) { return static_cast<uint32_t>(text[position + i] & 0x3F); };
+  const auto continues = [&](size_t i, uint8_t low, uint8_t high) {
+    return i < left && text[position + i] >= low && text[position + i] <= high;
+  };
+  if (lead < 0xC2 || lead > 0xF4) return malformed;
+  if (lead < 0xE0) {
+    if (!continues(1, 0x80, 0xBF)) return malformed;
+    const uint32_t code_point = (lead & 0x1Fu) << 6 | tail(1);
+    return {code_point, 2, unicode::class_of(code_point)};
+  }
+  if (lead < 0xF0) {
+    if (!continues(1, lead == 0xE0 ? 0xA0 : 0x80, lead == 0xED ? 0x9F : 0xBF) || !continues(2, 0x80, 0xBF)) {
+      return malformed;
+    }
+    const uint32_t code_point = (lead & 0x0Fu) << 12 | tail(1) << 6 | tail(2);
+    return {code_point, 3, unicode::class_of(code_point)};
+  }
+  if (!continues(1, lead == 0xF0 ? 0x90 : 0x80, lead == 0xF4 ? 0x8F : 0xBF) || !continues(2, 0x80, 0xBF) ||
+      !continues(3, 0x80, 0xBF)) {
+    return malformed;
+  }
+  const uint32_t code_point = (lead & 0x07u) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3);
+  return {code_point, 4, unicode::class_of(code_point)};
+}
+
+// position must be at most size.
+[[maybe_unused]] static inline Character character_at(const uint8_t* text, size_t size, size_t position) {
+  if (position >= size) return {kNoCodePoint, 0, 0};
+  const uint8_t byte = text[position];
+  if (byte < 0x80) return {byte, 1, unicode::kLeaves[0][byte]};
+  return multibyte_character_at(text, size, position);
+}
+
+}  // namespace tokcore

@@ -1,0 +1,84 @@
+#include "scan/scanner.h"
+
+#include "scan/scanner_avx2.h"
+#include "scan/scanner_avx512.h"
+#include "scan/scanner_portable.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
+
+namespace tokcore {
+namespace {
+
+// Whether processor and operating system support every instruction that *_avx2.cpp files are compiled with.
+bool has_avx2() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  unsigned int a, b, c = 0, d;
+  const bool has_lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c >> 5 & 1) != 0;
+  return has_lzcnt && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
+         __builtin_cpu_supports("pclmul");
+#else
+  return false;
+#endif
+}
+
+// The same for *_avx512.cpp files.
+bool has_avx512() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vbmi2");
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+std::vector<Implementation> implementations() {
+  static const bool avx512 = kAvx512Compiled && has_avx512(), avx2 = kAvx2Compiled && has_avx2();
+  std::vector<Implementation> can_run;
+  if (avx512) can_run.push_back(Implementation::kAvx512);
+  if (avx2) can_run.push_back(Implementation::kAvx2);
+  can_run.push_back(Implementation::kPortable);
+  return can_run;
+}
+
+std::string_view name_of(Implementation implementation) {
+  switch (implementation) {
+    case Implementation::kAvx512:
+      return "avx512";
+    case Implementation::kAvx2:
+      return "avx2";
+    case Implementation::kPortable:
+      break;
+  }
+  return "portable";
+}
+
+std::optional<Pattern> pattern_from_name(std::string_view name) {
+  if (name == "gpt2") return Pattern::kGpt2;
+  if (name == "cl100k") return Pattern::kCl100k;
+  if (name == "cl100k-2023") return Pattern::kCl100k2023;
+  if (name == "o200k") return Pattern::kO200k;
+  if (name == "llama3") return Pattern::kLlama3;
+  if (name == "qwen2") return Pattern::kQwen2;
+  if (name == "nanochat") return Pattern::kNanochat;
+  return std::nullopt;
+}
+
+size_t Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) const {
+  switch (implementation_) {
+    case Implementation::kAvx512:
+      return scan_avx512(pattern_, text, size, begin, ends, capacity);
+    case Implementation::kAvx2:
+      return scan_avx2(pattern_, text, size, begin, ends, capacity);
+    case Implementation::kPortable:
+      break;
+  }
+  return scan_portable(pattern_, text, size, begin, ends, capacity);
+}
+
+}  // namespace tokcore

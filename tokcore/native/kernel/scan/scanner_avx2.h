@@ -1,0 +1,19 @@
+// DESCRIPTION
+// The wide scanner for x86-64 processors with AVX2 and BMI. Enter only if implementations() has kAvx2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scan/scanner.h"
+
+namespace tokcore {
+
+// Whether it was compiled; if not, scan_avx2 is scan_portable.
+extern const bool kAvx2Compiled;
+
+// As Scanner::scan.
+size_t scan_avx2(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
+                 size_t capacity);
+
+}  // namespace tokcore

@@ -1,0 +1,193 @@
+#include "scan/scanner_portable.h"
+
+#include "scan/character.h"
+#include "scan/contraction.h"
+
+namespace tokcore {
+namespace {
+
+using unicode::kLetter;
+using unicode::kLower;
+using unicode::kMark;
+using unicode::kNumber;
+using unicode::kSpace;
+using unicode::kUpper;
+
+// What tells the patterns of the cl100k family apart.
+struct Family {
+  uint32_t max_digits;
+  bool takes_final_space;  // \s++$ : the last whitespace of the text is one pre-token, line ends or not
+};
+
+bool is_line_end(Character c) { return c.code_point == '\r' || c.code_point == '\n'; }
+
+// [^\s\p{L}\p{N}]
+bool is_other(Character c) { return !c.at_end() && !c.is(kLetter | kNumber | kSpace); }
+
+// [^\r\n\p{L}\p{N}]
+bool may_lead_word(Character c) { return !c.is(kLetter | kNumber) && !is_line_end(c); }
+
+struct Text {
+  const uint8_t* bytes;
+  size_t size;
+
+  Character at(size_t position) const { return character_at(bytes, size, position); }
+
+  template <typename Predicate>
+  size_t skip_while(size_t position, Predicate holds) const {
+    for (Character c = at(position); !c.at_end() && holds(c); c = at(position)) position += c.size;
+    return position;
+  }
+
+  size_t skip(size_t position, uint8_t any_of) const {
+    return skip_while(position, [any_of](Character c) { return c.is(any_of); });
+  }
+
+  size_t skip_digits(size_t position, uint32_t max_digits) const {
+    for (uint32_t i = 0; i < max_digits; ++i) {
+      const Character c = at(position);
+      if (!c.is(kNumber)) break;
+      position += c.size;
+    }
+    return position;
+  }
+
+  // (?i:'s|'t|'re|'ve|'m|'ll|'d) in bytes, 0 if it does not match.
+  size_t contraction(size_t position, bool fold_case) const {
+    if (position >= size || bytes[position] != '\'') return 0;
+    const size_t letters = contraction_size(bytes, size, position + 1, fold_case);
+    return letters == 0 ? 0 : letters + 1;
+  }
+
+  // \s++$ (if takes_final_space) | \s*[\r\n]+ (if stops_at_line_end) | \s+(?!\S) | \s+   at a whitespace
+  // character.
+  size_t whitespace_end(size_t begin, bool stops_at_line_end, bool takes_final_space) const {
+    size_t end = begin;
+    size_t last = begin;        // start of the last whitespace character
+    size_t after_line_end = 0;  // end of the last line end, 0 if there is none
+    Character c = at(begin);
+    for (; c.is(kSpace); c = at(end)) {
+      last = end;
+      end += c.size;
+      if (is_line_end(c)) after_line_end = end;
+    }
+    if (takes_final_space && c.at_end()) return end;
+    if (stops_at_line_end && after_line_end != 0) return after_line_end;
+    return c.at_end() || last == begin ? end : last;
+  }
+};
+
+size_t cut_gpt2(const uint8_t* bytes, size_t size, size_t begin) {
+  const Text text{bytes, size};
+  if (const size_t contraction = text.contraction(begin, false)) return begin + contraction;
+  const size_t body = bytes[begin] == ' ' ? begin + 1 : begin;
+  const Character first = text.at(body);
+  if (first.is(kLetter)) return text.skip(body, kLetter);
+  if (first.is(kNumber)) return text.skip(body, kNumber);
+  if (is_other(first)) return text.skip_while(body, is_other);
+  return text.whitespace_end(begin, false, false);
+}
+
+template <Family family>
+size_t cut_cl100k(const uint8_t* bytes, size_t size, size_t begin) {
+  const Text text{bytes, size};
+  if (const size_t contraction = text.contraction(begin, true)) return begin + contraction;
+  const Character first = text.at(begin);
+  const size_t word = may_lead_word(first) ? begin + first.size : begin;
+  if (text.at(word).is(kLetter)) return text.skip(word, kLetter);
+  if (first.is(kNumber)) return text.skip_digits(begin, family.max_digits);
+  const size_t body = first.code_point == ' ' ? begin + 1 : begin;
+  if (is_other(text.at(body))) return text.skip_while(text.skip_while(body, is_other), is_line_end);
+  return text.whitespace_end(begin, true, family.takes_final_space);
+}
+
+// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [\p{Ll}\p{Lm}\p{Lo}\p{M}]
+bool in_head(Character c) { return c.is(kLetter | kMark) && !c.is(kLower); }
+bool in_tail(Character c) { return c.is(kLetter | kMark) && !c.is(kUpper); }
+
+// End of head* tail+ at begin, begin if it does not match. The head gives back as little as it must.
+size_t head_and_tail_end(const Text& text, size_t begin) {
+  size_t end = begin;
+  size_t after_tail = begin;  // end of the last character of the head that may be the tail
+  Character c = text.at(end);
+  for (; in_head(c); c = text.at(end)) {
+    end += c.size;
+    if (in_tail(c)) after_tail = end;
+  }
+  return in_tail(c) ? text.skip_while(end, in_tail) : after_tail;
+}
+
+// End of head+ tail* at begin, begin if it does not match.
+size_t head_end(const Text& text, size_t begin) {
+  const size_t end = text.skip_while(begin, in_head);
+  return end == begin ? begin : text.skip_while(end, in_tail);
+}
+
+size_t cut_o200k(const uint8_t* bytes, size_t size, size_t begin) {
+  const Text text{bytes, size};
+  const Character first = text.at(begin);
+  const size_t after_prefix = may_lead_word(first) ? begin + first.size : begin;
+  for (const auto word_end : {head_and_tail_end, head_end}) {
+    for (const size_t word : {after_prefix, begin}) {
+      const size_t end = word_end(text, word);
+      if (end > word) return end + text.contraction(end, true);
+    }
+  }
+  if (first.is(kNumber)) return text.skip_digits(begin, 3);
+  const size_t body = first.code_point == ' ' ? begin + 1 : begin;
+  if (is_other(text.at(body))) {
+    return text.skip_while(text.skip_while(body, is_other),
+                           [](Character c) { return is_line_end(c) || c.code_point == '/'; });
+  }
+  return text.whitespace_end(begin, true, false);
+}
+
+template <Cut cut>
+size_t scan_with(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) {
+  size_t count = 0;
+  while (count < capacity && begin < size) {
+    begin = cut(text, size, begin);
+    ends[count++] = begin;
+  }
+  return count;
+}
+
+using Scan = size_t (*)(const uint8_t*, size_t, size_t, uint64_t*, size_t);
+
+struct Portable {
+  Cut cut;
+  Scan scan;
+};
+
+template <Cut cut>
+constexpr Portable kPortable{cut, scan_with<cut>};
+
+const Portable& portable(Pattern pattern) {
+  switch (pattern) {
+    case Pattern::kGpt2:
+      return kPortable<cut_gpt2>;
+    case Pattern::kCl100k:
+      return kPortable<cut_cl100k<Family{3, true}>>;
+    case Pattern::kO200k:
+      return kPortable<cut_o200k>;
+    case Pattern::kQwen2:
+      return kPortable<cut_cl100k<Family{1, false}>>;
+    case Pattern::kNanochat:
+      return kPortable<cut_cl100k<Family{2, false}>>;
+    case Pattern::kCl100k2023:
+    case Pattern::kLlama3:
+      break;
+  }
+  return kPortable<cut_cl100k<Family{3, false}>>;
+}
+
+}  // namespace
+
+Cut portable_cut(Pattern pattern) { return portable(pattern).cut; }
+
+size_t scan_portable(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
+                     size_t capacity) {
+  return portable(pattern).scan(text, size, begin, ends, capacity);
+}
+
+}  // namespace tokcore
