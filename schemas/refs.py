@@ -123,7 +123,7 @@ class ShardEncoded:
     shard: ShardRef
     languages: dict[str, LanguageCounts]  # pre-tokens and tokens; what was read is the item's to count
     digests: tuple[RunRef, ...]  # per-document digests, sorted
-    id_counts: RunRef  # what tokcore.id_counts reads
+    id_counts: RunRef  # what tokcore.token_counts reads
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

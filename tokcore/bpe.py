@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
-from tokcore.count_rows import Counts
-from tokcore.counting import counts_of_table, documents_of_table
 from tokcore.errors import ConfigError, LearnError
+from tokcore.pretoken_rows import Counts
+from tokcore.pretoken_tables import counts_of_table, documents_of_table
 from tokcore.texts import Texts
 
 

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.byte_alphabet import ID_OF_BYTE
-from tokcore.count_rows import CountRows, Counts
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import MASK_PRESETS
+from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.texts import Offsets, Texts
 
 Ids = npt.NDArray[np.int32]

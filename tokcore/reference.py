@@ -16,9 +16,9 @@ import numpy.typing as npt
 import regex
 
 from tokcore.byte_alphabet import ID_OF_BYTE
-from tokcore.count_rows import CountRows, count_rows, row_tuples
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.patterns import PATTERNS
+from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
 from tokcore.texts import Bytes, Offsets, Texts
 from tokcore.unicode import expand
 
@@ -132,7 +132,7 @@ class Counter:
         return self._counts.total()
 
     def take(self) -> CountRows:
-        rows = count_rows([(word, self._counts[word], self._documents[word]) for word in sorted(self._counts)])
+        rows = rows_from_tuples([(word, self._counts[word], self._documents[word]) for word in sorted(self._counts)])
         self._counts.clear()
         self._documents.clear()
         return rows
@@ -213,7 +213,7 @@ class RowMerger:
     def feed(self, run: int, rows: CountRows) -> None:
         if run not in self.hungry:
             raise ValueError(f"run {run} is not hungry")
-        self._runs[run] = row_tuples(rows)
+        self._runs[run] = tuples_from_rows(rows)
 
     def finish(self, run: int) -> None:
         self._finished[run] = True
@@ -236,7 +236,7 @@ class RowMerger:
             merged.append((key, count, documents))
         if not merged and not any(self._runs) and all(self._finished):
             return None
-        return count_rows(merged)
+        return rows_from_tuples(merged)
 
 
 def learn(
@@ -381,5 +381,5 @@ def pack_rows(rows: CountRows) -> bytes:
     """tokcore.kernel.pack_rows: of each row, u32 key length, key, u64 count, u64 documents; little-endian."""
     return b"".join(
         struct.pack("<I", len(key)) + key + struct.pack("<QQ", count, documents)
-        for key, count, documents in row_tuples(rows)
+        for key, count, documents in tuples_from_rows(rows)
     )

@@ -18,7 +18,8 @@ from apache_beam import coders
 from pipelines.graph.coders import JsonCoder, known_to_workers
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import CountJob, count_item, merge_runs, totals_key, write_count_table
+from pipelines.work.count_item import CountJob, count_item, totals_key
+from pipelines.work.runs import merge_runs, write_count_table
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef
 

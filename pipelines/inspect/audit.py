@@ -24,8 +24,8 @@ from tokcore.audit import (
     shown_token,
     unreachable_tokens,
 )
-from tokcore.counting import read_table
 from tokcore.errors import FormatError, IdentityError
+from tokcore.pretoken_tables import read_table
 from tokcore.texts import Texts
 from tokcore.tokenizer import Tokenizer
 

@@ -20,9 +20,9 @@ from pipelines.store.redaction import redact
 from pipelines.work.decode_item import load_spec
 from schemas.manifest import Manifest
 from schemas.plan import InputFile
-from tokcore.count_rows import CountRows, row_tuples
-from tokcore.counting import read_table
 from tokcore.errors import ConfigError
+from tokcore.pretoken_rows import CountRows, tuples_from_rows
+from tokcore.pretoken_tables import read_table
 from tokcore.tokenizer_spec import TokenizerSpec
 
 Row = tuple[bytes, int, int]
@@ -214,7 +214,7 @@ def _joined(
 
 
 def _tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
-    return itertools.chain.from_iterable(map(row_tuples, blocks))
+    return itertools.chain.from_iterable(map(tuples_from_rows, blocks))
 
 
 # ------------------------------------------------------------------------------------------------------------ tokenizer

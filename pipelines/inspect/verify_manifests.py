@@ -24,8 +24,8 @@ from schemas.jsonable import from_jsonable
 from schemas.manifest import Input, Manifest, identity_of
 from schemas.plan import Plan, make_plan
 from tokcore.canonical import parse_canonical, sha256_hex
-from tokcore.counting import table_totals
 from tokcore.errors import TokError
+from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # What reading a manifest's free fields raises if they are not what this release, or any, writes there.

@@ -28,9 +28,9 @@ from schemas.plan import AssignedRange, Assignment
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
-from tokcore.id_counts import SourceCounter
 from tokcore.shards import ARROW
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
+from tokcore.token_counts import SourceCounter
 from tokcore.tokenizer_spec import TokenizerSpec
 
 DIGEST_BYTES = 32

@@ -2,6 +2,6 @@
 
 build: the composition: plan, count, learn, encode, and the build's manifest.
 plan: list and pin the inputs. learn: count tables to a tokenizer.
-ledger, rejects: every record accounted for. digests, token_counts: what the shards hold.
+ledger, rejects: every record accounted for. documents_digest, token_counts: what the shards hold.
 commit: files and manifests get their final names. semantics: what makes earlier work stale.
 """

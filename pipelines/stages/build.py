@@ -15,7 +15,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
 from pipelines.stages.commit import STAGES, build_content, claim, claim_url, commit, committed, manifest_url
-from pipelines.stages.digests import documents_digest
+from pipelines.stages.documents_digest import documents_digest
 from pipelines.stages.learn import artifact_files, import_tokenizer, learn_tokenizer
 from pipelines.stages.plan import FILES, content_of, files_table, parse_files_table, plan_build
 from pipelines.stages.rejects import LEDGER, REJECTED, first_rejects, write_rejects

@@ -14,9 +14,10 @@ from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.manifest import Manifest
 from tokcore import bpe, mixing
-from tokcore.counting import CountRows, merge_rows, read_table
 from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.formats import gpt2, huggingface, tiktoken
+from tokcore.pretoken_rows import CountRows
+from tokcore.pretoken_tables import merge_rows, read_table
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assigned, learned_spec

@@ -24,17 +24,18 @@ from pipelines.store import storage
 from pipelines.store.attempts import Attempts, NewFile, key_of
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
-from pipelines.work.count_item import item_key, write_section
+from pipelines.work.count_item import item_key
 from pipelines.work.item_reader import ItemReader, LanguageTally, by_language, taken
+from pipelines.work.runs import write_section
 from schemas.document import document_key, selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, RunRef, ShardEncoded, ShardRef
-from tokcore import id_counts
+from tokcore import token_counts
 from tokcore.canonical import sha256_hex
-from tokcore.counting import CountRows
 from tokcore.errors import IdentityError, LedgerError, StageError
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
+from tokcore.pretoken_rows import CountRows
 from tokcore.texts import Texts
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests, with_appended
 from tokcore.tokenizer import Tokenizer
@@ -133,14 +134,16 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     )
 
 
-def _id_counts(job: EncodeJob, assignment: Assignment, shards: Sequence[_Closed | ShardEncoded]) -> id_counts.IdCounts:
+def _id_counts(
+    job: EncodeJob, assignment: Assignment, shards: Sequence[_Closed | ShardEncoded]
+) -> token_counts.IdCounts:
     """The sum over all shards, of which one recorded one is in memory at a time, and what was read of each source."""
     parts = [one.id_counts for one in shards if isinstance(one, _Closed)]
     for one in shards:
         if isinstance(one, ShardEncoded):
-            parts = [id_counts.add_up([*parts, read_counts(job.attempts, one.id_counts)])]
-    return id_counts.add_up(
-        [*parts, *(id_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges)]
+            parts = [token_counts.add_up([*parts, read_counts(job.attempts, one.id_counts)])]
+    return token_counts.add_up(
+        [*parts, *(token_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges)]
     )
 
 
@@ -301,7 +304,7 @@ class _Shard:
         self._content = ShardContent()
         self._tallies: dict[str, LanguageTally] = {}
         self._digests: list[bytes] = []
-        self._ids = id_counts.SourceCounter()
+        self._ids = token_counts.SourceCounter()
         self._job = job
         self._arrow: ArrowShardWriter | None = None
         self._megatron: MegatronShardWriter | None = None
@@ -367,7 +370,7 @@ class _Closed:
     shard: ShardRef
     languages: dict[str, LanguageCounts]
     digests: tuple[RunRef, ...]
-    id_counts: id_counts.IdCounts
+    id_counts: token_counts.IdCounts
 
     def encoded(self, attempts: Attempts) -> ShardEncoded:
         """To be recorded; writes the counts of ids."""
@@ -395,20 +398,20 @@ def _write_digests(job: EncodeJob, shard: str, digests: list[bytes]) -> tuple[Ru
     return tuple(runs)
 
 
-def write_counts(attempts: Attempts, name: str, counts: id_counts.IdCounts) -> RunRef:
+def write_counts(attempts: Attempts, name: str, counts: token_counts.IdCounts) -> RunRef:
     """Counts of token ids in an attempt file of their own."""
     with attempts.new_file(f"{name}.ids") as new:
-        num_ids = id_counts.write_id_counts(new.file, counts)
+        num_ids = token_counts.write_id_counts(new.file, counts)
     return RunRef("", 0, new.attempt, 0, new.file.size_bytes, num_ids, new.file.sha256)
 
 
-def read_counts(attempts: Attempts, run: RunRef) -> id_counts.IdCounts:
+def read_counts(attempts: Attempts, run: RunRef) -> token_counts.IdCounts:
     """The inverse of write_counts. Raises LedgerError unless they are what was written."""
     url = attempts.url(run.attempt)
     data = storage.read_bytes(url)
     if sha256_hex(data) != run.sha256:
         raise LedgerError(f"{redact(url)}: not the counts that were written there")
-    return id_counts.read_id_counts(io.BytesIO(data))
+    return token_counts.read_id_counts(io.BytesIO(data))
 
 
 def merge_counts(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
@@ -416,5 +419,5 @@ def merge_counts(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     record_key = key_of("merge-ids", runs)
     if (done := attempts.result(record_key, RunRef)) is not None:
         return done
-    merged = write_counts(attempts, "merge", id_counts.add_up([read_counts(attempts, run) for run in runs]))
+    merged = write_counts(attempts, "merge", token_counts.add_up([read_counts(attempts, run) for run in runs]))
     return attempts.record(record_key, attempts.name_by_content(merged))

@@ -21,9 +21,10 @@ from measuring import Options, Result, Table, interleaved, measured, memory_befo
 from peers import ffbpe_counter
 
 from tokcore import kernel
-from tokcore.count_rows import CountRows
-from tokcore.counting import count_pretokens, merge_rows
+from tokcore.counting import count_pretokens
 from tokcore.patterns import PATTERNS
+from tokcore.pretoken_rows import CountRows
+from tokcore.pretoken_tables import merge_rows
 from tokcore.texts import Texts, texts_from_arrow
 
 Counted = tuple[Callable[[], Any], Callable[[Any], Mapping[bytes, int]]]

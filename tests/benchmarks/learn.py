@@ -36,8 +36,8 @@ from peers import bpe_trainer, ffbpe_counter, untrained_tokenizer
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
-from tokcore.counting import counts_of_table
 from tokcore.patterns import PATTERNS
+from tokcore.pretoken_tables import counts_of_table
 from tokcore.texts import Texts, texts_from_strings
 
 VOCAB_SIZE = 32_768

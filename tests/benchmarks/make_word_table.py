@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import texts
 from measuring import ROOT
 
-from tokcore.count_rows import CountRows
-from tokcore.counting import count_pretokens, merge_rows, rows_to_table, table_to_rows
+from tokcore.counting import count_pretokens
+from tokcore.pretoken_rows import CountRows
+from tokcore.pretoken_tables import merge_rows, rows_to_table, table_to_rows
 from tokcore.texts import Texts
 
 GROUPS = (range(ord("a"), ord("z") + 1), range(ord("A"), ord("Z") + 1), range(0x80, 0xC0))

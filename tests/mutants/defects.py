@@ -311,7 +311,7 @@ _COUNTING = (
     Defect(
         "sum-of-counts-wraps",
         "the total of a count table wraps at 64 bits",
-        "tokcore/counting.py",
+        "tokcore/pretoken_tables.py",
         "    return int(low.sum()) + (int(high.sum()) << 32)\n",
         "    return int(counts.sum())\n",
         _tests("tokcore/test_counting.py::test_a_count_table_is_plain_parquet_with_totals_over_its_rows"),
@@ -319,7 +319,7 @@ _COUNTING = (
     Defect(
         "run-without-end-accepted",
         "a run of counts that was cut between two blocks is a shorter run",
-        "tokcore/counting.py",
+        "tokcore/pretoken_tables.py",
         '    except (StopIteration, pa.ArrowException, OSError) as error:\n        raise FormatError(f"run of',
         "    except StopIteration:\n        return\n"
         '    except (pa.ArrowException, OSError) as error:\n        raise FormatError(f"run of',
@@ -462,7 +462,7 @@ _LEARNING = (
     Defect(
         "one-document-too-many",
         "min_documents wants one document more than it says",
-        "tokcore/count_rows.py",
+        "tokcore/pretoken_rows.py",
         "kept = self.documents >= min_documents",
         "kept = self.documents > min_documents",
         _tests("pipelines/test_corpus_text.py::test_a_secret_of_fewer_documents_does_not_become_a_token"),
@@ -939,7 +939,7 @@ _BUILDING = (
     Defect(
         "run-unchecked",
         "runs of counts are merged without asking whether they are what was written",
-        "pipelines/work/count_item.py",
+        "pipelines/work/runs.py",
         "if hasher.hexdigest() != run.sha256:",
         "if not hasher.hexdigest():",
         _tests("pipelines/test_merge_tables.py::test_a_run_that_is_not_what_was_written_is_not_merged"),

@@ -14,15 +14,15 @@ from pipelines.reading.input_range import Batch, settings_of
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.work import encode_item as module
-from pipelines.work.count_item import read_section
 from pipelines.work.encode_item import EncodeJob, encode_item
+from pipelines.work.runs import read_section
 from schemas.config import Source
 from schemas.jsonable import to_jsonable
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
-from tokcore.count_rows import row_tuples
 from tokcore.errors import StageError
+from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
 
@@ -75,7 +75,7 @@ def outcome(job: EncodeJob, done: ItemEncoded) -> object:
         for shard in done.shards
     ]
     digests = sorted(
-        row for run in done.digests for rows in read_section(job.attempts, run) for row in row_tuples(rows)
+        row for run in done.digests for rows in read_section(job.attempts, run) for row in tuples_from_rows(rows)
     )
     rejects = dataclasses.replace(done.rejects, attempt="")
     ids = dataclasses.replace(done.id_counts, attempt="")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pipelines.graph.count_graph import AddUp, MergeTables, MergeToFew
 from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import read_section, write_section
+from pipelines.work.runs import read_section, write_section
 from schemas.refs import LanguageCounts, RunRef
-from tokcore.count_rows import CountRows, count_rows, row_tuples
-from tokcore.counting import merge_rows
 from tokcore.errors import LedgerError
+from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
+from tokcore.pretoken_tables import merge_rows
 
 tables = st.dictionaries(
     st.binary(min_size=1, max_size=3),
@@ -27,7 +27,7 @@ tables = st.dictionaries(
 
 
 def rows_of(table: dict[bytes, tuple[int, int]]) -> CountRows:
-    return count_rows(sorted((key, count, documents) for key, (count, documents) in table.items()))
+    return rows_from_tuples(sorted((key, count, documents) for key, (count, documents) in table.items()))
 
 
 def summed(parts: list[dict[bytes, tuple[int, int]]]) -> list[tuple[bytes, int, int]]:
@@ -85,7 +85,7 @@ def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs)
     runs = result if max_runs else [result]
     assert len(runs) <= (max_runs or 1)
     rows = merge_rows([read_section(attempts, run) for run in runs])
-    assert [row for block in rows for row in row_tuples(block)] == summed(parts)
+    assert [row for block in rows for row in tuples_from_rows(block)] == summed(parts)
 
 
 def test_what_a_table_can_take_in_is_not_merged_before(attempts):
@@ -93,7 +93,7 @@ def test_what_a_table_can_take_in_is_not_merged_before(attempts):
     assert MergeToFew(attempts, 5).extract_output(runs) == tuple(runs)
     few = MergeToFew(attempts, 3).extract_output(runs)
     assert few[:2] == tuple(runs[3:])
-    assert [row for rows in read_section(attempts, few[2]) for row in row_tuples(rows)] == [(b"a", 6, 3)]
+    assert [row for rows in read_section(attempts, few[2]) for row in tuples_from_rows(rows)] == [(b"a", 6, 3)]
 
 
 def test_merging_again_finds_the_earlier_result(attempts):

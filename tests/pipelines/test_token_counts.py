@@ -20,9 +20,9 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from pipelines.store.attempts import Attempts
 from pipelines.work.encode_item import read_counts, write_counts
-from tokcore import id_counts, kernel, reference
+from tokcore import kernel, reference, token_counts
 from tokcore.errors import FormatError, LedgerError
-from tokcore.id_counts import IdCounts, SourceCounter, add_up, covered, read_id_counts, token_counts_table
+from tokcore.token_counts import IdCounts, SourceCounter, add_up, covered, read_id_counts, token_counts_table
 
 TABLE = "shards/token_counts.parquet"
 
@@ -109,7 +109,7 @@ def test_a_negative_id_is_refused(name: str) -> None:
 
 
 def columns(counts: IdCounts) -> list[list[int]]:
-    return [getattr(counts, name).tolist() for name in id_counts._COLUMNS]
+    return [getattr(counts, name).tolist() for name in token_counts._COLUMNS]
 
 
 some_ids = st.lists(st.integers(0, 4) | st.sampled_from([2**22, 2**31 - 1]), min_size=1, max_size=6)
@@ -134,7 +134,7 @@ def test_any_order_and_tree_of_additions_gives_the_same(documents: list[tuple[in
         chance.shuffle(parts)
         some = chance.randint(2, 4)
         stored = io.BytesIO()
-        id_counts.write_id_counts(stored, add_up(parts[:some]))
+        token_counts.write_id_counts(stored, add_up(parts[:some]))
         parts = [read_id_counts(io.BytesIO(stored.getvalue())), *parts[some:]]
     found = add_up(parts)
     assert columns(found) == columns(expected)
@@ -156,11 +156,11 @@ def test_a_source_that_is_not_whole_gives_no_table() -> None:
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[: len(data) // 2], lambda data: b""])
 def test_damaged_files_are_refused(damage) -> None:
     stored = io.BytesIO()
-    id_counts.write_id_counts(stored, covered(1, 0, 0))
+    token_counts.write_id_counts(stored, covered(1, 0, 0))
     with pytest.raises(FormatError, match="counts of token ids"):
         read_id_counts(io.BytesIO(damage(stored.getvalue())))
     with pytest.raises(FormatError, match="token counts"):
-        id_counts.read_token_counts(io.BytesIO(damage(stored.getvalue())))
+        token_counts.read_token_counts(io.BytesIO(damage(stored.getvalue())))
 
 
 @pytest.mark.parametrize("place", [0, 100, -1])
@@ -186,11 +186,11 @@ def test_verification_counts_the_tokens_again(corpus, tmp_path):
     counts[:2] += np.array([1, -1]).astype(np.uint64)  # the sum stays
     table = table.set_column(1, table.schema.field(1), pa.array(counts))
     stored = io.BytesIO()
-    id_counts.write_token_counts(stored, table)
+    token_counts.write_token_counts(stored, table)
     forger.write(out / TABLE, stored.getvalue())
     forger.hash_anew(2)
     assert verify(str(out)).problems[0] == f"{TABLE}: its content is not what the manifest says"
-    forger.manifests["shards"]["files"][-1]["content_sha256"] = id_counts.content_of(table)
+    forger.manifests["shards"]["files"][-1]["content_sha256"] = token_counts.content_of(table)
     forger.write_manifests(chain=True, contents=True)
     assert verify(str(out)).problems == (f"{TABLE}: its counts are not those of the shards",)
     del forger.manifests["shards"]["files"][-1]

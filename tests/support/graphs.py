@@ -7,11 +7,11 @@ from unittest import mock
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from support.builds import build_file, run, small_corpus, texts
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments
 from schemas import Document
-from support.builds import build_file, run, small_corpus, texts
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]

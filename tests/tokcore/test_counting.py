@@ -17,10 +17,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tokcore import counting, kernel, reference
-from tokcore.count_rows import CountRows, count_rows, row_tuples
-from tokcore.counting import count_pretokens, merge_rows, read_run, read_table, write_run, write_table
+from tokcore import kernel, pretoken_tables, reference
+from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
+from tokcore.pretoken_tables import merge_rows, read_run, read_table, write_run, write_table
 from tokcore.texts import Texts, texts_from_strings
 
 ALL = kernel.available()
@@ -52,7 +53,7 @@ Row = tuple[bytes, int, int]
 texts = st.lists(st.lists(st.sampled_from(PIECES), max_size=20).map(b"".join), max_size=8)
 keys = st.binary(max_size=3) | st.binary(min_size=7, max_size=40) | st.sampled_from([b"\0" * n for n in range(20)])
 tables = st.dictionaries(keys, st.tuples(st.integers(1, 2**40), st.integers(1, 2**20)), max_size=30).map(
-    lambda table: count_rows([(key, *table[key]) for key in sorted(table)])
+    lambda table: rows_from_tuples([(key, *table[key]) for key in sorted(table)])
 )
 
 
@@ -64,11 +65,11 @@ def counted(documents: list[bytes], limit: int, name: str, batches: int = 1) -> 
         num_pretokens = counter.num_pretokens
         rows = counter.take()
         assert counter.num_rows == counter.num_pretokens == 0
-        return row_tuples(rows), num_pretokens
+        return tuples_from_rows(rows), num_pretokens
 
 
 def merged(runs: list[CountRows], multipliers: list[int] | None = None) -> list[Row]:
-    return [row for block in merge_rows([[run] for run in runs], multipliers) for row in row_tuples(block)]
+    return [row for block in merge_rows([[run] for run in runs], multipliers) for row in tuples_from_rows(block)]
 
 
 def in_blocks(rows: CountRows, size: int) -> list[CountRows]:
@@ -90,7 +91,7 @@ def test_pieces_count_as_the_same_text_does(documents: list[bytes]) -> None:
             whole, parts = kernel.Counter("cl100k", 5), kernel.Counter("gpt2", 5)
             whole.add(batch)
             parts.add_pieces(batch, *pieces)
-            assert row_tuples(whole.take()) == row_tuples(parts.take())
+            assert tuples_from_rows(whole.take()) == tuples_from_rows(parts.take())
 
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=30).map(b"".join), st.integers(4, 12))
@@ -145,7 +146,7 @@ def test_a_large_table_loses_nothing(at_once: bool) -> None:
     rows = counter.take()
     expected = collections.Counter(word for word in words if word)
     assert len(expected) > 330_000
-    assert {key: count for key, count, _ in row_tuples(rows)} == expected
+    assert {key: count for key, count, _ in tuples_from_rows(rows)} == expected
     assert [rows.keys.text(i) for i in range(rows.num_rows)] == sorted(expected)
 
 
@@ -175,7 +176,7 @@ def test_counters_add_up(name: str, documents: list[bytes], limit: int, num_coun
                 counter.add(texts_from_strings(documents[i::num_counters]))
             parts = kernel.Counter.take_all(counters, threads)
             assert not any(counter.num_rows for counter in counters)
-            rows.append([row for part in parts for row in row_tuples(part)])
+            rows.append([row for part in parts for row in tuples_from_rows(part)])
     assert rows[0] == rows[1]
 
 
@@ -192,7 +193,9 @@ def test_many_rows_of_several_counters_add_up(threads: int) -> None:
         counter.add(texts_from_strings(documents[i::3]))
     parts = kernel.Counter.take_all(counters, threads)
     assert len(parts) >= min(threads, 2)
-    assert [row for part in parts for row in row_tuples(part)] == counted(documents, 0, kernel.implementation())[0]
+    assert [row for part in parts for row in tuples_from_rows(part)] == counted(documents, 0, kernel.implementation())[
+        0
+    ]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -260,14 +263,14 @@ def test_merge_equals_reference_in_any_order_and_blocks(runs: list[CountRows], s
     multipliers = data.draw(st.none() | st.lists(st.integers(0, 2**20), min_size=len(runs), max_size=len(runs)))
     expected: dict[bytes, tuple[int, int]] = {}
     for run, multiplier in zip(runs, multipliers or [1] * len(runs), strict=True):
-        for key, count, documents in row_tuples(run):
+        for key, count, documents in tuples_from_rows(run):
             before = expected.get(key, (0, 0))
             expected[key] = before[0] + count * multiplier, before[1] + documents
     rows = [(key, *expected[key]) for key in sorted(expected)]
     for name in ("reference", NATIVE[0]):
         with kernel.forced(name):
             blocks = list(merge_rows([in_blocks(run, size) for run in runs], multipliers))
-            assert [row for block in blocks for row in row_tuples(block)] == rows
+            assert [row for block in blocks for row in tuples_from_rows(block)] == rows
     order = data.draw(st.permutations(range(len(runs))))
     shuffled = [multipliers[i] for i in order] if multipliers else None
     assert merged([runs[i] for i in order], shuffled) == rows
@@ -276,7 +279,7 @@ def test_merge_equals_reference_in_any_order_and_blocks(runs: list[CountRows], s
 @given(st.lists(tables, min_size=3, max_size=3))
 def test_merge_is_associative(runs: list[CountRows]) -> None:
     a, b, c = runs
-    ab, bc = count_rows(merged([a, b])), count_rows(merged([b, c]))
+    ab, bc = rows_from_tuples(merged([a, b])), rows_from_tuples(merged([b, c]))
     assert merged([ab, c]) == merged([a, bc]) == merged([a, b, c])
 
 
@@ -284,15 +287,17 @@ def test_merge_is_associative(runs: list[CountRows]) -> None:
 def test_merge_adds_exactly_or_says_that_it_cannot(name: str) -> None:
     most = 2**64 - 1
     with kernel.forced(name):
-        assert merged([count_rows([(b"k", most - 1, most)]), count_rows([(b"k", 1, 0)])]) == [(b"k", most, most)]
-        assert merged([count_rows([(b"k", 2**32, 1)])], [2**31]) == [(b"k", 2**63, 1)]
+        assert merged([rows_from_tuples([(b"k", most - 1, most)]), rows_from_tuples([(b"k", 1, 0)])]) == [
+            (b"k", most, most)
+        ]
+        assert merged([rows_from_tuples([(b"k", 2**32, 1)])], [2**31]) == [(b"k", 2**63, 1)]
         for counts in ((most, 1), (2**63, 2**63)):
             with pytest.raises(OverflowError, match="b'k'"):
-                merged([count_rows([(b"k", count, 1)]) for count in counts])
+                merged([rows_from_tuples([(b"k", count, 1)]) for count in counts])
         with pytest.raises(OverflowError):
-            merged([count_rows([(b"k", 1, most)]), count_rows([(b"k", 1, 1)])])
+            merged([rows_from_tuples([(b"k", 1, most)]), rows_from_tuples([(b"k", 1, 1)])])
         with pytest.raises(LearnError, match="weighted"):
-            merged([count_rows([(b"k", 2**32, 1)])], [2**32])
+            merged([rows_from_tuples([(b"k", 2**32, 1)])], [2**32])
 
 
 @pytest.mark.parametrize("name", ["reference", NATIVE[0]])
@@ -300,9 +305,9 @@ def test_merge_refuses_runs_that_are_not_sorted(name: str) -> None:
     with kernel.forced(name):
         for rows in ([(b"b", 1, 1), (b"a", 1, 1)], [(b"a", 1, 1), (b"a", 1, 1)]):
             with pytest.raises(FormatError, match="not sorted"):
-                merged([count_rows(rows)])
+                merged([rows_from_tuples(rows)])
         with pytest.raises(FormatError, match="not sorted"):
-            list(merge_rows([[count_rows([(b"b", 1, 1)]), count_rows([(b"a", 1, 1)])]]))
+            list(merge_rows([[rows_from_tuples([(b"b", 1, 1)]), rows_from_tuples([(b"a", 1, 1)])]]))
 
 
 def test_merging_nothing_gives_nothing() -> None:
@@ -315,7 +320,7 @@ def test_partitions_follow_from_the_bytes_of_the_key(words: list[bytes], num_par
     expected = [reference.hash_bytes(word) * num_partitions >> 64 for word in words]
     for name in ALL:
         with kernel.forced(name):
-            assert counting.partition_of(batch, num_partitions).tolist() == expected
+            assert pretoken_tables.partition_of(batch, num_partitions).tolist() == expected
 
 
 def test_the_hash_never_changes() -> None:
@@ -324,23 +329,23 @@ def test_the_hash_never_changes() -> None:
 
 def test_partitions_are_even() -> None:
     words = [f"w{i}" for i in range(8000)]
-    sizes = np.bincount(counting.partition_of(texts_from_strings(words), 8), minlength=8)
+    sizes = np.bincount(pretoken_tables.partition_of(texts_from_strings(words), 8), minlength=8)
     assert sizes.min() > 900
     assert sizes.max() < 1100
 
 
 @given(tables, st.sampled_from([1, 2, 16]))
 def test_split_rows_deals_every_row_once(rows: CountRows, num_partitions: int) -> None:
-    parts = counting.split_rows(rows, num_partitions)
+    parts = pretoken_tables.split_rows(rows, num_partitions)
     assert len(parts) == num_partitions
-    assert merged(parts) == row_tuples(rows)
+    assert merged(parts) == tuples_from_rows(rows)
     for number, part in enumerate(parts):
-        assert set(counting.partition_of(part.keys, num_partitions).tolist()) <= {number}
+        assert set(pretoken_tables.partition_of(part.keys, num_partitions).tolist()) <= {number}
 
 
 def test_number_of_partitions_is_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
-        counting.partition_of(texts_from_strings(["a"]), 3)
+        pretoken_tables.partition_of(texts_from_strings(["a"]), 3)
 
 
 @given(tables, st.integers(1, 9))
@@ -352,24 +357,24 @@ def test_runs_and_tables_keep_rows(rows: CountRows, size: int) -> None:
         write(other, [rows])
         assert file.getvalue() == other.getvalue()  # however the rows came
         file.seek(0)
-        assert [row for block in read(file) for row in row_tuples(block)] == row_tuples(rows)
+        assert [row for block in read(file) for row in tuples_from_rows(block)] == tuples_from_rows(rows)
 
 
 def test_runs_follow_each_other_in_one_file() -> None:
     file = io.BytesIO()
-    runs = [count_rows([(b"a", 1, 1)]), count_rows([]), count_rows([(b"b", 2, 1)])]
+    runs = [rows_from_tuples([(b"a", 1, 1)]), rows_from_tuples([]), rows_from_tuples([(b"b", 2, 1)])]
     for run in runs:
         write_run(file, [run])
     file.seek(0)
-    assert [[row for block in read_run(file) for row in row_tuples(block)] for _ in runs] == [
-        row_tuples(r) for r in runs
+    assert [[row for block in read_run(file) for row in tuples_from_rows(block)] for _ in runs] == [
+        tuples_from_rows(r) for r in runs
     ]
 
 
 def test_a_run_that_ends_early_or_was_changed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it was cut, between two blocks, too, where Arrow takes it for whole."""
-    monkeypatch.setattr(counting, "BLOCK_ROWS", 50)
-    rows = count_rows([(b"%05d" % i, i + 1, 1) for i in range(200)])
+    monkeypatch.setattr(pretoken_tables, "BLOCK_ROWS", 50)
+    rows = rows_from_tuples([(b"%05d" % i, i + 1, 1) for i in range(200)])
     file = io.BytesIO()
     write_run(file, [rows])
     data = file.getvalue()
@@ -381,9 +386,11 @@ def test_a_run_that_ends_early_or_was_changed_is_refused(monkeypatch: pytest.Mon
 
 
 def test_blocks_are_closed_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "BLOCK_ROWS", 10)
-    monkeypatch.setattr(counting, "BLOCK_KEY_BYTES", 40)
-    rows = count_rows([(b"%03d" % i, 1, 1) for i in range(25)] + [(b"9" * 50 + b"%d" % i, 1, 1) for i in range(3)])
+    monkeypatch.setattr(pretoken_tables, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(pretoken_tables, "BLOCK_KEY_BYTES", 40)
+    rows = rows_from_tuples(
+        [(b"%03d" % i, 1, 1) for i in range(25)] + [(b"9" * 50 + b"%d" % i, 1, 1) for i in range(3)]
+    )
     file = io.BytesIO()
     write_run(file, [rows])
     file.seek(0)
@@ -394,7 +401,7 @@ def test_a_count_table_is_plain_parquet_with_totals_over_its_rows() -> None:
     rows = [(b"", 1, 1), (b"\xff\x00", 2**64 - 1, 2), ("日".encode(), 5, 2**63)]
     rows.sort()
     file = io.BytesIO()
-    totals = write_table(file, [count_rows(rows)])
+    totals = write_table(file, [rows_from_tuples(rows)])
     packed = b"".join(struct.pack("<I", len(key)) + key + struct.pack("<QQ", a, b) for key, a, b in rows)
     assert totals == (3, 2**64 + 5, 5, hashlib.sha256(packed).hexdigest())
     file.seek(0)
@@ -405,7 +412,7 @@ def test_a_count_table_is_plain_parquet_with_totals_over_its_rows() -> None:
         ("documents", pa.uint64()),
     ]
     assert [tuple(row.values()) for row in table.to_pylist()] == rows
-    assert row_tuples(counting.table_to_rows(table)) == rows
+    assert tuples_from_rows(pretoken_tables.table_to_rows(table)) == rows
 
 
 @given(tables)
@@ -428,7 +435,7 @@ def test_packed_rows_are_the_same_from_every_implementation(rows: CountRows) -> 
 )
 def test_tables_that_are_no_count_tables_are_refused(damage: Callable[[pa.Table], pa.Table], message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        counting.table_to_rows(damage(count_pretokens(["a"])))
+        pretoken_tables.table_to_rows(damage(count_pretokens(["a"])))
 
 
 def test_a_file_that_is_no_count_table_is_refused() -> None:
@@ -443,8 +450,8 @@ def test_a_file_that_is_no_count_table_is_refused() -> None:
 @example([])
 @given(st.lists(st.binary(max_size=6), max_size=6))
 def test_rows_to_table_and_back(words: list[bytes]) -> None:
-    rows = count_rows([(word, 3, 2) for word in sorted(set(words))])
-    table = counting.rows_to_table(rows)
+    rows = rows_from_tuples([(word, 3, 2) for word in sorted(set(words))])
+    table = pretoken_tables.rows_to_table(rows)
     table.validate(full=True)
-    assert row_tuples(counting.table_to_rows(table)) == row_tuples(rows)
-    assert counting.rows_to_table(in_blocks(rows, 2)).equals(table)
+    assert tuples_from_rows(pretoken_tables.table_to_rows(table)) == tuples_from_rows(rows)
+    assert pretoken_tables.rows_to_table(in_blocks(rows, 2)).equals(table)

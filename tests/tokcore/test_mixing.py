@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tokcore.bpe import learn_rows
 from tokcore.canonical import canonical_json
-from tokcore.count_rows import count_rows
-from tokcore.counting import merge_rows
 from tokcore.errors import ConfigError, LearnError
 from tokcore.mixing import Mix, mix, mixing_weights, shares, temperature, unimax
+from tokcore.pretoken_rows import rows_from_tuples
+from tokcore.pretoken_tables import merge_rows
 
 GOLDEN = {
     "strategy": "temperature",
@@ -77,7 +77,10 @@ def test_alpha_one_natural_and_equal_weights_are_all_unweighted(sizes: dict[str,
 
 
 def test_alpha_one_learns_what_is_learned_without_weights() -> None:
-    tables = {"en": count_rows([(b"abc", 5, 1), (b"bcd", 2, 1)]), "sw": count_rows([(b"bcd", 4, 1), (b"ccc", 1, 1)])}
+    tables = {
+        "en": rows_from_tuples([(b"abc", 5, 1), (b"bcd", 2, 1)]),
+        "sw": rows_from_tuples([(b"bcd", 4, 1), (b"ccc", 1, 1)]),
+    }
     result = mix({"en": 900, "sw": 7}, {"en": 900, "sw": 7}, alpha="1")
     plain, weighted = (
         next(merge_rows([[tables[lang]] for lang in sorted(tables)], multipliers))

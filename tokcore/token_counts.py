@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokcore.arrow_files import Sink, Source
-from tokcore.count_rows import Counts
 from tokcore.errors import FormatError
 from tokcore.kernel import IdCounter, IdRows, Ids
+from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets
 
 NO_SOURCE = 2**62  # behind every number of a source, so that any source comes before none
