@@ -1,5 +1,5 @@
-"""The local runner's processes, and what a terminal shows of them.
+"""The worker processes of the local runner, and their progress on the terminal.
 
-pool: the parent's side. worker, lifeline: the child's side. run_options: how many of them, on which runner.
+pool: the parent's side. worker, lifeline: the child's side. run_options: the number of workers, and the runner.
 progress: rate and time left, on stderr.
 """

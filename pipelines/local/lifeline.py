@@ -1,7 +1,7 @@
 """The entry of a worker process: `python -m pipelines.local.lifeline LIFELINE`. See pipelines.local.pool.
 
-It ends at once when its parent does, in whatever process group either of them is: the lifeline, a pipe whose only
-write end the parent holds, reads end-of-file then. That is watched before anything is imported that takes time.
+The worker ends as soon as its parent ends, even in another process group. The lifeline is a pipe whose only write end
+the parent holds, so when the parent ends, the worker reads end-of-file. It watches the pipe before any slow import.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Worker processes for the local runner: plain pipes, no ports, no orphans, no hang when one dies.
 
-Beam decides where and when. What costs time (one work item, one merge) is a plain function: the local runner calls it
-through `Pool.run`, every other runner calls it directly. A worker imports no Beam. Only this module and
-pipelines.local.worker know the protocol: pickled (function, arguments) go down a pipe that no other process can write
-to, replies come up another.
+Beam decides where and when. The work that costs time (one work item, one merge) is a plain function: the local runner
+calls it through `Pool.run`, every other runner calls it directly. A worker does not import Beam. Only this module and
+pipelines.local.worker know the protocol: pickled (function, arguments) go down one pipe, which no other process can
+write to, and replies come up another.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from tokcore.errors import StageError
 T = TypeVar("T")
 
 _HEADER = struct.Struct("<Q")
-# Of glibc, else ignored: a worker keeps up to 64 MB that it frees, since blocks and batches are as large as the last
-# ones, and fresh pages cost more than what is done in some of them. These are the limits it may come to by itself.
+# For glibc; other C libraries ignore it. A worker keeps up to 64 MB of freed memory: the next block or batch is about
+# as large as the last, and fresh pages can cost more than the work done in them. glibc may raise its limits to these
+# values by itself.
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 _pools: dict[str, Pool] = {}
 
 
 class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
-    """A worker process ended by itself; nothing of what it was doing is visible, a rerun resumes."""
+    """A worker process died. Nothing of its unfinished work is visible, and a rerun resumes."""
 
 
 class Pool:
-    """A fixed number of worker processes; run() may be called from any number of threads."""
+    """A fixed number of worker processes. Any number of threads may call run()."""
 
     def __init__(self, workers: int, on_progress: Callable[[int], None] | None = None) -> None:
-        """workers: processes to keep. on_progress: receives the stored bytes read since a worker last reported."""
+        """workers: number of processes. on_progress: gets the stored bytes read since the worker's last report."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self.key = f"pool-{os.getpid()}-{id(self)}"
@@ -57,10 +58,10 @@ class Pool:
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """function(*arguments), computed by an idle worker.
 
-        Raises what the function raised, and WorkerDied if its process ended.
+        Raises what the function raises, and WorkerDied if the worker process ends.
         """
         worker = self._idle.get()
-        if worker is None:  # the pool was broken or closed while we waited: wake the next one, too
+        if worker is None:  # the pool broke or was closed while we waited: wake the next waiting thread
             self._idle.put(None)
             raise WorkerDied(self._obituary)
         try:
@@ -93,12 +94,12 @@ class Pool:
 class _Worker:
     def __init__(self, number: int, lifeline: int) -> None:
         self.number = number
-        # A worker must import what this process can import; nothing else of sys.path matters to it. Nor does linear
-        # algebra, whose library would start a thread for every core when numpy is imported.
+        # A worker must be able to import what this process can import. It needs no linear algebra, whose library would
+        # start a thread per core when numpy is imported.
         modules = os.pathsep.join(p for p in sys.path if p)
         environment = {**_MEMORY, **os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
-        # Ctrl-C and a scheduler's SIGTERM, which all of a group get, are the parent's to handle; a worker inherits
-        # that, so that it holds while it still imports.
+        # Ctrl-C and a scheduler's SIGTERM go to the whole process group, but only the parent handles them. A worker
+        # inherits the mask, so it is protected while it still imports.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
@@ -139,13 +140,13 @@ class _Worker:
         self.process.kill()
         self.process.wait()
         for pipe in (self._requests, self._replies):
-            with suppress(BrokenPipeError):  # an unsent request, to nobody now
+            with suppress(BrokenPipeError):  # a request that was not sent yet
                 pipe.close()
 
 
 @contextmanager
 def open_pool(workers: int, on_progress: Callable[[int], None] | None = None) -> Iterator[Pool]:
-    """A pool that is gone when the block ends."""
+    """A pool that is closed when the block ends."""
     pool = Pool(workers, on_progress)
     try:
         yield pool
@@ -156,7 +157,7 @@ def open_pool(workers: int, on_progress: Callable[[int], None] | None = None) ->
 def run_in(pool_key: str | None, function: Callable[..., T], *arguments: Any) -> T:
     """function(*arguments), in the pool of that key if it lives in this process, else right here.
 
-    A DoFn carries the key, a plain string: on a runner with workers of its own there is no such pool.
+    A DoFn carries the key, a plain string. On a runner with its own workers there is no such pool.
     """
     pool = _pools.get(pool_key) if pool_key else None
     return pool.run(function, *arguments) if pool else function(*arguments)
@@ -170,7 +171,7 @@ def send(pipe: BinaryIO, message: Any) -> None:
 
 
 def receive(pipe: BinaryIO) -> Any:
-    """Read one message; EOFError if the other side is gone."""
+    """Read one message. Raises EOFError if the other side has ended."""
     header = pipe.read(_HEADER.size)
     if len(header) < _HEADER.size:
         raise EOFError

@@ -1,4 +1,4 @@
-"""Progress of long stages on stderr: rate and time left where a person watches, a line per stage where nobody does."""
+"""Progress of long stages on stderr: rate and time left on a terminal, elsewhere one line per stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 
 class StageProgress:
-    """Counts the stored bytes that workers report; safe to call from any thread."""
+    """Counts the stored bytes that workers report. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class StageProgress:
 
     @contextmanager
     def stage(self, name: str, total_bytes: int | None = None) -> Iterator[StageProgress]:
-        """Show one stage while the block runs. total_bytes: what the workers will report in all, None if they don't."""
+        """Show one stage while the block runs. total_bytes: what workers will report in total; None if nothing."""
         started = time.monotonic()
         self._done = 0
         if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""How a build runs; never what comes out. No Beam, so that commands without a Beam stage do not wait for its import."""
+"""How a build runs; nothing here changes its results. Without Beam, whose import not all commands should wait for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tokcore.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run, never what comes out."""
+    """How to run a build; no option changes its results."""
 
     workers: int | None = None  # processes of the local runner; None: one per core this process may use
     runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner

@@ -1,6 +1,6 @@
-"""What a worker process of the local runner does; pipelines.local.lifeline starts it, pipelines.local.pool talks to it.
+"""The loop of a worker process; pipelines.local.lifeline starts it, and pipelines.local.pool talks to it.
 
-Ctrl-C and SIGTERM are the parent's to handle.
+Only the parent handles Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _replies: BinaryIO | None = None
 
 
 def report_progress(num_bytes: int) -> None:
-    """Tell the parent that num_bytes more stored bytes were read; does nothing outside a worker process."""
+    """Tell the parent that num_bytes more stored bytes were read. Does nothing outside a worker process."""
     if _replies is not None:
         send(_replies, ("progress", num_bytes))
 
@@ -29,7 +29,7 @@ def main() -> None:
     requests = os.fdopen(os.dup(0), "rb")
     replies = _replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not be taken for a reply
-    # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
+    # Collect rarely: hardly anything is cyclic, and each collection would visit half a million objects of a tokenizer.
     gc.set_threshold(1 << 17)
     while True:
         try:
@@ -38,12 +38,12 @@ def main() -> None:
             return
         try:
             reply = ("result", function(*arguments))
-        except Exception as error:  # the parent raises it where the work was asked for
-            reply = ("error", _portable(error))
+        except Exception as error:  # the parent raises it in Pool.run
+            reply = ("error", _make_picklable(error))
         send(replies, reply)
 
 
-def _portable(error: Exception) -> Any:
+def _make_picklable(error: Exception) -> Any:
     """The error itself if it survives pickling, else a StageError that quotes it."""
     error.add_note("in a worker process:\n" + "".join(traceback.format_tb(error.__traceback__)))
     try:

@@ -1,7 +1,7 @@
-"""Input files to batches of documents; one module per format.
+"""Input files become batches of documents; one module per format.
 
-input_range: the way in: one input range, whatever its format.
-records: what reading gives: batches, rejects, reasons.
-streams: the bytes of a file, decompressed, with its end proven; lines of a byte stream.
-jsonl, plain, columns: JSON lines; plain text; parquet and Arrow.
+input_range: start here; reads one input range of any format.
+records: the results: batches, rejected records and their reasons.
+streams: a file's bytes, decompressed and checked to its end; the lines of a byte stream.
+jsonl: JSON lines. plain: plain text. columns: parquet and Arrow. arrow_messages: how large an Arrow file unfolds.
 """

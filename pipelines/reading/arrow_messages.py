@@ -1,7 +1,7 @@
-"""How much the compressed buffers of an Arrow file say they hold, read before the library makes room for it.
+"""The sizes to which the compressed buffers of an Arrow file claim to unfold, read before the library allocates them.
 
-An IPC message is a length, a flatbuffer and a body; a compressed buffer of the body begins with its uncompressed size.
-Nothing here is trusted but as a reason to refuse: the library reads and checks the same bytes again.
+An IPC message is a length, a flatbuffer and a body. Each compressed buffer in the body begins with its uncompressed
+size. These sizes only serve to refuse a file: the library reads and checks the same bytes again.
 Source: Arrow columnar format, "Serialization and Interprocess Communication"; Message.fbs and File.fbs.
 """
 
@@ -18,20 +18,20 @@ _FOOTER_TAIL = struct.Struct("<i6s")  # length of the footer, magic
 _BLOCK_BYTES = 24
 
 
-def unfolded_bytes(opened: ReadFile, is_file: bool) -> Iterator[tuple[int, int]]:
-    """(bytes stored, bytes that they say they unfold into) of the body of every batch.
+def read_batch_sizes(opened: ReadFile, is_file: bool) -> Iterator[tuple[int, int]]:
+    """(stored bytes, claimed unfolded bytes) of the compressed buffers of every batch.
 
-    Raises ValueError for what is no Arrow file.
+    Raises ValueError if this is not an Arrow file.
     """
     try:
-        for offset in _blocks(opened) if is_file else _messages(opened):
-            yield _sizes(opened, offset)
+        for offset in _find_blocks(opened) if is_file else _find_messages(opened):
+            yield _read_sizes(opened, offset)
     except (struct.error, IndexError, OverflowError) as error:
         raise ValueError("not an Arrow message") from error
 
 
-def _blocks(opened: ReadFile) -> Iterator[int]:
-    """Where the footer of a file says that batches are."""
+def _find_blocks(opened: ReadFile) -> Iterator[int]:
+    """Positions of the batches, from the file's footer."""
     opened.seek(opened.size() - _FOOTER_TAIL.size)
     length, _ = _FOOTER_TAIL.unpack(opened.read(_FOOTER_TAIL.size))
     opened.seek(opened.size() - _FOOTER_TAIL.size - length)
@@ -44,10 +44,10 @@ def _blocks(opened: ReadFile) -> Iterator[int]:
                 yield struct.unpack_from("<q", footer, start + 4 + _BLOCK_BYTES * i)[0]
 
 
-def _messages(opened: ReadFile) -> Iterator[int]:
-    """Where the messages of a stream are, one behind the other."""
+def _find_messages(opened: ReadFile) -> Iterator[int]:
+    """Positions of the messages of a stream, in order."""
     offset = 0
-    while (message := _message(opened, offset)) is not None:
+    while (message := _read_message(opened, offset)) is not None:
         yield offset
         metadata, body = message
         field = _field(metadata, _at(metadata, 0), 3)  # bodyLength
@@ -57,23 +57,23 @@ def _messages(opened: ReadFile) -> Iterator[int]:
         offset = body + length
 
 
-def _message(opened: ReadFile, offset: int) -> tuple[bytes, int] | None:
-    """(flatbuffer, where the body starts) of a message; None at the end of a stream."""
+def _read_message(opened: ReadFile, offset: int) -> tuple[bytes, int] | None:
+    """(flatbuffer, position of the body) of a message; None at the end of a stream."""
     opened.seek(offset)
     prefix = opened.read(8)
     if len(prefix) < 8:
         return None
     marker, length = struct.unpack("<Ii", prefix)
     start = offset + 8
-    if marker != _CONTINUATION:  # before version 0.15 there was only the length
+    if marker != _CONTINUATION:  # before version 0.15 a message began with its length
         length, start = marker, offset + 4
         opened.seek(start)
     metadata = opened.read(length) if length > 0 else b""
     return (metadata, start + length) if metadata else None
 
 
-def _sizes(opened: ReadFile, offset: int) -> tuple[int, int]:
-    message = _message(opened, offset)
+def _read_sizes(opened: ReadFile, offset: int) -> tuple[int, int]:
+    message = _read_message(opened, offset)
     if message is None:
         return 0, 0
     metadata, body = message
@@ -93,7 +93,7 @@ def _sizes(opened: ReadFile, offset: int) -> tuple[int, int]:
         if length >= 8:
             opened.seek(body + start)
             stored += length
-            unfolded += max(0, struct.unpack("<q", opened.read(8))[0])  # -1: this one is not compressed
+            unfolded += max(0, struct.unpack("<q", opened.read(8))[0])  # -1: not compressed
     return stored, unfolded
 
 
@@ -103,12 +103,12 @@ def _int32(data: bytes, at: int) -> int:
 
 
 def _at(data: bytes, field: int) -> int:
-    """Where a field that is an offset leads."""
+    """The position that an offset field points to."""
     return field + _int32(data, field)
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table is, 0 if it is left out."""
+    """The position of a table's field; 0 if the table leaves it out."""
     vtable = table - _int32(data, table)
     if 4 + 2 * number >= struct.unpack_from("<H", data, vtable)[0]:
         return 0

@@ -1,7 +1,8 @@
-"""Parquet and Arrow: a row a document. Only the needed columns are read, and nothing is used that was not validated.
+"""Parquet and Arrow: each row is a document. Reads only the columns it needs, and validates all that it uses.
 
-The Arrow libraries trust their input: a forged offset or dictionary index reads beyond a buffer, and a stream cut
-between two messages looks like a short one. So every array is validated in full, and every file must show its end.
+The Arrow libraries trust their input: a forged offset or dictionary index makes them read past a buffer, and a stream
+cut between two messages looks like a shorter stream. So every array is validated in full, and every file must have its
+proper end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.reading import streams
-from pipelines.reading.arrow_messages import unfolded_bytes
+from pipelines.reading.arrow_messages import read_batch_sizes
 from pipelines.reading.records import (
     BATCH_BYTES,
     Batch,
@@ -27,26 +28,26 @@ from pipelines.reading.records import (
     printable,
     utf8,
 )
-from pipelines.reading.streams import proven
+from pipelines.reading.streams import read_to_end_first
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.document import valid_lang
 
-# Rows decoded at once. A few stored bytes may stand for the same long text in every row, so that this bounds memory.
+# Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
 MAX_ROWS = 1 << 8
 _IN_MEMORY_BYTES = 1 << 26
-# What the rows decoded at once may come to, and a column of a row group beyond MAX_RATIO bytes for each stored one.
+# Limit of the rows decoded at once, and of a row group's column, which may have MAX_RATIO times its stored size more.
 _MAX_DECODED_BYTES = 1 << 28
 
 _PARQUET_MAGIC = b"PAR1"
 _ARROW_MAGIC = b"ARROW1"
 _ARROW_STREAM_END_BYTES = 8
 
-# What the libraries raise for bytes they do not like; a failing store is told apart by ReadFile.failure.
-_DISLIKES = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
+# What the libraries raise for bytes they cannot read; if the store failed, ReadFile.failure says so.
+_DECODE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
 
 
 class _Rows(NamedTuple):
-    """Some rows: the columns of a document, None for one that the file does not have."""
+    """Some rows. A column is None if the file does not have it."""
 
     num_rows: int
     text: pa.Array | None
@@ -60,26 +61,26 @@ class _Rows(NamedTuple):
 
 
 class _NotText:
-    """Stands for a value of a type that is neither text nor an integer."""
+    """Stands for a value that is neither text nor an integer."""
 
 
 _NOT_TEXT = _NotText()
 
 
 def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
-    """Batches of the rows of a parquet or Arrow file; raises FileRejected before the first if it is not sound."""
+    """The rows of a parquet or Arrow file, in batches. Raises FileRejected before the first batch if it is damaged."""
 
     def rows() -> Iterator[_Rows]:
         with open_pinned(file) as opened:
             try:
                 yield from (_parquet_rows if settings.format == "parquet" else _arrow_rows)(opened, settings)
-            except _DISLIKES as error:
+            except _DECODE_ERRORS as error:
                 if opened.failure is not None:
                     raise opened.failure from error
                 detail = f"{'parquet' if settings.format == 'parquet' else 'Arrow'} data that cannot be decoded"
                 raise FileRejected("corrupt", detail) from error
 
-    def limited() -> Iterator[_Rows]:
+    def limit_size() -> Iterator[_Rows]:
         limit = streams.FREE_BYTES + streams.MAX_RATIO * file.size_bytes
         size_bytes = 0
         for part in rows():
@@ -89,7 +90,7 @@ def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
             yield part
 
     builder = BatchBuilder(settings)
-    for part in proven(limited, lambda part: part.size_bytes):
+    for part in read_to_end_first(limit_size, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
             columns = [_values(column, start, num_rows) for column in (part.text, part.id, part.lang)]
@@ -112,14 +113,14 @@ def _add(builder: BatchBuilder, settings: ReadSettings, text: Any, document_id: 
         if document_id is None:
             builder.reject("missing_id", f"column {printable(settings.id.encode())}", text)
             return
-        known = as_id(_decoded(document_id))
+        known = as_id(_decode(document_id))
         if known is None:
             builder.reject("bad_id", f"column {printable(settings.id.encode())}", text)
             return
         name = known
     code = settings.lang
     if settings.lang_field:
-        code = _decoded(lang)
+        code = _decode(lang)
         if not isinstance(code, str) or not valid_lang(code):
             detail = f"column {printable(settings.lang_field.encode())}: expected a language code"
             builder.reject("bad_lang", detail, text)
@@ -131,8 +132,8 @@ def _add(builder: BatchBuilder, settings: ReadSettings, text: Any, document_id: 
         builder.accept(kept, name, code)
 
 
-def _decoded(value: Any) -> Any:
-    """A value as it is, bytes as a str; None if they are not UTF-8."""
+def _decode(value: Any) -> Any:
+    """Bytes as a str, or None if they are not UTF-8; any other value as it is."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -184,7 +185,7 @@ def _parquet_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
 
 
 def _longest_value(opened: ReadFile, group: Any, columns: list[str]) -> int:
-    """The most bytes that rows of a group can repeat: the size of the largest dictionary of the columns, at least 1.
+    """An upper bound of the bytes that each row of a group can repeat: its columns' largest dictionary, at least 1.
 
     Raises FileRejected for a column that would unfold beyond the limit.
     """
@@ -209,9 +210,9 @@ _PAGE_HEADER_BYTES = 32
 
 
 def _page_bytes(header: bytes) -> int:
-    """The uncompressed size that a page's header states: the second of its fields, which are 32-bit integers.
+    """The uncompressed size in a page's header: the second of its fields, which are 32-bit integers.
 
-    Thrift's compact protocol: a byte for the field, 0x15 for the next one if it is of 32 bits, then a zigzag varint.
+    In Thrift's compact protocol a field is a byte (0x15 for the next field, if it has 32 bits) and a zigzag varint.
     """
     at, value = 0, 0
     for _ in range(2):
@@ -237,7 +238,7 @@ def _arrow_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
     schema = open_reader(_source(opened)).schema
     paths = _paths(schema, settings)
     needed = sorted({schema.get_field_index(path[0]) for path in paths if path}) or [0] * (len(schema) > 0)
-    for stored, unfolded in unfolded_bytes(opened, is_file):
+    for stored, unfolded in read_batch_sizes(opened, is_file):
         if unfolded > _MAX_DECODED_BYTES + streams.MAX_RATIO * stored:
             raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=needed)
@@ -271,7 +272,7 @@ def _stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[pa.Re
 
 
 def _paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[str, ...]]:
-    """Where text, id and language are: names from the top-level column inwards; empty for what is not there."""
+    """The paths of text, id and language: names from the top-level column inwards, () for a missing column."""
     return [_path(schema, name) for name in (settings.text, settings.id, settings.lang_field)]
 
 
@@ -292,24 +293,24 @@ def _path(schema: pa.Schema, name: str) -> tuple[str, ...]:
 
 
 def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
-    """One column of a batch, validated, in one of few types; None if there is no such column."""
+    """A column of a batch, validated; None if the path is empty."""
     if not path:
         return None
     array = batch.column(path[0])
     for step in path[1:]:
         array.validate()
         array = pc.struct_field(array, step)
-    return _sound(array)
+    return _validate(array)
 
 
-def _sound(array: pa.Array) -> pa.Array:
-    """The array validated in full, but strings may be any bytes: what is not UTF-8 costs a record, not a file."""
+def _validate(array: pa.Array) -> pa.Array:
+    """The array, validated in full, strings as bytes: invalid UTF-8 is to cost a record, not the file."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
     if pa.types.is_dictionary(kind):
         array.indices.validate(full=True)
-        values = _sound(array.dictionary)
+        values = _validate(array.dictionary)
         if len(array) - array.null_count:
             bounds = pc.min_max(array.indices)
             if not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(values):
@@ -327,13 +328,13 @@ def _sound(array: pa.Array) -> pa.Array:
 
 
 def _values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
-    """Values of some rows: bytes, int, None for null, _NOT_TEXT for anything else."""
+    """The values of some rows: bytes, int, None for null, _NOT_TEXT for anything else."""
     if array is None:
         return [None] * num_rows
     array = array.slice(start, num_rows)
     kind = array.type
     if pa.types.is_dictionary(kind):
-        # Each value once, however many rows repeat it.
+        # Convert each value once, however many rows repeat it.
         used = pc.unique(array.indices)
         values = _values(array.dictionary.take(used), 0, len(used))
         by_index = dict(zip(used.to_pylist(), values, strict=True))

@@ -1,10 +1,10 @@
-"""Reading: from the pinned bytes of an input range to batches of documents, with every rejected record named.
+"""Reading: the pinned bytes of an input range become batches of documents, and every rejected record is named.
 
-A rejection follows from bytes and settings alone: what goes wrong with the store is a StageError, after retries. A file
-that does not end properly is rejected before any of its records is given out. Memory is bounded by a few blocks, a
-batch and the largest document allowed, whatever the bytes are (and KEPT_BYTES of a compressed file).
+A rejection depends only on bytes and settings; a failing store raises a StageError, after retries. A file that does not
+end properly is rejected before any of its records is yielded. Memory is bounded, whatever the bytes are: a few blocks,
+a batch, the largest document allowed, and KEPT_BYTES of a compressed file.
 
-Leaves to others: which ranges there are (schemas.plan), URLs (pipelines.store), and what becomes of the documents.
+The ranges come from schemas.plan, access to URLs from pipelines.store.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 
 
 def settings_of(source: Source, format: str, compression: str, forbidden: tuple[str, ...] = ()) -> ReadSettings:
-    """How a file of a source of the build file is read; what has no say in its format is left empty.
+    """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
-    format, compression: of the file, as ReadSettings has them. forbidden: special texts that reject a document.
+    format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
     """
     has_fields = format != "text"
     unit = "" if has_fields else source.unit or ("separator" if source.separator else "file")
@@ -58,24 +58,24 @@ def settings_of(source: Source, format: str, compression: str, forbidden: tuple[
 def read_documents(
     file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter | None = None
 ) -> Iterator[Batch]:
-    """The records of a range in order, as batches of some megabytes; at least one batch, which may be empty.
+    """The records of a range in order, in batches of a few megabytes; at least one batch, which may be empty.
 
-    A record belongs to the range that holds its first byte; formats that cannot be cut take the whole file as one
-    range, start and end being ignored. Raises FileRejected before the first batch if the file as a whole is rejected,
-    and StageError if it cannot be read or is not the file that was pinned. meter: counts the stored bytes read.
+    A record belongs to the range that holds its first byte. A format that cannot be cut ignores start and end and reads
+    the whole file. Raises FileRejected before the first batch if the whole file is rejected, and StageError if it
+    cannot be read or is not the pinned file. meter: counts the stored bytes read.
     """
     meter = meter or Meter()
     if settings.format in ("parquet", "arrow"):
-        # Not everybody who reads needs it, and pyarrow's modules for it take a tenth of a second to import.
+        # Imported late: few callers need it, and pyarrow's modules take a tenth of a second to import.
         from pipelines.reading.columns import read_columns
 
-        return _whole(read_columns(file, settings), file, meter)
+        return _count_whole_file(read_columns(file, settings), file, meter)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes
     blocks = file_blocks(file, start, end, settings.compression, meter)
     return (read_json_lines if settings.format == "jsonl" else read_plain_text)(blocks, settings)
 
 
-def _whole(batches: Iterator[Batch], file: FileId, meter: Meter) -> Iterator[Batch]:
+def _count_whole_file(batches: Iterator[Batch], file: FileId, meter: Meter) -> Iterator[Batch]:
     yield from batches
     meter.stored_bytes = file.size_bytes

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, its fields the document."""
+"""JSON lines: each line is an object, whose fields are the document."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from schemas.document import valid_lang
 from tokcore import kernel
 from tokcore.texts import strings_of
 
-# What the other fields and the syntax of a record may take up before a long record is not built.
+# A longer record is not read: this much, besides its text, may be other fields and syntax.
 OTHER_FIELDS_BYTES = 1 << 24
-# Deeper nesting is bad_json in a line that is not UTF-8, which the parser of the standard library reads by recursion.
+# A line of invalid UTF-8 that is nested deeper is bad_json: the standard library, which parses it, recurses.
 MAX_DEPTH = 200
 
 _ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|.)", re.DOTALL)
 
 
 def read_json_lines(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch]:
-    """Batches of the records in a stream of lines."""
+    """The records in a stream of lines, in batches."""
     return _Reader(settings).read(blocks)
 
 
 class _Reader:
-    """Reads plain lines in the kernel, all others one by one with orjson. What comes out does not tell which."""
+    """Reads plain lines in the kernel and all others one by one with orjson; the results are the same."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class _Reader:
         self._lang = field_getter(settings.lang_field) if settings.lang_field else None
         fields = (settings.text, settings.id, settings.lang_field)
         self._plain = kernel.JsonLines(*fields, settings.forbidden, settings.max_document_bytes, MAX_ID_BYTES)
-        self._langs: dict[str, int] = {}  # valid ones, with the kernel's codes
+        self._langs: dict[str, int] = {}  # valid language codes -> the kernel's number for them
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         limit = self._settings.max_document_bytes
@@ -59,7 +59,7 @@ class _Reader:
         yield builder.take()
 
     def _read_some(self, builder: BatchBuilder, block: bytes, start: int, end: int) -> int:
-        """Adds records, at most as many as still belong to the batch; where the next one begins."""
+        """Add records until the batch is full or the lines end; returns where the next record begins."""
         documents = self._plain.read(block, start, end, *builder.room)
         if num := documents.texts.num_texts:
             names = list(self._langs)
@@ -79,7 +79,7 @@ class _Reader:
             self._parsed(builder, line, record)
 
     def _parsed(self, builder: BatchBuilder, line: bytes, record: Any, errors: str = "strict") -> None:
-        """Adds a record whose line is JSON. errors: surrogateescape if bytes that are no UTF-8 travel as surrogates."""
+        """Add a record whose line is JSON. errors: surrogateescape if surrogates stand for invalid UTF-8."""
         if not isinstance(record, dict):
             builder.reject("not_object", f"expected an object, found {json_type(record)}", line)
             return
@@ -118,7 +118,7 @@ class _Reader:
         return True
 
     def _refused(self, builder: BatchBuilder, line: bytes) -> None:
-        """Adds a record whose line the parser refused, named after the reason; a blank line is no record."""
+        """Add a record that the parser refused, or reject it with the reason. A blank line is not a record."""
         if not line.strip():
             return
         policy = self._settings.invalid_utf8
@@ -142,15 +142,15 @@ class _Reader:
             if _depth(record) > MAX_DEPTH:
                 builder.reject("bad_json", f"invalid UTF-8 and nested more than {MAX_DEPTH} deep", line)
                 return
-            # orjson has found the line sound, so that nothing is left for the lenient parser to be lenient about.
+            # This parser accepts more than JSON, but orjson has already accepted the line as JSON.
             record = json.loads(line.decode(errors=errors))
         self._parsed(builder, line, record, errors)
 
 
 def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
-    """A function from a record to the field's value, None if there is none.
+    """A function from a record to the field's value, or to None if the record lacks the field.
 
-    A name with dots is a field of that very name if there is one, else a path into nested objects.
+    A name with dots means the field of exactly that name if there is one, else a path into nested objects.
     """
     if "." not in name:
         return lambda record: record.get(name)
@@ -170,7 +170,7 @@ def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def json_type(value: Any) -> str:
-    """The JSON name of a value's type, with its article."""
+    """The JSON name of a value's type, with an article."""
     if value is None:
         return "null"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
@@ -190,10 +190,10 @@ def _is_json(line: bytes) -> bool:
 
 
 def _without_lone_surrogates(line: bytes) -> bytes:
-    """The line with each escape of half a surrogate pair replaced by one of U+FFFD."""
+    """The line with each escape of half a surrogate pair replaced by an escape of U+FFFD."""
     out: list[bytes] = []
     copied = 0
-    high_end = -1  # where an escape of a high surrogate ended that still lacks its other half
+    high_end = -1  # end of an escape of a high surrogate whose other half has not come yet
     high_start = 0
 
     def replace(start: int, end: int) -> None:

@@ -1,4 +1,4 @@
-"""What reading gives: batches of accepted documents, and what was rejected and why."""
+"""The result of reading: batches of accepted documents, and the rejected records with their reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError
 from tokcore.texts import Texts
 
-# A batch is closed by the record that reaches one of these.
+# The record that reaches one of these limits closes the batch.
 BATCH_BYTES = 1 << 22
 BATCH_RECORDS = 1 << 16
 SAMPLE_BYTES = 200
@@ -23,27 +23,27 @@ MAX_ID_BYTES = 1 << 16
 REASONS: Mapping[str, str] = {
     # of a record
     "bad_json": "the line is not a JSON value (or is nested too deeply, or holds a number out of range)",
-    "not_object": "the line is JSON, but no object",
-    "missing_text": "no text field, or null",
-    "bad_text": "the text is no string",
-    "missing_id": "no id field, or null",
-    "bad_id": f"the id is neither a string nor an integer of 64 bits, or longer than {MAX_ID_BYTES} bytes",
-    "bad_lang": "the language field is missing or no language code",
+    "not_object": "the line is JSON, but not an object",
+    "missing_text": "the text field is missing or null",
+    "bad_text": "the text is not a string",
+    "missing_id": "the id field is missing or null",
+    "bad_id": f"the id is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
+    "bad_lang": "the language field is missing or is not a language code",
     "invalid_utf8": "the bytes are not UTF-8",
-    "lone_surrogate": "an escape names half of a surrogate pair, which no UTF-8 can hold",
-    "document_too_large": "the text is longer than max_document_bytes, or the record so long that it was not built",
+    "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
+    "document_too_large": "the text is longer than max_document_bytes, or the record is too long to be read",
     "special_text": "the text spells a special token, and encode.special_text is reject",
     # of a file
-    "truncated": "the file ends before its end: what is missing cannot be known",
-    "corrupt": "the file's bytes fail a checksum or a check of its structure",
+    "truncated": "the file is truncated: it is unknown what is missing",
+    "corrupt": "the file fails a checksum or a check of its structure",
     "over_limit": "reading the file would need more memory or output than is allowed",
 }
 
 
 class FileRejected(FormatError):  # noqa: N818 - an outcome, not a fault of ours
-    """A file is rejected as a whole; raised before any of its records is given out.
+    """The whole file is rejected. Raised before any of its records is yielded.
 
-    reason: a key of REASONS. detail: depends on the file's bytes only, not on versions of libraries.
+    reason: a key of REASONS. detail: depends only on the file's bytes, not on library versions.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -58,10 +58,10 @@ class FileRejected(FormatError):  # noqa: N818 - an outcome, not a fault of ours
 class Reject(NamedTuple):
     """One rejected record.
 
-    record: number of the record within its range, from 0; None if it is the whole file.
+    record: the record's number within its range, from 0; None for a whole file.
     reason: a key of REASONS.
-    detail: what was expected and found; depends on bytes and configuration only.
-    sample: the start of the record, printable, at most SAMPLE_BYTES bytes.
+    detail: what was expected and what was found; depends only on bytes and configuration.
+    sample: the start of the record, made printable; at most SAMPLE_BYTES bytes.
     """
 
     record: int | None
@@ -74,11 +74,11 @@ class Batch(NamedTuple):
     """Consecutive records of one range.
 
     texts: the raw bytes of the n accepted documents, in order.
-    ids: n ids, or None if the source names none.
+    ids: n ids, or None if the source has no id field.
     langs: n language codes.
-    ordinals: int64[n], number of each document's record within the range, rejected ones counted too.
+    ordinals: int64[n], the number of each document's record within the range; rejected records count too.
     rejects: the rejected records, in order.
-    num_records: accepted and rejected.
+    num_records: accepted and rejected together.
     """
 
     texts: Texts
@@ -91,10 +91,10 @@ class Batch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How the files of a source are read: plain values, so that a plan can hold them.
+    """How to read the files of a source: plain values, so that a plan can hold them.
 
     format: jsonl, parquet, arrow or text. compression: none, gz or zst (jsonl and text).
-    text, id, lang_field: field or column names, "a.b" for b inside a; "" for none. lang: used where lang_field is "".
+    text, id, lang_field: field or column names, "a.b" for b inside a, "" for none. lang: used if lang_field is "".
     invalid_utf8: reject, replace or bytes.
     unit: file, line, paragraph or separator (format text). separator: for that unit.
     forbidden: special texts whose occurrence rejects a document.
@@ -114,7 +114,7 @@ class ReadSettings:
 
 
 class BatchBuilder:
-    """Collects records, in order, and checks what every format has in common."""
+    """Collects records in order and makes the checks that all formats share."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
@@ -129,11 +129,11 @@ class BatchBuilder:
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many bytes of text and how many records the batch lacks until it is full."""
+        """(bytes of text, records) that are missing until the batch is full."""
         return BATCH_BYTES - self._size_bytes, BATCH_RECORDS - self._num_records
 
     def accept_checked(self, texts: Texts, ids: list[str], langs: list[str]) -> None:
-        """The next records are documents, none of them too long or with forbidden text."""
+        """Add documents, after the caller has checked their lengths and looked for forbidden texts."""
         num = texts.num_texts
         self._texts.append(texts.data)
         self._lengths += np.diff(texts.offsets).tolist()
@@ -144,7 +144,7 @@ class BatchBuilder:
         self._size_bytes += texts.size_bytes
 
     def accept(self, text: bytes, document_id: str, lang: str) -> None:
-        """The next record is a document, unless its text is too long or holds forbidden text."""
+        """Add a document, or reject it if its text is too long or holds a forbidden text."""
         if len(text) > self._settings.max_document_bytes:
             self.reject("document_too_large", too_large(len(text), self._settings), text)
             return
@@ -162,13 +162,13 @@ class BatchBuilder:
         self._size_bytes += len(text)
 
     def reject(self, reason: str, detail: str, record: bytes) -> None:
-        """The next record is rejected."""
+        """Add a rejected record."""
         number = self._num_before + self._num_records
         self._rejects.append(Reject(number, reason, detail, printable(record)))
         self._num_records += 1
 
     def take(self) -> Batch:
-        """The batch so far; the next record continues the numbering."""
+        """The batch so far. The numbering of records goes on in the next batch."""
         offsets = np.zeros(len(self._lengths) + 1, np.int64)
         np.cumsum(self._lengths, out=offsets[1:])
         batch = Batch(
@@ -184,7 +184,7 @@ class BatchBuilder:
         return batch
 
     def _start(self) -> None:
-        self._texts: list[Any] = []  # buffers, of one text or of several
+        self._texts: list[Any] = []  # buffers of one text or several
         self._lengths: list[int] = []
         self._ids: list[str] = []
         self._langs: list[str] = []
@@ -195,12 +195,12 @@ class BatchBuilder:
 
 
 def too_large(size_bytes: int, settings: ReadSettings) -> str:
-    """Detail of a text over its limit."""
+    """The detail of a rejected text that is over its limit."""
     return f"{size_bytes} bytes of text, max_document_bytes = {settings.max_document_bytes}"
 
 
 def utf8(data: bytes, settings: ReadSettings) -> bytes | None:
-    """The text's bytes after the source's policy for invalid UTF-8; None if it says to reject them."""
+    """The text's bytes under the source's policy for invalid UTF-8; None if that policy rejects them."""
     if settings.invalid_utf8 == "bytes":
         return data
     try:
@@ -211,20 +211,20 @@ def utf8(data: bytes, settings: ReadSettings) -> bytes | None:
 
 
 def as_id(value: Any) -> str | None:
-    """A document id from a field's value, integers in decimal; None if it is none."""
+    """The document id in a field's value, integers in decimal; None if the value is no valid id."""
     if isinstance(value, str) and len(value) <= MAX_ID_BYTES:
         if value.isascii():
             return value
         try:
             return value if len(value.encode()) <= MAX_ID_BYTES else None
-        except UnicodeEncodeError:  # bytes that are no UTF-8, kept as surrogates
+        except UnicodeEncodeError:  # surrogates that stand for invalid UTF-8
             return None
     if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
         return str(value)
     return None
 
 
-# What could move a cursor, colour a terminal, reorder a line, hide or break it.
+# Characters that could move the cursor, colour the terminal, or reorder, hide or break a line.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\\\\\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202f\u205f-\u206f\u3000\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
@@ -233,16 +233,16 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(data: bytes) -> str:
-    """The start of some bytes as one line of harmless text, at most SAMPLE_BYTES bytes long.
+    """The start of the bytes as one line of harmless text, at most SAMPLE_BYTES bytes long.
 
-    Invalid UTF-8, control, format and invisible characters and the backslash are escaped.
+    Escapes invalid UTF-8, control, format and invisible characters, and the backslash.
 
     >>> printable(b"a\\n\\x1b[31m\\xff")
     'a\\\\n\\\\x1b[31m\\\\xff'
     """
     out: list[str] = []
     size = 0
-    # Cut before decoding, so that a long record costs nothing; half a character at the cut shows as escapes.
+    # Cut first, so that a long record costs nothing to decode. A character divided by the cut shows as escapes.
     for character in data[:SAMPLE_BYTES].decode(errors="surrogateescape"):
         shown = _UNPRINTABLE.sub(_escape, character)
         size += len(shown.encode())

@@ -1,10 +1,10 @@
-"""The bytes of a file: of one range, or decompressed with the end proven, and the lines in a stream of bytes.
+"""The bytes of a file, either one range or all of it decompressed and checked to its end, and the lines in them.
 
-A stream is an iterator over blocks of bytes of about BLOCK_BYTES. Memory stays bounded whatever the bytes are: output
-is taken from the decompressors in steps, and a line is built only as far as its limit.
+A stream is an iterator over blocks of about BLOCK_BYTES bytes. Memory stays bounded, whatever the bytes are: the
+decompressors give their output in steps, and a line is kept only up to its limit.
 
-Several libraries return the first half of a cut file as success, so nothing here relies on "no more data" meaning the
-end: a compressed file must end with the end of a gzip member or zstd frame, its checksum included.
+Several libraries read the first half of a cut file without an error. So "no more data" never counts as the end here: a
+compressed file must end with a complete gzip member or zstd frame, its checksum included.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pipelines.store.storage import FileId, ReadFile, open_pinned
 Block = TypeVar("Block")
 
 BLOCK_BYTES = 1 << 20
-# A file that holds no more than this is decompressed once and kept, a larger one is read twice: to prove, then to use.
+# A file that unfolds to no more than this is decompressed once and kept; a larger one is read twice: to check, to use.
 KEPT_BYTES = 1 << 27
-# A file may hold this much, plus this much for each byte stored; what is beyond is taken for a bomb.
+# A file may unfold to FREE_BYTES plus MAX_RATIO bytes for each stored byte; more is taken for a decompression bomb.
 FREE_BYTES = 1 << 32
 MAX_RATIO = 256
 MAX_WINDOW_BYTES = 1 << 27
@@ -36,19 +36,19 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _IS_HEX_DIGIT = np.isin(np.arange(256), np.frombuffer(b"0123456789ABCDEFabcdef", np.uint8))
 
-# One call of the zstd decompressor gives all that its input holds: a block of 128 KiB may be stored in 4 bytes, so that
-# this much input gives at most 64 MiB.
+# A call of the zstd decompressor returns everything that its input unfolds to. Four bytes can store a block of 128 KiB,
+# so this much input unfolds to at most 64 MiB.
 _ZSTD_FEED_BYTES = 1 << 11
 _GZIP_FEED_BYTES = 1 << 16
 
 
 class Meter:
-    """Counts the stored bytes that a reader owns: over all ranges of a file they add up to the file."""
+    """Counts the stored bytes that belong to a range: over all ranges of a file they add up to the file's size."""
 
     def __init__(self) -> None:
         self.stored_bytes = 0
 
-    def counted(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    def count(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         for block in blocks:
             self.stored_bytes += len(block)
             yield block
@@ -57,25 +57,28 @@ class Meter:
 def file_blocks(file: FileId, start: int, end: int, compression: str, meter: Meter) -> Iterator[bytes]:
     """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one.
 
-    A byte order mark at the start of the file is left out. Raises FileRejected before the first block if a compressed
+    Leaves out a byte order mark at the start of the file. Raises FileRejected before the first block if a compressed
     file does not end properly.
     """
     if compression == "none":
         with open_pinned(file) as opened:
-            yield from _without_mark(meter.counted(_line_blocks(opened, start, end)), start == 0)
+            yield from _strip_mark(meter.count(_line_blocks(opened, start, end)), start == 0)
     else:
         decompress = {"gz": _gzip_pieces, "zst": _zstd_pieces}[compression]
 
         def blocks() -> Iterator[bytes]:
             with open_pinned(file) as opened:
-                yield from _joined(_limited(decompress(opened), file.size_bytes))
+                yield from _join(_limit(decompress(opened), file.size_bytes))
                 meter.stored_bytes = opened.tell()
 
-        yield from _without_mark(proven(blocks, len), True)
+        yield from _strip_mark(read_to_end_first(blocks, len), True)
 
 
-def proven(read: Callable[[], Iterator[Block]], size_of: Callable[[Block], int]) -> Iterator[Block]:
-    """What read() yields, but nothing of it before all of it was seen once; kept if small, else read a second time."""
+def read_to_end_first(read: Callable[[], Iterator[Block]], size_of: Callable[[Block], int]) -> Iterator[Block]:
+    """The blocks of read(), but none before read() has come to its end once.
+
+    Up to KEPT_BYTES of blocks are kept for that; if there are more, read() is called a second time.
+    """
     kept: list[Block] = []
     size_bytes = 0
     for block in read():
@@ -95,8 +98,8 @@ def proven(read: Callable[[], Iterator[Block]], size_of: Callable[[Block], int])
 def _line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
     """The bytes of all lines whose first byte is in [start, end).
 
-    A line is its bytes and the line feed behind them, so the first one begins after the first line feed at or after
-    start - 1, and the last one ends with the first line feed at or after end - 1.
+    A line includes its line feed. So the first line begins after the first line feed at or after start - 1, and the
+    last line ends with the first line feed at or after end - 1.
     """
     if start >= end:
         return
@@ -124,13 +127,13 @@ def _line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
         yield block[low:]
 
 
-def _without_mark(blocks: Iterable[bytes], at_start: bool) -> Iterator[bytes]:
+def _strip_mark(blocks: Iterable[bytes], at_start: bool) -> Iterator[bytes]:
     for block in blocks:
         yield block.removeprefix(BYTE_ORDER_MARK) if at_start else block
         at_start = False
 
 
-def _limited(pieces: Iterable[bytes], stored_bytes: int) -> Iterator[bytes]:
+def _limit(pieces: Iterable[bytes], stored_bytes: int) -> Iterator[bytes]:
     limit = FREE_BYTES + MAX_RATIO * stored_bytes
     size_bytes = 0
     for piece in pieces:
@@ -140,8 +143,8 @@ def _limited(pieces: Iterable[bytes], stored_bytes: int) -> Iterator[bytes]:
         yield piece
 
 
-def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in blocks of BLOCK_BYTES to 2 * BLOCK_BYTES; the last one may be smaller."""
+def _join(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in blocks of BLOCK_BYTES to 2 * BLOCK_BYTES; the last block may be smaller."""
     waiting: list[bytes] = []
     size_bytes = 0
     for piece in pieces:
@@ -161,7 +164,7 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _zstd_pieces(file: ReadFile) -> Iterator[bytes]:
-    """Decompressed pieces of all frames; skippable frames hold nothing."""
+    """The decompressed pieces of all frames; skippable frames hold nothing."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
     frame: zstandard.ZstdDecompressionObj | None = None
     position = 0
@@ -192,7 +195,7 @@ def _zstd_pieces(file: ReadFile) -> Iterator[bytes]:
 
 
 def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
-    """Decompressed pieces of all members; zero bytes after the last one are padding."""
+    """The decompressed pieces of all members; zero bytes after the last member are padding."""
     member: igzip_lib.IgzipDecompressor | None = None
     num_members = 0
     data = b""
@@ -214,7 +217,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
                 data, at = data[at:] + more, 0
                 continue
             at += size_bytes
-            # Given the header too, the library misreads one with a name or a checksum that comes in two parts.
+            # We read the header: the library misreads one whose name or checksum comes in two parts.
             member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR_VER)
             continue
         fed = data[at : at + _GZIP_FEED_BYTES]
@@ -226,7 +229,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
                 if member.eof or member.needs_input:
                     break
                 fed = b""
-        except igzip_lib.error as error:  # type: ignore[misc] # its stubs give it no type
+        except igzip_lib.error as error:  # type: ignore[misc] # the stubs give it no type
             before = file.tell() - len(data) + at
             raise FileRejected("corrupt", f"not a valid gzip member, at or before byte {before}") from error
         if member.eof:
@@ -238,7 +241,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
 
 
 def _gzip_header_bytes(data: bytes, at: int) -> int | None:
-    """Length of the gzip header at a position, None if it is not all there; raises FileRejected if there is none."""
+    """Length of the gzip header at a position; None if data ends within it. Raises FileRejected if there is none."""
     start = data[at : at + 3]
     if start != _GZIP_MAGIC[: len(start)]:
         raise FileRejected("corrupt", f"neither a gzip member nor padding: {printable(data[at : at + 16])}")
@@ -272,7 +275,7 @@ def _require_padding(data: bytes, file: ReadFile) -> None:
 
 
 class LongPiece(NamedTuple):
-    """A line, or another piece of a stream, that was too long to be built: how it starts, how long it is."""
+    """A line, or another piece of a stream, that is too long to keep: only its start and its size."""
 
     start: bytes
     size_bytes: int
@@ -280,10 +283,10 @@ class LongPiece(NamedTuple):
 
 
 class PieceLimit(NamedTuple):
-    """How long a piece may be to be built, both well above the size of a block.
+    """How long a piece may be. Both limits are well above the size of a block.
 
-    size_bytes: of the piece. unescaped_bytes: of the piece without its JSON escapes of the form \\uXXXX, each of which
-    may stand for one to three bytes.
+    size_bytes: of the piece. unescaped_bytes: of the piece without its JSON escapes of the form \\uXXXX, which stand
+    for one to three bytes each.
     """
 
     size_bytes: int
@@ -291,15 +294,15 @@ class PieceLimit(NamedTuple):
 
 
 class Pending:
-    """The piece of a stream that has not ended yet, built only as far as its limit.
+    """The piece of a stream that has not ended yet, kept only up to its limit.
 
-    What comes back depends on the piece alone, not on the parts it is added in.
+    The result depends only on the piece, not on the parts in which it is added.
     """
 
     _bytes: bytearray
     _size_bytes: int
     _num_escapes: int
-    _is_measured: bool  # whether the escapes of what came before were counted
+    _is_measured: bool  # whether the escapes before the next part were counted
     _is_blank: bool
     _is_long: bool
 
@@ -320,16 +323,16 @@ class Pending:
         seen = len(self._bytes)
         self._bytes += part
         if self._size_bytes > 2 * BLOCK_BYTES:
-            # An escape may lie across the parts; five bytes hold no whole one, so that none is counted twice.
+            # An escape may lie across two parts. Five bytes hold no whole escape, so none is counted twice.
             fresh = memoryview(self._bytes)[max(0, seen - 5) if self._is_measured else 0 :]
             self._num_escapes += _count_escapes(np.frombuffer(fresh, np.uint8))
             fresh.release()
             self._is_measured = True
-            # At most five of the bytes seen so far turn out to belong to an escape.
+            # At most five of the bytes seen so far may yet prove to belong to an escape.
             self._stop_if_over(5)
 
     def add_long(self, part: LongPiece) -> None:
-        """A part that was too long to be built itself."""
+        """Add a part that is itself too long to keep."""
         self._size_bytes += part.size_bytes
         self._is_blank = self._is_blank and part.is_blank
         self._bytes += part.start
@@ -362,7 +365,7 @@ class Pending:
 
 
 def _count_escapes(data: npt.NDArray[np.uint8]) -> int:
-    """How many \\uXXXX with four hexadecimal digits there are; they cannot overlap."""
+    """The number of \\uXXXX escapes, which cannot overlap; X is a hexadecimal digit."""
     at = np.flatnonzero(data[:-5] == ord("\\"))
     at = at[data[at + 1] == ord("u")]
     for i in range(2, 6):
@@ -371,7 +374,7 @@ def _count_escapes(data: npt.NDArray[np.uint8]) -> int:
 
 
 class Lines(NamedTuple):
-    """Whole lines: block[start:end], without the line feed of the last one."""
+    """Whole lines: block[start:end], without the line feed of the last line."""
 
     block: bytes
     start: int
@@ -379,9 +382,9 @@ class Lines(NamedTuple):
 
 
 def whole_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[Lines | LongPiece]:
-    """The lines of a stream, as many at a time as are in a block; those over the limit as LongPiece.
+    """The lines of a stream, all that a block holds at a time; lines over the limit as LongPiece.
 
-    Only the line that lies across blocks is copied. Linear in the size of the stream.
+    Copies only lines that lie across blocks. Linear in the size of the stream.
     """
     pending = Pending(limit)
     for block in blocks:
@@ -393,7 +396,7 @@ def whole_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[Lines | 
         start = 0
         if pending:
             pending.add(view[:first])
-            yield _ended(pending)
+            yield _end_line(pending)
             start = first + 1
         end = block.rfind(b"\n") + 1
         if end > start:
@@ -401,16 +404,16 @@ def whole_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[Lines | 
         if end < len(block):
             pending.add(view[end:])
     if pending:
-        yield _ended(pending)
+        yield _end_line(pending)
 
 
-def _ended(pending: Pending) -> Lines | LongPiece:
+def _end_line(pending: Pending) -> Lines | LongPiece:
     line = pending.take()
     return line if isinstance(line, LongPiece) else Lines(line, 0, len(line))
 
 
 def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[bytes | LongPiece]]:
-    """The lines of a stream without their line feeds, many at a time; those over the limit as LongPiece."""
+    """The lines of a stream without their line feeds, many at a time; lines over the limit as LongPiece."""
     for part in whole_lines(blocks, limit):
         if isinstance(part, LongPiece):
             yield [part]
