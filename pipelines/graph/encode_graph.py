@@ -19,7 +19,10 @@ from pipelines.graph.coders import known_to_workers
 from pipelines.graph.count_graph import AddUpLanguages, KeyedRun, MergeTables, run_order
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
-from pipelines.work.encode_item import ID_COUNTS_KEY, EncodeJob, digests_key, encode_item, merge_counts
+from pipelines.work.digest_runs import digests_key
+from pipelines.work.encode_item import encode_item
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.token_count_runs import ID_COUNTS_KEY, merge_counts
 from schemas.plan import Assignment
 from schemas.refs import ItemEncoded, RunRef
 

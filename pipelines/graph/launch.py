@@ -12,7 +12,7 @@ from pipelines.graph.encode_graph import EncodeItems
 from pipelines.graph.runner import open_pipeline
 from pipelines.local.run_options import RunOptions
 from pipelines.work.count_item import CountJob
-from pipelines.work.encode_item import EncodeJob
+from pipelines.work.encode_job import EncodeJob
 from schemas.plan import Assignment, Plan
 
 Progress = Callable[[int], None]

@@ -21,7 +21,8 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.work.decode_item import load_spec
-from pipelines.work.encode_item import EncodeJob, encode_item
+from pipelines.work.encode_item import encode_item
+from pipelines.work.encode_job import EncodeJob
 from schemas.manifest import FileEntry, Manifest
 from schemas.plan import Plan
 from schemas.refs import ShardRef

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.store import storage, urls
+from pipelines.work.digest_runs import DIGEST_BYTES
 from pipelines.work.item_reader import by_language
 from schemas.manifest import FileEntry
 from schemas.plan import AssignedRange, Assignment
@@ -32,8 +33,6 @@ from tokcore.shards import ARROW
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 from tokcore.token_counts import SourceCounter
 from tokcore.tokenizer_spec import TokenizerSpec
-
-DIGEST_BYTES = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

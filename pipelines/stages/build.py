@@ -26,7 +26,7 @@ from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from pipelines.work.count_item import CountJob, item_key, totals_key
-from pipelines.work.encode_item import EncodeJob
+from pipelines.work.encode_job import EncodeJob
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.document import twins
 from schemas.manifest import FileEntry, Input, Manifest, identity_of

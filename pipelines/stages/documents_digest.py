@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from pipelines.store.attempts import Attempts
-from pipelines.work.encode_item import DIGEST_BYTES, digests_key
+from pipelines.work.digest_runs import DIGEST_BYTES, digests_key
 from pipelines.work.runs import read_section
 from schemas.refs import RunRef
 

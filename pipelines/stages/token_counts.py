@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipelines.stages.commit import MANIFEST
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
-from pipelines.work.encode_item import ID_COUNTS_KEY, read_counts
+from pipelines.work.token_count_runs import ID_COUNTS_KEY, read_counts
 from schemas.manifest import Manifest
 from schemas.plan import Plan
 from schemas.refs import RunRef, StoredFile

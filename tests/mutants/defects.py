@@ -979,7 +979,7 @@ _BUILDING = (
     Defect(
         "shard-of-one-document-more",
         "a shard that is exactly full takes one document more",
-        "pipelines/work/encode_item.py",
+        "pipelines/work/shard_streams.py",
         'tokens.offsets[start] + room, side="left"))',
         'tokens.offsets[start] + room, side="right"))',
         _tests("pipelines/test_encode_item.py::test_a_shard_that_is_exactly_full_is_closed"),
@@ -995,7 +995,7 @@ _BUILDING = (
     Defect(
         "fewer-documents-on-resume",
         "a resumed item may find fewer documents than are in its shards",
-        "pipelines/work/encode_item.py",
+        "pipelines/work/shard_streams.py",
         "        if any(self._ahead.values()):\n            raise StageError(",
         "        if any(one < 0 for one in self._ahead.values()):\n            raise StageError(",
         _tests("pipelines/test_encode_item.py::test_an_attempt_that_reads_fewer_documents_is_refused"),

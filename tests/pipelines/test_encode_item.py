@@ -14,8 +14,10 @@ from pipelines.reading.input_range import Batch, settings_of
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.work import encode_item as module
-from pipelines.work.encode_item import EncodeJob, encode_item
+from pipelines.work.encode_item import encode_item
+from pipelines.work.encode_job import EncodeJob
 from pipelines.work.runs import read_section
+from pipelines.work.shard_attempt import ShardAttempt
 from schemas.config import Source
 from schemas.jsonable import to_jsonable
 from schemas.plan import AssignedRange, Assignment
@@ -102,7 +104,7 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
     assert sum(encoded) == len(DOCUMENTS)
     assert len(whole.shards) > 8
     second = elsewhere(job, tmp_path)
-    limit, closed = 4, module._Shard.close
+    limit, closed = 4, ShardAttempt.close
 
     def failing(shard):
         nonlocal limit
@@ -111,7 +113,7 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
             raise Power
         return closed(shard)
 
-    monkeypatch.setattr(module._Shard, "close", failing)
+    monkeypatch.setattr(ShardAttempt, "close", failing)
     stood = 0  # documents in recorded shards
     for attempt in range(1, 20):
         encoded.clear()
@@ -136,7 +138,7 @@ def is_recorded(shard, names):
 
 def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_path, monkeypatch):
     """Records of shards and a reader that does not find their documents again: nothing to build on."""
-    closed = module._Shard.close
+    closed = ShardAttempt.close
     limit = 8
 
     def failing(shard):
@@ -146,10 +148,10 @@ def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_p
             raise Power
         return closed(shard)
 
-    monkeypatch.setattr(module._Shard, "close", failing)
+    monkeypatch.setattr(ShardAttempt, "close", failing)
     with pytest.raises(Power):
         encode_item(job, assignment)
-    monkeypatch.setattr(module._Shard, "close", closed)
+    monkeypatch.setattr(ShardAttempt, "close", closed)
     shorter = dataclasses.replace(assignment.ranges[1], start=0, end=1)
     with pytest.raises(StageError, match="fewer than an earlier attempt read"):
         encode_item(job, Assignment(3, (shorter,)))

@@ -20,7 +20,7 @@ from pipelines.reading import streams
 from pipelines.stages import ledger
 from pipelines.stages.build import Build
 from pipelines.store.attempts import Attempts
-from pipelines.work import count_item, encode_item
+from pipelines.work import count_item, shard_attempt
 from pipelines.work import item_reader as documents
 from schemas.config import load_config
 from schemas.plan import InputFile, make_plan
@@ -135,8 +135,8 @@ def shard_without_its_last_document(original, shard, file, tokens, pretokens):
     return original(shard, file, tokens.slice(0, tokens.num_documents - 1), pretokens[:-1])
 
 
-def digests_without_the_last(original, job, shard, digests):
-    return original(job, shard, digests[:-1])
+def digests_without_the_last(original, attempts, shard, digests, num_partitions):
+    return original(attempts, shard, digests[:-1], num_partitions)
 
 
 FAULTS = {
@@ -155,9 +155,9 @@ ENCODE_FAULTS = {
     "a batch read twice": FAULTS["a batch read twice"],
     "a line lost at the cut of two ranges": FAULTS["a line lost at the cut of two ranges"],
     "a byte miscounted": FAULTS["a byte miscounted"],
-    "a document not written": (encode_item._Shard, "write", shard_without_its_last_document),
-    "documents written twice": (encode_item._Shard, "write", twice),
-    "a digest lost": (encode_item, "_write_digests", digests_without_the_last),
+    "a document not written": (shard_attempt.ShardAttempt, "write", shard_without_its_last_document),
+    "documents written twice": (shard_attempt.ShardAttempt, "write", twice),
+    "a digest lost": (shard_attempt, "write_digests", digests_without_the_last),
 }
 
 

@@ -19,7 +19,7 @@ import tokcore as api
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from pipelines.store.attempts import Attempts
-from pipelines.work.encode_item import read_counts, write_counts
+from pipelines.work.token_count_runs import read_counts, write_counts
 from tokcore import kernel, reference, token_counts
 from tokcore.errors import FormatError, LedgerError
 from tokcore.token_counts import IdCounts, SourceCounter, add_up, covered, read_id_counts, token_counts_table

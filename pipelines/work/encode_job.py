@@ -1,0 +1,33 @@
+"""What every worker of the encode stage needs to know, and the types that its steps share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.store.attempts import Attempts
+
+Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
+Positions = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EncodeJob:
+    """What every worker of the encode stage needs to know."""
+
+    attempts: Attempts
+    base: str  # folder against which relative uris are resolved
+    tokenizer: str  # URL of tokcore.json
+    fingerprint: str
+    append: tuple[int, ...]  # ids behind each document
+    special_text: str  # ordinary | special (reject is the reader's)
+    formats: tuple[str, ...]
+    target_tokens: int
+    by_lang: bool
+    validation: str  # exact decimal
+    seed: int
+    compression: str
+    num_partitions: int
+    tokenizer_sha256: str = ""  # of that file, if it was checked before

@@ -1,0 +1,106 @@
+"""The shards of a work item: a sequence of them per split, and per language where they are kept apart by language.
+
+A shard is closed at the first document that reaches the target, and recorded at once, so that an attempt that dies
+later loses only the shards that were open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipelines.work.encode_job import EncodeJob, Positions, Stream
+from pipelines.work.shard_attempt import ClosedShard, ShardAttempt
+from schemas.refs import ShardEncoded
+from tokcore.errors import StageError
+from tokcore.token_batch import TokenBatch
+
+
+def shard_key(stream: Stream, item: int, number: int) -> str:
+    """The record key of a shard that was finished before its work item was."""
+    return "-".join(("shard", *filter(None, stream), f"{item:05d}", f"{number:05d}"))
+
+
+class ShardStreams:
+    """One sequence of shards per split, and per language where shards are kept apart by language."""
+
+    def __init__(self, job: EncodeJob, item: int, stack: contextlib.ExitStack) -> None:
+        self._job = job
+        self._item = item
+        self._stack = stack
+        self._open: dict[Stream, ShardAttempt] = {}
+        self._finished: dict[Stream, list[ShardEncoded]] = {}
+        self._ahead: dict[Stream, int] = {}  # documents that come by and are in a shard of an earlier attempt
+
+    def of(self, langs: Sequence[str], splits: Sequence[str]) -> list[Stream]:
+        """The stream of each document."""
+        return list(zip(langs if self._job.by_lang else [""] * len(langs), splits, strict=True))
+
+    def unfinished(self, streams: Sequence[Stream]) -> Positions:
+        """Positions of the next documents that no finished shard of an earlier attempt holds; call once for each."""
+        for stream in dict.fromkeys(streams):
+            if stream not in self._finished:
+                self._finished[stream] = self._resumed(stream)
+                self._ahead[stream] = sum(one.shard.num_documents for one in self._finished[stream])
+        if not any(self._ahead.values()):
+            return np.arange(len(streams))
+        where = []
+        for i, stream in enumerate(streams):
+            if self._ahead[stream]:
+                self._ahead[stream] -= 1
+            else:
+                where.append(i)
+        return np.asarray(where, np.int64)
+
+    def write(self, file: int, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
+        """Documents of one file. file: its place in the plan."""
+        distinct = dict.fromkeys(streams)
+        for stream in distinct:
+            if len(distinct) == 1:
+                self._write_stream(stream, file, tokens, pretokens)
+            else:
+                where = [i for i, s in enumerate(streams) if s == stream]
+                self._write_stream(stream, file, tokens.take(where), pretokens[where])
+
+    def close(self) -> tuple[ClosedShard | ShardEncoded, ...]:
+        """All shards of the item, the last ones closed. Raises StageError if an earlier attempt read more documents."""
+        last = {stream: shard.close() for stream, shard in self._open.items()}
+        self._open.clear()
+        if any(self._ahead.values()):
+            raise StageError(
+                f"work item {self._item}: {sum(self._ahead.values())} documents fewer than an earlier attempt read"
+            )
+        shards: list[ClosedShard | ShardEncoded] = []
+        for stream in sorted(self._finished):
+            shards += self._finished[stream]
+            shards += [last[stream]] if stream in last else []
+        return tuple(shards)
+
+    def _resumed(self, stream: Stream) -> list[ShardEncoded]:
+        shards: list[ShardEncoded] = []
+        while (one := self._job.attempts.result(self._key(stream, len(shards)), ShardEncoded)) is not None:
+            shards.append(one)
+        return shards
+
+    def _key(self, stream: Stream, number: int) -> str:
+        return shard_key(stream, self._item, number)
+
+    def _write_stream(self, stream: Stream, file: int, tokens: TokenBatch, pretokens: Positions) -> None:
+        start = 0
+        finished = self._finished[stream]
+        while start < len(tokens.langs):
+            shard = self._open.get(stream)
+            if shard is None:
+                shard = self._open[stream] = ShardAttempt(self._job, stream, self._item, len(finished), self._stack)
+            room = self._job.target_tokens - shard.num_tokens
+            # The first document that reaches the target is the shard's last.
+            reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))
+            end = min(max(reached, start + 1), len(tokens.langs))
+            shard.write(file, tokens.slice(start, end), pretokens[start:end])
+            if shard.num_tokens >= self._job.target_tokens:
+                # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
+                closed = self._open.pop(stream).close().encoded(self._job.attempts)
+                finished.append(self._job.attempts.record(self._key(stream, len(finished)), closed))
+            start = end
