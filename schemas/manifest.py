@@ -10,10 +10,10 @@ import dataclasses
 import hashlib
 from typing import Any
 
-from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.refs import StoredFile
 from tokcore.canonical import MANIFEST_VERSION, canonical_json, parse_canonical
 from tokcore.errors import ChecksumError, FormatError, VersionError
+from tokcore.jsonable import from_jsonable, to_jsonable
 
 FORMAT = "tokcore-manifest"
 FORMAT_VERSION = MANIFEST_VERSION

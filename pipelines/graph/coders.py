@@ -10,10 +10,10 @@ from apache_beam import coders
 from apache_beam.options.pipeline_options import SetupOptions
 
 from schemas.document import Document, EncodedDocument
-from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef
 from tokcore.canonical import canonical_json
+from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
 _URN_DOCUMENT = "tokcore:coder:document:v1"

@@ -20,11 +20,11 @@ from pipelines.stages.plan import FILES, content_of, parse_files_table
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.semantics import EARLIER, SEMANTICS
 from pipelines.store import storage, urls
-from schemas.jsonable import from_jsonable
 from schemas.manifest import Input, Manifest, identity_of
 from schemas.plan import Plan, make_plan
 from tokcore.canonical import parse_canonical, sha256_hex
 from tokcore.errors import TokError
+from tokcore.jsonable import from_jsonable
 from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
 

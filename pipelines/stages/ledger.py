@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from schemas.jsonable import to_jsonable
 from schemas.plan import Plan
 from schemas.refs import LanguageCounts, RangeLedger, ShardRef, TableRef
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import LedgerError
+from tokcore.jsonable import to_jsonable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from pipelines.stages.learn import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, Source, format_of
-from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import InputFile, Plan, make_plan
 from tokcore.canonical import canonical_json, parse_canonical
 from tokcore.errors import ConfigError, FormatError
+from tokcore.jsonable import from_jsonable, to_jsonable
 
 # The plan's table of files: a line each, sorted by uri.
 FILES = "files.jsonl"

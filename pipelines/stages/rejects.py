@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
-from schemas.jsonable import from_jsonable
 from schemas.plan import Plan
 from schemas.refs import RangeLedger, RejectRef, StoredFile
 from tokcore.canonical import canonical_json, parse_canonical
+from tokcore.jsonable import from_jsonable
 
 REJECTED = "rejected.jsonl"
 LEDGER = "files.jsonl"

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
 from tokcore.errors import StageError
+from tokcore.jsonable import from_jsonable, to_jsonable
 
 T = TypeVar("T")
 

@@ -17,11 +17,11 @@ from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch, FileRejected, Meter, ReadSettings, Reject, read_documents
 from pipelines.store import storage, urls
 from pipelines.store.crashpoints import reached
-from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from tokcore.canonical import Sha256Writer, canonical_json
 from tokcore.errors import LedgerError
+from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.texts import Texts
 
 

@@ -19,11 +19,11 @@ from pipelines.work.encode_job import EncodeJob
 from pipelines.work.runs import read_section
 from pipelines.work.shard_attempt import ShardAttempt
 from schemas.config import Source
-from schemas.jsonable import to_jsonable
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
 from tokcore.errors import StageError
+from tokcore.jsonable import to_jsonable
 from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken, learned_spec

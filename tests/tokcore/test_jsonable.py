@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.jsonable import from_jsonable, to_jsonable
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 from tokcore.canonical import canonical_json, parse_canonical
 from tokcore.errors import FormatError
+from tokcore.jsonable import from_jsonable, to_jsonable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
