@@ -11,12 +11,9 @@ import hashlib
 from typing import Any
 
 from schemas.refs import StoredFile
-from tokcore.canonical import MANIFEST_VERSION, canonical_json, parse_canonical
-from tokcore.errors import ChecksumError, FormatError, VersionError
-from tokcore.jsonable import from_jsonable, to_jsonable
-
-FORMAT = "tokcore-manifest"
-FORMAT_VERSION = MANIFEST_VERSION
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, canonical_json, parse_canonical
+from tokcore.errors import ChecksumError, FormatError
+from tokcore.jsonable import from_jsonable, require_version, to_jsonable
 
 # What depends on codec, file version or how work was keyed rather than on what is in the files.
 _NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity"})
@@ -57,8 +54,8 @@ class Manifest:
     totals: dict[str, Any]
     languages: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     root: str = ""  # only of the build: see content_id
-    format: str = FORMAT
-    format_version: int = FORMAT_VERSION
+    format: str = MANIFEST_FORMAT
+    format_version: int = MANIFEST_VERSION
 
     def to_bytes(self) -> bytes:
         return canonical_json(to_jsonable(self))
@@ -79,14 +76,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
     Raises FormatError unless they are canonical, VersionError for a newer format, ChecksumError for a false root.
     """
     value = parse_canonical(data, name)
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise FormatError(f"{name}: not a tokcore manifest")
-    version = value.get("format_version")
-    if version != FORMAT_VERSION:
-        raise VersionError(
-            f"{name}: format_version {version!r}, this release reads {FORMAT_VERSION}. "
-            f"Read it with the tokcore release that wrote it, or upgrade tokcore."
-        )
+    require_version(value, name, MANIFEST_FORMAT, MANIFEST_VERSION)
     manifest = from_jsonable(Manifest, value, name)
     if manifest.to_bytes() != data:
         raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing")
@@ -102,7 +92,7 @@ def identity_of(stage: str, config: dict[str, Any], inputs: dict[str, Input], se
         "config": config,
         "inputs": {name: entry.sha256 for name, entry in inputs.items()},
         "semantics": semantics,
-        "format_version": FORMAT_VERSION,
+        "format_version": MANIFEST_VERSION,
     }
     return hashlib.sha256(canonical_json(key)).hexdigest()
 

@@ -14,7 +14,8 @@ import orjson
 
 from tokcore.errors import FormatError
 
-# The format_version of manifests: written by schemas.manifest, read by tokcore.shards, too.
+# What manifests say they are. schemas.manifest describes them; tokcore.shards, which imports no schemas, reads one.
+MANIFEST_FORMAT = "tokcore-manifest"
 MANIFEST_VERSION = 1
 
 # Lists and dicts within each other; more would be bounded by whatever is left of the caller's stack.

@@ -1,6 +1,6 @@
-"""Dataclasses to plain JSON values and back, with every type checked on the way in.
+"""Dataclasses to plain JSON values and back: every type is checked on the way in, every error names the field.
 
-Leaves to others: the bytes (tokcore.canonical) and the meaning (each class).
+Leaves to others: the bytes (tokcore.canonical) and what values mean (each class).
 """
 
 from __future__ import annotations
@@ -9,17 +9,61 @@ import dataclasses
 import functools
 import types
 import typing
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
-from tokcore.errors import FormatError
+from tokcore.errors import FormatError, VersionError
 
 T = TypeVar("T")
+
+# Key of a dataclass field's metadata. The JSON form leaves such a field out while it holds its default.
+_LEFT_OUT = "left out"
+
+
+class Place(NamedTuple):
+    """Where a value stands: the name of its file, and the path of fields to it."""
+
+    name: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.path}" if self.path else self.name
+
+    def field(self, key: str) -> Place:
+        """The place of a field of the object here."""
+        return Place(self.name, f"{self.path}.{key}" if self.path else key)
+
+    def item(self, index: int) -> Place:
+        """The place of an item of the list here."""
+        return Place(self.name, f"{self.path}[{index}]")
+
+    def error(self, expected: str, found: object) -> FormatError:
+        """For a value that is not what stands here: say both."""
+        return FormatError(f"{self}: expected {expected}, found {found!r:.80}")
+
+
+class Read(NamedTuple):
+    """Annotated[T, Read(function)]: the type of a field that has a reader of its own, such as a long list.
+
+    function: (JSON value, its place) -> T, or FormatError.
+    """
+
+    function: Callable[[Any, Place], Any]
+
+
+def left_out(default: Any = None) -> Any:
+    """A dataclass field that the JSON form leaves out while it holds its default, which cannot be changed later."""
+    return dataclasses.field(default=default, metadata={_LEFT_OUT: True})
 
 
 def to_jsonable(value: Any) -> Any:
     """The plain JSON form of a dataclass of str, int, bool, None, tuples, dicts with str keys and dataclasses."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_jsonable(getattr(value, name)) for name in _fields(type(value))}
+        return {
+            name: to_jsonable(held)
+            for name, field in _fields(type(value)).items()
+            if (held := getattr(value, name)) != field.left_out_at
+        }
     if isinstance(value, (list, tuple)):
         return [to_jsonable(item) for item in value]
     if isinstance(value, dict):
@@ -28,49 +72,129 @@ def to_jsonable(value: Any) -> Any:
     return value
 
 
-def from_jsonable(cls: type[T], value: Any, name: str) -> T:
-    """An instance of dataclass cls; name says where the value came from.
+def from_jsonable(cls: type[T], value: Any, place: str | Place, *, partial: bool = False) -> T:
+    """An instance of dataclass cls. place: the file that the value comes from, for errors.
 
-    Raises FormatError for a missing, unknown or mistyped field; a field with a default may be missing.
+    A field with a default may be missing. A union of dataclasses is read as the one whose fields fit best.
+    Raises FormatError for a missing, unknown or mistyped field. partial: cls names the fields that the caller needs,
+    unknown ones are passed over.
     """
-    return typing.cast(T, _decode(cls, value, name))
+    place = Place(place) if isinstance(place, str) else place
+    return typing.cast(T, _decode(cls, value, place, partial))
 
 
-def _decode(kind: Any, value: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise FormatError(f"{where}: expected an object, found {type(value).__name__}")
-        fields = _fields(typing.cast(type, kind))
-        if unknown := sorted(set(value) - set(fields)):
-            raise FormatError(f"{where}: unknown field {unknown[0]!r}")
-        missing = [n for n, (_, required) in fields.items() if required and n not in value]
-        if missing:
-            raise FormatError(f"{where}: field {missing[0]!r} is missing")
-        return typing.cast(type, kind)(**{n: _decode(fields[n][0], item, f"{where}.{n}") for n, item in value.items()})
+def require_version(value: Any, name: str, format_name: str, version: int) -> None:
+    """Raise FormatError unless value says that it is of this format, VersionError unless it is of this version."""
+    if not isinstance(value, dict):
+        raise Place(name).error("an object", value)
+    if value.get("format") != format_name:
+        raise Place(name, "format").error(repr(format_name), value.get("format"))
+    if (found := value.get("format_version")) != version or type(found) is not int:
+        raise VersionError(
+            f"{name}: format_version {found!r:.80}, this release reads {version}. "
+            f"Read it with the tokcore release that wrote it, or upgrade tokcore."
+        )
+
+
+def _decode(kind: Any, value: Any, place: Place, partial: bool) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is dict and isinstance(value, dict):
-        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if origin is typing.Annotated:
+        (read,) = (one for one in arguments[1:] if isinstance(one, Read))
+        return read.function(value, place)
+    if dataclasses.is_dataclass(origin or kind):
+        return _decode_object(kind, value, place, partial)
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        rest = [a for a in arguments if a is not type(None)]
-        if len(rest) == 1:
-            return _decode(rest[0], value, where)
+        return _decode(_fitting(arguments, value), value, place, partial)
+    if origin is tuple and type(value) is list:
+        if arguments[-1] is ...:
+            return tuple(_decode(arguments[0], item, place.item(i), partial) for i, item in enumerate(value))
+        if len(value) == len(arguments):
+            return tuple(
+                _decode(one, item, place.item(i), partial)
+                for i, (one, item) in enumerate(zip(arguments, value, strict=True))
+            )
+        raise place.error(f"a list of {len(arguments)}", value)
+    if origin is dict and type(value) is dict:
+        return {key: _decode(arguments[1], item, place.field(key), partial) for key, item in value.items()}
+    if origin is typing.Literal:
+        if any(value == one and type(value) is type(one) for one in arguments):
+            return value
+        raise place.error(" or ".join(map(repr, arguments)), value)
     if kind is Any:
         return value
-    if kind in (int, str, bool) and type(value) is kind:
+    if kind in (int, str, bool, types.NoneType) and type(value) is kind:
         return value
-    raise FormatError(f"{where}: expected {getattr(kind, '__name__', kind)}, found {value!r:.80}")
+    raise place.error(_NAMES.get(origin or kind, str(kind)), value)
+
+
+_NAMES = {int: "int", str: "str", bool: "bool", types.NoneType: "null", tuple: "a list", dict: "an object"}
+
+
+def _decode_object(kind: Any, value: Any, place: Place, partial: bool) -> Any:
+    if type(value) is not dict:
+        raise place.error("an object", value)
+    fields = _fields(kind)
+    if not partial and (unknown := sorted(set(value) - set(fields))):
+        raise FormatError(f"{place}: unknown field {unknown[0]!r:.80}")
+    for name, field in fields.items():
+        if field.is_required and name not in value:
+            raise FormatError(f"{place.field(name)} is missing")
+    cls = typing.get_origin(kind) or kind
+    return cls(
+        **{
+            name: _decode(field.kind, value[name], place.field(name), partial)
+            for name, field in fields.items()
+            if name in value
+        }
+    )
+
+
+def _fitting(kinds: tuple[Any, ...], value: Any) -> Any:
+    """The type of a union that a value is to be read as: of several objects the one with the fewest fields amiss."""
+    if value is None and types.NoneType in kinds:
+        return types.NoneType
+    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
+    if type(value) is not dict or len(kinds) == 1:
+        return kinds[0]
+
+    def num_amiss(kind: Any) -> int:
+        fields = _fields(kind)
+        missing = sum(field.is_required and name not in value for name, field in fields.items())
+        return missing + len(set(value) - set(fields))
+
+    return min(kinds, key=num_amiss)
+
+
+class _Field(NamedTuple):
+    kind: Any
+    is_required: bool
+    left_out_at: Any  # the JSON form leaves the field out while it holds this
+
+
+_NEVER = object()
 
 
 @functools.cache
-def _fields(cls: type) -> dict[str, tuple[Any, bool]]:
-    """Field name -> (type, required)."""
-    hints = typing.get_type_hints(cls)
+def _fields(kind: Any) -> dict[str, _Field]:
+    """The fields of a dataclass by name; kind may be generic, with types in place of its type variables."""
+    cls = typing.get_origin(kind) or kind
+    chosen = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(kind), strict=False))
+    hints = typing.get_type_hints(cls, include_extras=True)
     no_default = dataclasses.MISSING
     return {
-        field.name: (hints[field.name], field.default is no_default and field.default_factory is no_default)
+        field.name: _Field(
+            _chosen(hints[field.name], chosen),
+            field.default is no_default and field.default_factory is no_default,
+            field.default if _LEFT_OUT in field.metadata else _NEVER,
+        )
         for field in dataclasses.fields(cls)
     }
+
+
+def _chosen(hint: Any, chosen: dict[Any, Any]) -> Any:
+    """A type with the chosen types in place of its type variables."""
+    if isinstance(hint, TypeVar):
+        return chosen.get(hint, hint)
+    if variables := getattr(hint, "__parameters__", ()):
+        return hint[tuple(chosen.get(variable, variable) for variable in variables)]
+    return hint

@@ -6,6 +6,7 @@ Leaves to others: the formats (tokcore.formats) and whether the files are the co
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 import json
 import operator
@@ -16,10 +17,11 @@ from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol, overload
 
-from tokcore.canonical import MANIFEST_VERSION, parse_canonical
-from tokcore.errors import FormatError, IdentityError, VersionError
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
+from tokcore.errors import FormatError, IdentityError
 from tokcore.formats.arrow_shards import DTYPE, ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard
+from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.token_batch import Ids
 
 SPLITS = ("train", "validation", "all")
@@ -225,33 +227,47 @@ def _manifest_of(place: Path) -> tuple[Path, Any] | None:
     return None
 
 
-def _named_files(root: Path, manifest: Any) -> tuple[list[ShardFile], str]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _About:
+    documents: int
+    tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    about: _About
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Totals:
+    fingerprint: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ShardsManifest:
+    """What is needed of the manifest of shards, which schemas describes in full."""
+
+    files: tuple[_File, ...]
+    totals: _Totals
+
+
+def _named_files(root: Path, content: Any) -> tuple[list[ShardFile], str]:
     """The shards that a manifest names, in its order, and their tokenizer's fingerprint."""
     path = root / _MANIFEST
-    if manifest.get("format_version") != MANIFEST_VERSION:
-        raise VersionError(
-            f"{path}: format_version {manifest.get('format_version')!r}, this release reads {MANIFEST_VERSION}. "
-            f"Upgrade tokcore."
-        )
+    require_version(content, str(path), MANIFEST_FORMAT, MANIFEST_VERSION)
+    manifest = from_jsonable(_ShardsManifest, content, str(path), partial=True)
     files = []
-    try:
-        for entry in manifest["files"]:
-            name = PurePosixPath(entry["path"])
-            documents, tokens = entry["about"]["documents"], entry["about"]["tokens"]
-            if not _is_below(root, entry["path"]):
-                raise FormatError(f"{path}: names {entry['path']!r}, which is not below its folder")
-            if not (isinstance(documents, int) and isinstance(tokens, int) and documents >= 0 and tokens >= 0):
-                raise FormatError(f"{path}: {name}: {documents!r} documents, {tokens!r} tokens: expected two counts")
-            if _is_shard(name):
-                files.append(ShardFile(str(root / name), documents, tokens))
-        fingerprint = manifest["totals"]["fingerprint"]
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{path}: not a manifest of shards: {error!r}") from error
-    if not isinstance(fingerprint, str):
-        raise FormatError(f"{path}: totals.fingerprint = {fingerprint!r}: expected a string")
+    for i, file in enumerate(manifest.files):
+        if not _is_below(root, file.path):
+            raise FormatError(f"{path}: names {file.path!r}, which is not below its folder")
+        if file.about.documents < 0 or file.about.tokens < 0:
+            raise Place(str(path), f"files[{i}].about").error("two counts", file.about)
+        if _is_shard(PurePosixPath(file.path)):
+            files.append(ShardFile(str(root / file.path), file.about.documents, file.about.tokens))
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")
-    return files, fingerprint
+    return files, manifest.totals.fingerprint
 
 
 def _is_below(root: Path, path: str) -> bool:

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from tokcore import kernel, unicode
 from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
 from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
+from tokcore.jsonable import Place, Read, from_jsonable, require_version
 from tokcore.texts import texts_from_strings
 
 FORMAT = "tokcore-tokenizer"
@@ -105,14 +106,12 @@ class LearnedModel:
         return {"counts": list(self.counts)} if self.counts else {}
 
     @classmethod
-    def from_json(cls, fields: _Fields) -> LearnedModel:
-        if (order := fields.take("byte_order", str)) != "hf":
-            raise fields.error("byte_order", "'hf'", order)
-        merges = fields.take_pairs("merges")
-        counts = tuple(fields.take_integers("counts", 2**64)) if "counts" in fields else ()
-        if counts and len(counts) != len(merges):
-            raise fields.error("counts", f"one for each of {len(merges)} merges", len(counts))
-        return cls(merges, counts)
+    def from_json(cls, value: Any, place: Place) -> LearnedModel:
+        """The model whose functional() and informative() are value."""
+        read = from_jsonable(_LearnedJson, value, place)
+        if read.counts and len(read.counts) != len(read.merges):
+            raise place.field("counts").error(f"one for each of {len(read.merges)} merges", len(read.counts))
+        return cls(read.merges, read.counts)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -162,9 +161,10 @@ class MergesModel:
         return {}
 
     @classmethod
-    def from_json(cls, fields: _Fields) -> MergesModel:
-        tokens, ids = fields.take_tokens("tokens")
-        return cls(tokens, ids, fields.take_pairs("merges"), fields.take("ignore_merges", bool))
+    def from_json(cls, value: Any, place: Place) -> MergesModel:
+        """The model whose functional() is value."""
+        read = from_jsonable(_MergesJson, value, place)
+        return cls(*read.tokens, read.merges, read.ignore_merges)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,8 +193,9 @@ class RanksModel:
         return {}
 
     @classmethod
-    def from_json(cls, fields: _Fields) -> RanksModel:
-        return cls(*fields.take_tokens("tokens"))
+    def from_json(cls, value: Any, place: Place) -> RanksModel:
+        """The model whose functional() is value."""
+        return cls(*from_jsonable(_RanksJson, value, place).tokens)
 
 
 Model = LearnedModel | MergesModel | RanksModel
@@ -279,34 +280,25 @@ class TokenizerSpec:
 # A build reads the file that it has just written, and a command prints with what it has built with.
 @functools.lru_cache(maxsize=2)
 def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
-    fields = _Fields(orjson.loads(data) if is_checked else parse_canonical(data, name), name)
-    if (format_name := fields.take("format", str)) != FORMAT:
-        raise fields.error("format", repr(FORMAT), format_name)
-    if (version := fields.take("format_version", int)) != FORMAT_VERSION:
-        raise VersionError(
-            f"{name}: format_version {version}, and this release reads {FORMAT_VERSION}. "
-            f"Read it with the release that wrote it, or upgrade tokcore."
-        )
-    fingerprint = fields.take("fingerprint", str)
-    _check_unicode(fields.take_fields("unicode"), name)
-    normalizer = tuple(fields.take_strings("normalizer"))
-    pattern = fields.take_string_map("pattern")
-    special = tuple(_special_from_json(one) for one in fields.take_list_of_fields("special"))
-    model_fields = fields.take_fields("model")
-    if (kind := model_fields.take("kind", str)) not in _MODELS:
-        raise model_fields.error("kind", f"one of {', '.join(_MODELS)}", kind)
-    model = _MODELS[kind].from_json(model_fields)
-    model_fields.finish()
-    fields.finish()
+    value = orjson.loads(data) if is_checked else parse_canonical(data, name)
+    require_version(value, name, FORMAT, FORMAT_VERSION)
+    read = from_jsonable(_SpecJson, value, name)
+    _check_unicode(read.unicode, name)
+    place = Place(name, "model")
+    kind = read.model.get("kind")
+    if type(kind) is not str or kind not in _MODELS:
+        raise place.field("kind").error(f"one of {', '.join(_MODELS)}", kind)
+    model = _MODELS[kind].from_json(read.model, place)
+    special = tuple(SpecialToken(token.text, token.id, token.role) for token in read.special)
     try:
-        spec = TokenizerSpec(normalizer, pattern, model, special)
+        spec = TokenizerSpec(read.normalizer, read.pattern, model, special)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
     if is_checked:
-        spec.__dict__["fingerprint"] = fingerprint  # where cached_property keeps it
-    elif spec.fingerprint != fingerprint:
+        spec.__dict__["fingerprint"] = read.fingerprint  # where cached_property keeps it
+    elif spec.fingerprint != read.fingerprint:
         raise ChecksumError(
-            f"{name}: its content has the fingerprint {spec.fingerprint}, but it says {fingerprint}: it was "
+            f"{name}: its content has the fingerprint {spec.fingerprint}, but it says {read.fingerprint}: it was "
             f"changed after it was written. Restore it, or import the tokenizer anew."
         )
     return spec
@@ -428,27 +420,64 @@ def _check_special(special: tuple[SpecialToken, ...], ids: Ids) -> None:
         texts.add(token.text)
 
 
-def _check_unicode(fields: _Fields, name: str) -> None:
-    version, tables = fields.take("version", str), fields.take("tables_sha256", str)
-    fields.finish()
-    if (version, tables) != (unicode.VERSION, unicode.TABLES_SHA256):
+def _check_unicode(made_for: _UnicodeJson, name: str) -> None:
+    if (made_for.version, made_for.tables_sha256) != (unicode.VERSION, unicode.TABLES_SHA256):
         raise VersionError(
-            f"{name}: made for the tables {tables[:12]} of Unicode {version}, and this release has "
-            f"{unicode.TABLES_SHA256[:12]} of {unicode.VERSION}: texts would be split differently. "
+            f"{name}: made for the tables {made_for.tables_sha256[:12]} of Unicode {made_for.version}, and this "
+            f"release has {unicode.TABLES_SHA256[:12]} of {unicode.VERSION}: texts would be split differently. "
             f"Use the release that wrote it."
         )
-
-
-def _special_from_json(fields: _Fields) -> SpecialToken:
-    token = SpecialToken(fields.take("text", str), fields.take("id", int), fields.take("role", str))
-    fields.finish()
-    return token
 
 
 def _tokens_json(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
     return [
         [binascii.b2a_base64(token, newline=False).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)
     ]
+
+
+# ---------------------------------------------------------------------------------------------- tokcore.json, read back
+# Long lists have readers of their own, which look at all of a list in C before they look for what is wrong in it.
+
+
+def _read_pairs(value: Any, place: Place) -> Ids:
+    if type(value) is not list:
+        raise place.error("a list", value)
+    lists = value if set(map(type, value)) <= {list} else []
+    ids = [*chain.from_iterable(lists)]
+    are_pairs = len(ids) == 2 * len(value) and set(map(len, lists)) <= {2}
+    if are_pairs and set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) < ID_LIMIT:
+        return np.array(ids, np.int32).reshape(-1, 2)
+    i, wrong = next((i, pair) for i, pair in enumerate(value) if not _is_pair(pair))
+    raise place.item(i).error("a pair of ids", wrong)
+
+
+def _is_pair(value: object) -> bool:
+    return type(value) is list and len(value) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in value)
+
+
+def _read_counts(value: Any, place: Place) -> tuple[int, ...]:
+    if type(value) is not list:
+        raise place.error("a list", value)
+    if set(map(type, value)) - {int} or (value and not (min(value) >= 0 and max(value) < 2**64)):
+        i = next(i for i, one in enumerate(value) if type(one) is not int or not 0 <= one < 2**64)
+        raise place.item(i).error("a count of 64 bits", value[i])
+    return tuple(value)
+
+
+def _read_tokens(value: Any, place: Place) -> tuple[tuple[bytes, ...], Ids]:
+    if type(value) is not list:
+        raise place.error("a list", value)
+    for i, entry in enumerate(value):
+        if not (type(entry) is list and len(entry) == 2 and type(entry[0]) is str and type(entry[1]) is int):
+            raise place.item(i).error("[base64, id]", entry)
+        if not 0 <= entry[1] < ID_LIMIT:
+            raise place.item(i).error(f"an id below {ID_LIMIT}", entry[1])
+    try:
+        tokens = tuple([binascii.a2b_base64(token, strict_mode=True) for token, _ in value])
+    except ValueError:
+        bad = next(i for i, (token, _) in enumerate(value) if not _is_base64(token))
+        raise place.item(bad).error("base64", value[bad][0]) from None
+    return tokens, np.array([id for _, id in value], np.int32)
 
 
 def _is_base64(text: str) -> bool:
@@ -459,83 +488,52 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _is_pair(value: object) -> bool:
-    return type(value) is list and len(value) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in value)
+Pairs = Annotated[Ids, Read(_read_pairs)]
+TokensAndIds = Annotated[tuple[tuple[bytes, ...], Ids], Read(_read_tokens)]
 
 
-class _Fields:
-    """A JSON object being taken apart: every key must be taken, with the expected type."""
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _LearnedJson:
+    kind: str
+    byte_order: Literal["hf"]
+    merges: Pairs
+    counts: Annotated[tuple[int, ...], Read(_read_counts)] = ()
 
-    def __init__(self, value: Any, name: str) -> None:
-        if not isinstance(value, dict):
-            raise FormatError(f"{name}: expected a JSON object, found {type(value).__name__}")
-        self._left = dict(value)
-        self._name = name
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._left
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _MergesJson:
+    kind: str
+    tokens: TokensAndIds
+    merges: Pairs
+    ignore_merges: bool
 
-    def error(self, key: str, expected: str, found: object) -> FormatError:
-        shown = repr(found)
-        return FormatError(f"{self._name}: {key}: expected {expected}, found {shown[:80]}")
 
-    def take(self, key: str, kind: type[Any]) -> Any:
-        if key not in self._left:
-            raise FormatError(f"{self._name}: {key} is missing")
-        value = self._left.pop(key)
-        if type(value) is not kind:
-            raise self.error(key, kind.__name__, value)
-        return value
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _RanksJson:
+    kind: str
+    tokens: TokensAndIds
 
-    def take_fields(self, key: str) -> _Fields:
-        return _Fields(self.take(key, dict), f"{self._name}: {key}")
 
-    def take_list_of_fields(self, key: str) -> list[_Fields]:
-        return [_Fields(one, f"{self._name}: {key}[{i}]") for i, one in enumerate(self.take(key, list))]
+@dataclasses.dataclass(frozen=True, slots=True)
+class _UnicodeJson:
+    version: str
+    tables_sha256: str
 
-    def take_strings(self, key: str) -> list[str]:
-        value: list[str] = self.take(key, list)
-        if not all(isinstance(one, str) for one in value):
-            raise self.error(key, "a list of strings", value)
-        return value
 
-    def take_string_map(self, key: str) -> dict[str, str]:
-        value: dict[str, str] = self.take(key, dict)
-        if not all(isinstance(one, str) for one in value.values()):
-            raise self.error(key, "an object of strings", value)
-        return value
+@dataclasses.dataclass(frozen=True, slots=True)
+class _SpecialJson:
+    text: str
+    id: int
+    role: str
 
-    def take_integers(self, key: str, limit: int) -> list[int]:
-        value: list[int] = self.take(key, list)
-        if set(map(type, value)) - {int} or (value and not (min(value) >= 0 and max(value) < limit)):
-            wrong = next(one for one in value if type(one) is not int or not 0 <= one < limit)
-            raise self.error(key, f"integers from 0 to {limit - 1}", wrong)
-        return value
 
-    def take_pairs(self, key: str) -> Ids:
-        value = self.take(key, list)
-        lists = value if set(map(type, value)) <= {list} else []
-        ids = [*chain.from_iterable(lists)]
-        are_pairs = len(ids) == 2 * len(value) and set(map(len, lists)) <= {2}
-        if are_pairs and set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) < ID_LIMIT:
-            return np.array(ids, np.int32).reshape(-1, 2)
-        i, wrong = next((i, pair) for i, pair in enumerate(value) if not _is_pair(pair))
-        raise self.error(f"{key}[{i}]", "a pair of ids", wrong)
-
-    def take_tokens(self, key: str) -> tuple[tuple[bytes, ...], Ids]:
-        value = self.take(key, list)
-        for i, entry in enumerate(value):
-            if not (type(entry) is list and len(entry) == 2 and type(entry[0]) is str and type(entry[1]) is int):
-                raise self.error(f"{key}[{i}]", "[base64, id]", entry)
-            if not 0 <= entry[1] < ID_LIMIT:
-                raise self.error(f"{key}[{i}]", f"an id below {ID_LIMIT}", entry[1])
-        try:
-            tokens = tuple([binascii.a2b_base64(token, strict_mode=True) for token, _ in value])
-        except ValueError:
-            bad = next(i for i, (token, _) in enumerate(value) if not _is_base64(token))
-            raise self.error(f"{key}[{bad}]", "base64", value[bad][0]) from None
-        return tokens, np.array([id for _, id in value], np.int32)
-
-    def finish(self) -> None:
-        if self._left:
-            raise FormatError(f"{self._name}: {sorted(self._left)[0]!r} is not a field of this format version")
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _SpecJson:
+    format: str
+    format_version: int
+    fingerprint: str
+    unicode: _UnicodeJson
+    normalizer: tuple[str, ...]
+    pattern: dict[str, str]
+    special: tuple[_SpecialJson, ...]
+    model: dict[str, Any]  # read further by the class of its kind

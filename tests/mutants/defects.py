@@ -498,8 +498,8 @@ _TOKENIZER = (
         "fingerprint-unchecked",
         "a tokenizer that was edited keeps its old fingerprint",
         "tokcore/tokenizer_spec.py",
-        "elif spec.fingerprint != fingerprint:",
-        "elif not fingerprint:",
+        "elif spec.fingerprint != read.fingerprint:",
+        "elif not read.fingerprint:",
         _tests("tokcore/test_tokenizer_spec.py::test_a_changed_file_is_noticed"),
     ),
     Defect(
