@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability.api import beam_runner_api_pb2
 from support.builds import ROOT, build_file, run, small_corpus
 from support.graphs import every_graph
@@ -17,6 +19,7 @@ from support.graphs import every_graph
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from pipelines.store.attempts import Attempts, publish
+from schemas.plan import Assignment
 from schemas.refs import RunRef, StoredFile
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError
@@ -28,6 +31,13 @@ PACKAGES = ("tokcore", "schemas", "pipelines")
 
 # Transforms of Beam's own that pickle what they hold. Create and GroupByKey, which we use, need not; Reshuffle would.
 BEAMS_OWN: set[str] = set()
+
+# Beam pickles the graph itself, on the machine that submits it: functions, sums and transforms, with their settings.
+GRAPH_ITSELF = {
+    b"beam:dofn:pickled_python_info:v1",
+    b"beam:combinefn:pickled_python:v1",
+    b"beam:transform:pickled_python:v1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +69,37 @@ def test_no_pickle_in_accumulators(graphs):
                 assert not pickled(components, payload.accumulator_coder_id), transform.unique_name
                 combined += 1
     assert combined >= 5
+
+
+def test_beam_pickles_the_graph_itself_and_nothing_else(graphs):
+    found = {urn for graph in graphs for urn in re.findall(rb"[\w:]*pickle[\w:]*", proto_bytes(graph))}
+    assert found == GRAPH_ITSELF
+
+
+def test_what_a_build_creates_is_the_work_items_of_its_plan(graphs):
+    """Create is pickled with its values, which must not be texts of the corpus."""
+    builds = graphs[:-1]
+    assert len(builds) == 2
+    for graph in builds:
+        found = creates(graph)
+        assert found
+        assert {type(value) for create in found for value in create.values} == {Assignment}
+
+
+def proto_bytes(graph) -> bytes:
+    return graph.to_runner_api().SerializeToString()
+
+
+def creates(graph) -> list[beam.Create]:
+    found = []
+
+    class Creates(PipelineVisitor):
+        def enter_composite_transform(self, node):
+            if isinstance(node.transform, beam.Create):
+                found.append(node.transform)
+
+    graph.visit(Creates())
+    return found
 
 
 def test_every_transform_of_ours_is_in_a_graph(graphs):
