@@ -1,4 +1,4 @@
-"""What README.md and SECURITY.md name is there."""
+"""The pages: what they name exists, the README is short, and each promise names tests."""
 
 from __future__ import annotations
 
@@ -8,25 +8,58 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "deploy", "pipelines", "schemas", "tests", "tokcore")
+    for path in (ROOT / folder).glob("*.md" if folder == "." else "**/*.md")
+)
 
 
-@pytest.mark.parametrize("name", ["README.md", "SECURITY.md", "tokcore/README.md", "schemas/README.md"])
-def test_every_file_that_is_named_exists(name):
-    document = ROOT / name
-    links = [link for link in re.findall(r"\]\(([^)#]+)", document.read_text()) if "://" not in link]
-    assert links
-    assert not [link for link in links if not (document.parent / link).exists()]
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as they are linked to."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_link_leads_somewhere(name):
+    page = ROOT / name
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_main_pages_are_looked_at():
+    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "pipelines/README.md"} <= set(PAGES)
+    assert len(PAGES) >= 12
+
+
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 120
+
+
+def test_the_readme_leads_to_every_page_that_explains_a_folder():
+    readme = (ROOT / "README.md").read_text()
+    for folder in ("pipelines", "tokcore", "schemas", "deploy", "tests", "tests/benchmarks"):
+        assert f"({folder}/README.md" in readme
 
 
 def test_every_promise_names_tests():
-    table = (ROOT / "README.md").read_text().split("| held by a test: | |\n|---|---|\n")[1].split("\n\n")[0]
+    folder = ROOT / "tests"
+    table = (folder / "README.md").read_text().split("| promise | tests |\n|---|---|\n")[1].split("\n\n")[0]
     rows = table.splitlines()
     assert len(rows) >= 10
     for row in rows:
         promise, tests = row.strip("| ").split(" | ")
-        files = re.findall(r"\]\((tests/[^)]+)\)", tests)
+        files = re.findall(r"\]\(([^)]+)\)", tests)
         assert files, promise
         for file in files:
-            found = [ROOT / file] if file.endswith(".py") else sorted((ROOT / file).glob("test_*.py"))
+            found = [folder / file] if file.endswith(".py") else sorted((folder / file).glob("test_*.py"))
             assert found, file
             assert all("\ndef test_" in path.read_text() for path in found), file

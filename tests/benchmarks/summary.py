@@ -1,4 +1,8 @@
-"""The short table of the README, out of the tables of a run: our ratio to the best other library, in every row."""
+"""The README's table of speed, from the tables of a run: how many times as fast as the best other library we are.
+
+A row for each table of the run, and for encoding one for each form in which texts are handed over. RESULTS.md has all
+figures.
+"""
 
 from __future__ import annotations
 
@@ -8,70 +12,85 @@ from typing import Any, NamedTuple
 from measuring import Table
 from pipeline import FLOOR
 
-# Of each kind of table, the columns that are compared: (head, what it adds to the title, whether larger is better).
+# The columns that are compared: (head, what the README calls it, whether larger is better).
 COLUMNS = (
-    ("cold", ", cold", True),
-    ("steady", ", steady", True),
+    ("cold", "cold", True),
+    ("steady", "steady", True),
     ("MB per CPU second", "", True),
-    ("without start-up: MB per CPU second", ", without start-up", True),
-    ("merge, s", ", merging alone", False),
-    ("both, s", ", count and merge", False),
+    ("without start-up: MB per CPU second", "without start-up", True),
+    ("merge, s", "merging alone", False),
+    ("both, s", "with counting", False),
 )
-UNSORTED = "tokcore, rows not sorted yet"  # what the others' counts are
+# What ends the name of a library that was given the texts in this form.
+BUFFER = ", one buffer"
+STRINGS = ", list of str"
+UNSORTED = "tokcore, rows not sorted yet"  # as the others' counts are
 # Differences below this are the machine's.
 NOISE = 0.97
 
 
 class Comparison(NamedTuple):
-    """One comparison: how many times as fast as the best other library we are."""
+    """One ratio: how many times as fast as the best other library we are."""
 
-    what: str
+    row: str  # of the README's table
+    column: str  # "" if the row has only one
     peer: str
     ratio: float
 
 
 def section(record: dict[str, Any]) -> str:
-    """Markdown: the table of comparisons, and what was slower than a peer."""
+    """Markdown: the table of comparisons, and a sentence that names what was slower than another library."""
     tables = [Table(**table) for tables in record["tables"].values() for table in tables]
-    rows = [row for table in tables for row in _comparisons(table)]
-    inputs = [row for table in tables for row in _inputs(table)]
-    lines = ["| | best other library | tokcore is faster by |", "|---|---|--:|"]
-    lines += [f"| {row.what} | {row.peer} | {_shown(row.ratio)} |" for row in rows]
+    compared = [comparison for table in tables for comparison in _comparisons(table)]
+    inputs = [comparison for table in tables for comparison in _inputs(table)]
+    lines = ["| | best other library | times as fast |", "|---|---|---|"]
+    for row in dict.fromkeys(comparison.row for comparison in compared):
+        cells = [comparison for comparison in compared if comparison.row == row]
+        peers = " / ".join(dict.fromkeys(cell.peer.removesuffix(BUFFER) for cell in cells))
+        ratios = "; ".join(f"{_shown(cell.ratio)} {cell.column}".strip() for cell in cells)
+        lines.append(f"| {row} | {peers} | {ratios} |")
     if inputs:
         held = sum(row.ratio >= NOISE for row in inputs)
-        lines.append(f"| {len(inputs)} pathological inputs | as fast as the best of all, or faster | {held} of them |")
-    slower = [f"{row.what} ({row.peer}, {_shown(row.ratio)})" for row in rows + inputs if row.ratio < NOISE]
-    verdict = f"Slower than a peer: {'; '.join(slower)}." if slower else "No peer was faster."
+        lines.append(f"| {len(inputs)} pathological inputs, Arrow | the best for each | at least as fast in {held} |")
+    slower = [f"{one.row}, {one.column} ({one.peer})" for one in compared + inputs if one.ratio < NOISE]
+    verdict = f"Slower than another library: {'; '.join(slower)}." if slower else "No other library was faster."
     return "\n".join(lines) + f"\n\n{verdict}\n"
 
 
 def _shown(ratio: float) -> str:
-    return f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2f}"
+    return f"{ratio:.1f}" if ratio >= NOISE else f"{ratio:.2f}"
 
 
 def _comparisons(table: Table) -> Iterator[Comparison]:
     if "2 threads" in table.title:
         return
-    for head, suffix, larger_is_better in COLUMNS:
+    title = table.title.removesuffix(", 1 thread")
+    for head, column, larger_is_better in COLUMNS:
         if head not in table.head:
             continue
-        column = table.head.index(head)
+        at = table.head.index(head)
         numbers = {
-            str(row[0]): row[column] if larger_is_better else 1 / row[column]
+            str(row[0]): row[at] if larger_is_better else 1 / row[at]
             for row in sorted(table.rows, key=lambda row: str(row[0]))  # "tokcore" before its variants
-            if isinstance(row[column], float) and row[column] > 0 and "differ" not in str(row[-1])
+            if isinstance(row[at], float) and row[at] > 0 and "differ" not in str(row[-1])
         }
         others = {name: value for name, value in numbers.items() if not name.startswith("tokcore") and name != FLOOR}
         ours = next((numbers[name] for name in numbers if name.split(",")[0] == "tokcore"), None)
-        if ours and others:
-            best = max(others, key=lambda name: others[name])
-            yield Comparison(table.title + suffix, best, ours / others[best])
-            if unsorted := numbers.get(UNSORTED):
-                yield Comparison(f"{table.title}, ours unsorted as theirs", best, unsorted / others[best])
+        if not ours or not others:
+            continue
+        best = max(others, key=lambda name: others[name])
+        strings = numbers.get(f"tokcore{STRINGS}")
+        yield Comparison(f"{title}, Arrow" if strings else title, column, best, ours / others[best])
+        if strings:
+            given_strings = {name: value for name, value in others.items() if not name.endswith(BUFFER)}
+            best = max(given_strings, key=lambda name: given_strings[name])
+            yield Comparison(f"{title}{STRINGS}", column, best.removesuffix(STRINGS), strings / given_strings[best])
+        if unsorted := numbers.get(UNSORTED):
+            yield Comparison(title, "unsorted, like theirs", best, unsorted / others[best])
 
 
 def _inputs(table: Table) -> Iterator[Comparison]:
-    """The rows of the table of pathological inputs, which has a column a library."""
+    """The rows of the table of pathological inputs, which has a column for each library."""
     if "Pathological" not in table.title:
         return
     for row in table.rows:
@@ -80,7 +99,7 @@ def _inputs(table: Table) -> Iterator[Comparison]:
         others = {name: value for name, value in times.items() if value is not None and not name.startswith("tokcore")}
         if ours and others:
             best = min(others, key=lambda name: others[name])
-            yield Comparison(str(row[0]), best, others[best] / ours)
+            yield Comparison(f"Pathological: {row[0]}", "Arrow", best, others[best] / ours)
 
 
 def _number(value: object) -> float | None:
