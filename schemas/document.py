@@ -32,6 +32,12 @@ class Document(_Document):
     id: unique within the language, or None where there is none (the text then identifies the document).
     text: bytes are kept as they are, valid UTF-8 or not; str is encoded as UTF-8.
     Raises TypeError for values of other types, and ValueError for a language code that could not name a file.
+
+    >>> Document("en", "page-1", "Hello world").lang
+    'en'
+    >>> Document("../en", None, b"Hello world")
+    Traceback (most recent call last):
+    ValueError: lang = '../en': expected a letter or digit, then letters, digits and . _ + -, at most 64 in all
     """
 
     __slots__ = ()
@@ -118,7 +124,11 @@ def selection_threshold(share: Decimal) -> int:
 
 
 class EncodedDocument(NamedTuple):
-    """A document as token ids: the element that EncodeDocuments gives back."""
+    """A document as token ids: the element that EncodeDocuments gives back.
+
+    >>> EncodedDocument("en", "page-1", np.array([257, 68], np.int32)).tokens.tolist()
+    [257, 68]
+    """
 
     lang: str
     id: str | None

@@ -22,7 +22,12 @@ from tokcore.texts import Texts
 
 
 class Merge(NamedTuple):
-    """One merge: two tokens that become one, and how often they were neighbours when it was chosen."""
+    """One merge: two tokens that become one, and how often they were neighbours when it was chosen.
+
+    >>> merge = Merge(b"th", b"e", 4)
+    >>> merge.left + merge.right, merge.count
+    (b'the', 4)
+    """
 
     left: bytes
     right: bytes

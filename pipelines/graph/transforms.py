@@ -39,6 +39,14 @@ class CountPretokens(beam.PTransform):
 
     Columns: pretoken (binary), count (uint64), documents (uint64). Order of the output is unspecified. Bounded input
     in the global window only. Work in progress lies in FOLDER/_attempts; remove it when the pipeline has finished.
+
+    >>> import pyarrow.parquet
+    >>> from schemas import Document
+    >>> with beam.Pipeline("FnApiRunner") as pipeline:
+    ...     documents = pipeline | beam.Create([Document("en", None, "a cat"), Document("en", None, "a dog")])
+    ...     tables = documents | CountPretokens("counts")
+    >>> pyarrow.parquet.read_table("counts/en.parquet").to_pylist()[0]
+    {'pretoken': b' cat', 'count': 1, 'documents': 1}
     """
 
     folder: str  # URL
@@ -115,7 +123,16 @@ class _PublishTable(beam.DoFn):
 class EncodeDocuments(beam.PTransform):
     """PCollection[Document] -> PCollection[EncodedDocument], windows and timestamps kept; order unspecified.
 
-    Text that spells a special token is ordinary text; append names the special tokens put behind each document.
+    Text that spells a special token is ordinary text. append: special tokens to put after each document.
+    Raises ConfigError for a name in append that is not a special token.
+
+    >>> from schemas import Document
+    >>> tokenizer = Tokenizer.load("out/first")
+    >>> with beam.Pipeline("FnApiRunner") as pipeline:
+    ...     documents = pipeline | beam.Create([Document("en", None, "lower")])
+    ...     encoded = documents | EncodeDocuments(tokenizer, append=["<|endoftext|>"])
+    ...     _ = encoded | beam.Map(lambda document: print(document.tokens.tolist()))
+    [257, 259, 261]
     """
 
     tokenizer: Tokenizer

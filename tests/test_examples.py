@@ -1,0 +1,115 @@
+"""Every public name has an example in its docstring; every example, and the README's Python, runs.
+
+Examples run in a folder of their own, where `out/first` holds the build of `make_first_build`. The examples of a method
+continue those of its class.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builds import ROOT, build_file, jsonl, run
+
+import pipelines
+import schemas
+import tokcore
+from tokcore.shards import Shards
+
+# Reached through public functions, so just as public: what open_shards gives.
+RETURNED = (Shards,)
+
+
+def public_names() -> Iterator[tuple[str, Any]]:
+    """What a user may call: the names that the packages export, and the methods and properties of their classes."""
+    for package in (tokcore, schemas, pipelines):
+        for name in package.__all__:
+            if name != "__version__":
+                yield from with_members(f"{package.__name__}.{name}", getattr(package, name))
+    for cls in RETURNED:
+        yield from with_members(cls.__name__, cls)
+
+
+def with_members(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    yield name, thing
+    if inspect.isclass(thing) and thing.__module__.startswith("tokcore"):
+        for member, value in vars(thing).items():
+            called = isinstance(value, property | classmethod | staticmethod) or inspect.isfunction(value)
+            if called and not member.startswith("_"):
+                yield f"{name}.{member}", value
+
+
+LATER = ("tokcore.Tokenizer", "tokcore.open_shards", "Shards")
+PUBLIC = {name: thing for name, thing in public_names() if not name.startswith(LATER)}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_an_example(name):
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    assert doctest.DocTestParser().get_examples(text), f"{name}: no example in its docstring"
+
+
+def test_public_names_are_found():
+    assert {"tokcore.LearnError", "schemas.Document", "pipelines.CountPretokens"} <= set(PUBLIC)
+
+
+# -------------------------------------------------------------------------------------------------------------- running
+
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for package in ("tokcore", "schemas", "pipelines")
+    for path in (ROOT / package).rglob("*.py")
+    if ">>> " in path.read_text()
+)
+
+
+def make_first_build(folder: Path) -> None:
+    """The build of the examples: two documents, and a vocabulary of the bytes, five merges and <|endoftext|>."""
+    documents = [{"id": "page-1", "text": "low lower lowest"}, {"id": "page-2", "text": "lower low"}]
+    (folder / "pages.jsonl").write_bytes(jsonl(documents))
+    source = '[[source]]\nlang = "en"\nfiles = "pages.jsonl"\nid = "id"'
+    run(build_file(folder, source, "[learn]\nvocab_size = 262\nmin_count = 1"), folder / "out" / "first", workers=1)
+
+
+@pytest.fixture(scope="module")
+def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("first")
+    make_first_build(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(first_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of one test."""
+    shutil.copytree(first_build / "out", tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.usefixtures("folder")
+def test_every_example_runs(name):
+    runner = doctest.DocTestRunner()
+    names: dict[str, dict[str, Any]] = {}  # what the examples of each docstring have defined
+    for test in sorted(doctest.DocTestFinder().find(importlib.import_module(name))):  # a class before its methods
+        test.globs |= names.get(test.name.rpartition(".")[0], {})
+        runner.run(test, clear_globs=False)
+        names[test.name] = test.globs
+    assert runner.tries
+    assert not runner.failures
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_python_of_the_readme_runs():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert len(names["batch"]) == 2
+    assert len(names["shards"]) == 2
