@@ -286,15 +286,16 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     metavar="N",
     help="Ids written at most N times are rare.",
 )
+@click.option("--sources", is_flag=True, help="Also find ids that come from one file; reads all shards.")
 @_JSON
-def audit(output: str, rare: int, as_json: bool) -> None:
+def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     """Odd tokens of an output: never or rarely written, unreachable, of one document or file, invisible characters."""
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
     from pipelines.store import urls
 
     tokenizer = _tokenizer(output)
-    report = run(urls.resolve(os.getcwd(), output), tokenizer, rare)  # noqa: PTH109 - resolve wants a str
+    report = run(urls.resolve(os.getcwd(), output), tokenizer, rare, sources)  # noqa: PTH109 - resolve wants a str
     _print_json(report) if as_json else print_audit(report)
 
 

@@ -123,7 +123,7 @@ class ShardEncoded:
     shard: ShardRef
     languages: dict[str, LanguageCounts]  # pre-tokens and tokens; what was read is the item's to count
     digests: tuple[RunRef, ...]  # per-document digests, sorted
-    id_counts: RunRef  # what tokcore.token_counts reads
+    token_counts: RunRef  # what tokcore.token_counts reads
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,6 +135,6 @@ class ItemEncoded:
     languages: dict[str, LanguageCounts]
     shards: tuple[ShardRef, ...]
     digests: tuple[RunRef, ...]  # of its shards
-    id_counts: RunRef  # of its shards, and what was read of each source
+    token_counts: RunRef  # of its shards
     special_text: dict[str, int]  # special token -> times that corpus text spells it
     rejects: StoredFile

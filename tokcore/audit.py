@@ -1,6 +1,6 @@
 """Auditing a vocabulary: tokens that nothing encodes to, parts of characters, characters that nobody sees.
 
-Leaves to others: how often ids were written (id_counts) and where count tables are (pipelines).
+Leaves to others: how often ids were written (token_counts) and where count tables are (pipelines).
 """
 
 from __future__ import annotations

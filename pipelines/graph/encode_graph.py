@@ -2,7 +2,7 @@
 
     assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
                              |-> (lang, totals) -> AddUp -> KeepTotals
-                             `-> id counts -> MergeIdCounts -> KeepIdCounts
+                             `-> token counts -> MergeTokenCounts -> KeepTokenCounts
 
 The work itself is in pipelines.work.encode_item, which worker processes import without Beam.
 """
@@ -22,7 +22,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.work.digest_runs import digests_key
 from pipelines.work.encode_item import encode_item
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.token_count_runs import ID_COUNTS_KEY, merge_counts
+from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, merge_id_runs
 from schemas.plan import Assignment
 from schemas.refs import ItemEncoded, RunRef
 
@@ -45,10 +45,10 @@ class EncodeItems(beam.PTransform):
         _ = encoded | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
         _ = (
             encoded
-            | "ItsIdCounts" >> beam.Map(_id_counts_of).with_output_types(KeyedRun)
-            | "MergeIdCounts"
-            >> beam.CombinePerKey(MergeIdCounts(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
-            | "KeepIdCounts" >> beam.ParDo(_KeepIdCounts(self.job.attempts)).with_output_types(RunRef)
+            | "ItsTokenCounts" >> beam.Map(_token_counts_of).with_output_types(KeyedRun)
+            | "MergeTokenCounts"
+            >> beam.CombinePerKey(MergeTokenCounts(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.job.attempts)).with_output_types(RunRef)
         )
         return (
             encoded
@@ -82,23 +82,23 @@ class _KeepDigests(beam.DoFn):
         yield self._attempts.record(digests_key(partition), run)
 
 
-def _id_counts_of(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
-    return (item.id_counts.key, item.id_counts.partition), item.id_counts
+def _token_counts_of(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
+    return (item.token_counts.key, item.token_counts.partition), item.token_counts
 
 
 @beam.typehints.with_input_types(RunRef)
 @beam.typehints.with_output_types(RunRef)
-class MergeIdCounts(MergeTables):
+class MergeTokenCounts(MergeTables):
     """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in(self._pool_key, merge_counts, self._attempts, tuple(sorted(runs, key=run_order)))
+        return run_in(self._pool_key, merge_id_runs, self._attempts, tuple(sorted(runs, key=run_order)))
 
 
-class _KeepIdCounts(beam.DoFn):
+class _KeepTokenCounts(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
     def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
         _, run = element
-        yield self._attempts.record(ID_COUNTS_KEY, run)
+        yield self._attempts.record(TOKEN_COUNTS_KEY, run)

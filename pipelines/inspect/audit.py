@@ -6,12 +6,13 @@ Each section needs the tokenizer, the count tables or the shards; without them i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from pipelines.inspect.top_sources import TopSource, find_top_sources
 from pipelines.stages.commit import committed
 from pipelines.stages.token_counts import read_token_counts
 from pipelines.store import storage, urls
@@ -36,20 +37,21 @@ _DOCUMENT_SHARE = (1, 2)
 _SOURCE_SHARE = (9, 10)
 
 
-def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]:
+def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = False) -> dict[str, Any]:
     """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
       never, rare           ids never written; written at most `rare` times
       one_document          more often in one document than in all others together
-      one_source            nine of ten in one of several files; one_source_by_source: file -> such ids
+      one_source            more than nine of ten in one of several files; one_source_by_source: file -> such ids
       unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
       partial_utf8          not well-formed UTF-8: parts of characters
       invisible_tokens      kinds: kind of tokcore.audit.CHARACTER_KINDS -> characters of the token
-    those of rare, one_document and one_source with the columns of token_counts.parquet. The latter two leave out
-    special and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold
+    those of rare, one_document and one_source with the columns of token_counts.parquet, and with sources top_source
+    and top_source_count: the file that has most of them, and how many. one_document and one_source leave out special
+    and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold
     one, occurrences by character. missing: section -> why it is left out.
 
-    rare: ids written at most that often are rare. Raises IdentityError if the shards are another tokenizer's,
-    FormatError for a damaged file.
+    rare: ids written at most that often are rare. sources: look for one_source, too, which reads all shards.
+    Raises IdentityError if the shards are another tokenizer's, FormatError for a damaged file.
     """
     spec = tokenizer.spec
     specials = sorted(token.id for token in spec.special if token.id is not None)
@@ -79,7 +81,14 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE) -> dict[str, Any]
             raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
         report["tokens"] = shards.totals["tokens"]
         report["documents"] = shards.totals["records"]["documents"]
-        report |= _of_written(tokenizer, specials, read_token_counts(output), rare)
+        tops = None
+        if not sources:
+            report["missing"]["one_source"] = "not asked for: --sources reads all shards"
+        elif (plan := committed(output, "plan")) is None:
+            report["missing"]["one_source"] = "no plan in this output: which files there were is not known"
+        else:
+            tops = find_top_sources(output, plan, shards, tokenizer.vocab_size)
+        report |= _of_written(tokenizer, specials, read_token_counts(output), rare, tops)
     counts = committed(output, "counts")
     if counts is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
@@ -94,39 +103,48 @@ def _named(tokenizer: Tokenizer, id: int) -> dict[str, Any]:
     return {"id": id, "token": shown_token(token), "bytes": token.hex()}
 
 
-def _of_written(tokenizer: Tokenizer, specials: Sequence[int], table: pa.Table, rare: int) -> dict[str, Any]:
-    """The sections about how often ids were written."""
+def _of_written(
+    tokenizer: Tokenizer,
+    specials: Sequence[int],
+    table: pa.Table,
+    rare: int,
+    tops: Mapping[int, TopSource] | None,
+) -> dict[str, Any]:
+    """The sections about how often ids were written. tops: of each id its top source, None if it was not asked for."""
     rows = {row["id"]: row for row in table.to_pylist()}
     every = sorted({*tokenizer.spec.model.ids.tolist(), *specials})
     if strangers := rows.keys() - set(every):
         raise FormatError(f"token counts: id {min(strangers)} is none of the tokenizer's")
-    frequent = [row for row in rows.values() if row["count"] > rare and row["id"] not in specials]
-    by_source: Counter[str] = Counter()
-    one_source = []
-    several = len({row["top_source"] for row in rows.values()}) > 1  # of one file alone it says nothing
-    for row in sorted(frequent, key=lambda row: (-row["count"], row["id"])):
-        if several and _more(row["top_source_count"], row["count"], _SOURCE_SHARE):
-            one_source.append({**_named(tokenizer, row["id"]), **_figures(row)})
-            by_source[row["top_source"]] += 1
-    return {
+    if tops is not None:
+        if tops.keys() != rows.keys():
+            id = min(tops.keys() ^ rows.keys())
+            raise FormatError(f"token counts: id {id} is in one of shards and table, not in the other")
+        for id, row in rows.items():
+            row |= {"top_source": tops[id].uri, "top_source_count": tops[id].times}
+    by_count = sorted(rows.values(), key=lambda row: (-row["count"], row["id"]))
+    frequent = [row for row in by_count if row["count"] > rare and row["id"] not in specials]
+
+    def described(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**_named(tokenizer, row["id"]), **row} for row in found]
+
+    report: dict[str, Any] = {
         "never": [_named(tokenizer, id) for id in every if id not in rows],
-        "rare": [
-            {**_named(tokenizer, row["id"]), **_figures(row)}
-            for row in sorted(rows.values(), key=lambda row: (row["count"], row["id"]))
-            if row["count"] <= rare
-        ],
-        "one_document": [
-            {**_named(tokenizer, row["id"]), **_figures(row)}
-            for row in sorted(frequent, key=lambda row: (-row["count"], row["id"]))
-            if _more(row["max_in_document"], row["count"], _DOCUMENT_SHARE)
-        ],
-        "one_source": one_source,
-        "one_source_by_source": dict(sorted(by_source.items(), key=lambda item: (-item[1], item[0]))),
+        "rare": described(
+            sorted((row for row in by_count if row["count"] <= rare), key=lambda row: (row["count"], row["id"]))
+        ),
+        "one_document": described(
+            row for row in frequent if _more(row["max_in_document"], row["count"], _DOCUMENT_SHARE)
+        ),
     }
-
-
-def _figures(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "id"}
+    if tops is not None:
+        several = len({top.uri for top in tops.values()}) > 1  # of one file alone it says nothing
+        one_source = [
+            row for row in frequent if several and _more(row["top_source_count"], row["count"], _SOURCE_SHARE)
+        ]
+        by_source = Counter(row["top_source"] for row in one_source)
+        report["one_source"] = described(one_source)
+        report["one_source_by_source"] = dict(sorted(by_source.items(), key=lambda item: (-item[1], item[0])))
+    return report
 
 
 def _more(part: int, whole: int, share: tuple[int, int]) -> bool:
@@ -178,6 +196,7 @@ def print_audit(report: dict[str, Any]) -> None:
             for row in report["one_document"]
         ]
         _print_section("one document", "with more than half of their occurrences in one document", one, shown=4)
+    if "one_source" in report:
         of = ", ".join(f"{_short(name)}: {number:,}" for name, number in _first(report["one_source_by_source"], 4))
         _print_section("one source", "with more than 9/10 in one file", report["one_source"], of)
     becomes = [{**one, "token": f"{one['token']} -> {one['becomes']}"} for one in report["unreachable"]]

@@ -22,13 +22,14 @@ from pipelines.inspect.verify_shards import DigestSum, NamedShard, check_item, i
 from pipelines.local.pool import open_pool
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, STAGES, committed
-from pipelines.stages.token_counts import ShardTokens
+from pipelines.stages.token_counts import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
 from pipelines.work.decode_item import DecodeJob, decode_item, load_spec
 from schemas.manifest import FileEntry, Manifest, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
@@ -188,7 +189,7 @@ def _check_content(
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests["counts"].files if "counts" in manifests else ()
-    ledgers, ids = file_ledgers(output), ShardTokens(plan)
+    ledgers, written = file_ledgers(output), add_up([])
     records = {file.uri: file.records for file in ledgers}
     with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals["records"]["documents"]) as digests:
         read = threads.map(
@@ -202,13 +203,13 @@ def _check_content(
                 held = languages.setdefault(lang, [0, 0])
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
             digests.add(found.digests)
-            ids.add(found.ids.take())
+            written = add_up([written, found.ids.take()])
         for wrong in threads.map(lambda e: list(check_count_table(output, e.about, e.path, e.content_sha256)), tables):
             problems.extend(wrong)
         digest = digests.hexdigest()
     if digest != made.totals["documents_digest"]:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
-    problems.extend(ids.problems(output, made))
+    problems.extend(check_token_counts(output, made, written))
     for lang in sorted(set(languages) | set(made.languages)):
         said = made.languages.get(lang, {"documents": 0, "tokens": 0})
         if languages.get(lang, [0, 0]) != [said["documents"], said["tokens"]]:

@@ -18,12 +18,12 @@ from pipelines.stages.commit import MANIFEST, build_content
 from pipelines.stages.learn import artifact_files
 from pipelines.stages.plan import FILES, content_of, parse_files_table
 from pipelines.stages.rejects import REJECTED
-from pipelines.stages.semantics import EARLIER, SEMANTICS
+from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
 from pipelines.store import storage, urls
 from schemas.manifest import Input, Manifest, identity_of
 from schemas.plan import Plan, make_plan
 from tokcore.canonical import parse_canonical, sha256_hex
-from tokcore.errors import TokError
+from tokcore.errors import TokError, VersionError
 from tokcore.jsonable import from_jsonable
 from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -31,7 +31,7 @@ from tokcore.tokenizer_spec import TokenizerSpec
 # What reading a manifest's free fields raises if they are not what this release, or any, writes there.
 MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError)
 
-_KNOWN = (SEMANTICS, *EARLIER)
+_KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))
 
 # Stage -> the stages it is made from. Without counts where the tokenizer is an imported one.
 _MADE_FROM: Mapping[str, tuple[str, ...]] = {
@@ -124,7 +124,16 @@ def _check_chain(manifests: Mapping[str, Manifest]) -> Iterator[str]:
 
 
 def _check_identities(manifests: Mapping[str, Manifest]) -> Iterator[str]:
-    """That all identities follow from what the manifests say and from one release's semantics."""
+    """That all identities follow from what the manifests say and from one release's semantics.
+
+    Raises VersionError if they are those of a release that laid out its files in another way.
+    """
+    for semantics in EARLIER:
+        if not has_these_layouts(semantics) and not _not_under(semantics, manifests):
+            raise VersionError(
+                f"{MANIFEST}: an earlier release made this build, with files of another layout. "
+                f"Verify it with that release, or build again into a new output."
+            )
     wrong = min((_not_under(semantics, manifests) for semantics in _KNOWN), key=len)
     for stage in wrong:
         name = MANIFEST if stage == "build" else f"{stage}/{MANIFEST}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import itertools
 import shutil
 import tempfile
 from collections import Counter
@@ -29,9 +28,9 @@ from schemas.plan import AssignedRange, Assignment
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
+from tokcore.kernel import IdCounter
 from tokcore.shards import ARROW
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
-from tokcore.token_counts import SourceCounter
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -71,7 +70,7 @@ class Found:
     documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by source
     languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens]
     digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes a document
-    ids: SourceCounter = dataclasses.field(default_factory=SourceCounter)  # sources by number in the plan
+    ids: IdCounter = dataclasses.field(default_factory=IdCounter)
 
 
 def rules_of(spec: TokenizerSpec, config: dict[str, Any]) -> Rules:
@@ -232,7 +231,7 @@ def _check_documents(
         sums[0] += len(where)
         sums[1] += int(lengths[where].sum())
     found.documents_of.update(batch.sources)
-    order.count(batch, found.ids)
+    found.ids.add(batch.tokens, batch.offsets)
     digests = document_digests(batch.langs, batch.tokens, batch.offsets)
     found.digests += b"".join(digests)
     return digests
@@ -284,16 +283,6 @@ class _Order:
         self._last[shard.lang, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
         for number in np.unique(numbers).tolist():
             self._seen[number].append(ordinals[numbers == number])
-
-    def count(self, batch: TokenBatch, ids: SourceCounter) -> None:
-        """Count the ids of the documents under the files that they come from, which stand one behind the other."""
-        row = 0
-        for source, rows in itertools.groupby(batch.sources):
-            end = row + sum(1 for _ in rows)
-            if source in self._numbers:  # else it was complained of
-                file = self._ranges[self._numbers[source]].file
-                ids.add(file, batch.tokens, batch.offsets[row : end + 1])
-            row = end
 
     def close(self) -> None:
         for one, parts in zip(self._ranges, self._seen, strict=True):

@@ -268,7 +268,7 @@ class Build:
             for item in items:
                 spelled.update(item.special_text)
             num_tokens = sum(shard.num_tokens for shard in shards)
-            token_counts = write_token_counts(attempts, [file.uri for file in plan.files], num_tokens)
+            token_counts = write_token_counts(attempts, num_tokens)
             manifest = Manifest(
                 stage="shards",
                 identity=identity,

@@ -7,7 +7,22 @@ from typing import Any
 
 from tokcore import kernel, unicode
 
-SEMANTICS: Mapping[str, Any] = {"kernel": kernel.SEMANTICS_VERSION, "unicode": unicode.TABLES_SHA256}
+# Raised when the same work is written in other files, so that no build continues, or stands on, files of another layout.
+_LAYOUTS_VERSION = 2
 
-# Those of earlier releases, newest first: their builds are still verified. A release that raises one adds the old ones.
-EARLIER: tuple[Mapping[str, Any], ...] = ()
+SEMANTICS: Mapping[str, Any] = {
+    "kernel": kernel.SEMANTICS_VERSION,
+    "layouts": _LAYOUTS_VERSION,
+    "unicode": unicode.TABLES_SHA256,
+}
+
+# Those of earlier releases, newest first. A release that raises one adds the old ones. Builds of equal layouts are still
+# verified; of other layouts, verification says so.
+EARLIER: tuple[Mapping[str, Any], ...] = (
+    {"kernel": 1, "unicode": "e6f3e89ac036ea6238ac91ea8fdf3dc3c8e3b3f4c05856645cd6a42284d49bf3"},  # 0.1.0
+)
+
+
+def has_these_layouts(semantics: Mapping[str, Any]) -> bool:
+    """Whether builds of these semantics consist of files that this release reads."""
+    return bool(semantics.get("layouts") == _LAYOUTS_VERSION)

@@ -17,20 +17,22 @@ import numpy as np
 
 from pipelines.reading.input_range import Batch
 from pipelines.store import storage
+from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.count_item import item_key
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import ItemReader, taken
 from pipelines.work.shard_attempt import ClosedShard
 from pipelines.work.shard_streams import ShardStreams
-from pipelines.work.token_count_runs import read_counts, write_counts
+from pipelines.work.token_count_runs import read_id_run, write_id_run
 from schemas.document import document_key, selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
-from tokcore import token_counts
 from tokcore.errors import IdentityError
+from tokcore.kernel import IdRows
 from tokcore.texts import Texts
 from tokcore.token_batch import TokenBatch, with_appended
+from tokcore.token_counts import add_up
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -59,10 +61,10 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                 where = streams.unfinished(of)
                 if len(where):
                     tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
-                    streams.write(source.file, tokens, pretokens, [of[i] for i in where.tolist()])
+                    streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
         shards = streams.close()
     reached("encode.item")
-    counts = _id_counts(job, assignment, shards)
+    counts = _token_counts(job.attempts, shards)
     return job.attempts.record(
         key,
         ItemEncoded(
@@ -71,24 +73,20 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
             languages=_languages(reader.languages(), shards),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
-            id_counts=write_counts(job.attempts, f"item-{assignment.number:05d}", counts),
+            token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", counts),
             special_text=dict(sorted(spelled.items())),
             rejects=rejects.stored(""),
         ),
     )
 
 
-def _id_counts(
-    job: EncodeJob, assignment: Assignment, shards: Sequence[ClosedShard | ShardEncoded]
-) -> token_counts.IdCounts:
-    """The sum over all shards, of which one recorded one is in memory at a time, and what was read of each source."""
-    parts = [one.id_counts for one in shards if isinstance(one, ClosedShard)]
+def _token_counts(attempts: Attempts, shards: Sequence[ClosedShard | ShardEncoded]) -> IdRows:
+    """The sum over all shards; of those recorded earlier, one is in memory at a time."""
+    total = add_up([one.token_counts for one in shards if isinstance(one, ClosedShard)])
     for one in shards:
         if isinstance(one, ShardEncoded):
-            parts = [token_counts.add_up([*parts, read_counts(job.attempts, one.id_counts)])]
-    return token_counts.add_up(
-        [*parts, *(token_counts.covered(r.file, r.end - r.start, r.size_bytes) for r in assignment.ranges)]
-    )
+            total = add_up([total, read_id_run(attempts, one.token_counts)])
+    return total
 
 
 def _languages(

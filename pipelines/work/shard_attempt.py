@@ -13,11 +13,11 @@ from pipelines.store.crashpoints import reached
 from pipelines.work.digest_runs import write_digests
 from pipelines.work.encode_job import EncodeJob, Positions, Stream
 from pipelines.work.item_reader import LanguageTally, by_language
-from pipelines.work.token_count_runs import write_counts
+from pipelines.work.token_count_runs import write_id_run
 from schemas.refs import LanguageCounts, RunRef, ShardEncoded, ShardRef
-from tokcore import token_counts
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
+from tokcore.kernel import IdCounter, IdRows
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 
 
@@ -34,7 +34,7 @@ class ShardAttempt:
         self._content = ShardContent()
         self._tallies: dict[str, LanguageTally] = {}
         self._digests: list[bytes] = []
-        self._ids = token_counts.SourceCounter()
+        self._ids = IdCounter()
         self._job = job
         self._arrow: ArrowShardWriter | None = None
         self._megatron: MegatronShardWriter | None = None
@@ -56,8 +56,8 @@ class ShardAttempt:
         self._files[path] = self._stack.enter_context(self._job.attempts.new_file(path))
         return self._files[path].file
 
-    def write(self, file: int, tokens: TokenBatch, pretokens: Positions) -> None:
-        self._ids.add(file, tokens.tokens, tokens.offsets)
+    def write(self, tokens: TokenBatch, pretokens: Positions) -> None:
+        self._ids.add(tokens.tokens, tokens.offsets)
         for writer in (self._arrow, self._megatron):
             if writer is not None:
                 writer.write(tokens)
@@ -95,14 +95,14 @@ class ShardAttempt:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClosedShard:
-    """ShardEncoded, but for the counts of ids: only those of a shard that is recorded need a file."""
+    """ShardEncoded, with the counts of ids in memory: they need a file only once the shard is recorded."""
 
     shard: ShardRef
     languages: dict[str, LanguageCounts]
     digests: tuple[RunRef, ...]
-    id_counts: token_counts.IdCounts
+    token_counts: IdRows
 
     def encoded(self, attempts: Attempts) -> ShardEncoded:
         """To be recorded; writes the counts of ids."""
-        counts = write_counts(attempts, self.shard.name, self.id_counts)
+        counts = write_id_run(attempts, self.shard.name, self.token_counts)
         return ShardEncoded(self.shard, self.languages, self.digests, counts)

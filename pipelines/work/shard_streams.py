@@ -54,15 +54,15 @@ class ShardStreams:
                 where.append(i)
         return np.asarray(where, np.int64)
 
-    def write(self, file: int, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
-        """Documents of one file. file: its place in the plan."""
+    def write(self, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
+        """Write each document to the open shard of its stream. pretokens: how many each document has."""
         distinct = dict.fromkeys(streams)
         for stream in distinct:
             if len(distinct) == 1:
-                self._write_stream(stream, file, tokens, pretokens)
+                self._write_stream(stream, tokens, pretokens)
             else:
                 where = [i for i, s in enumerate(streams) if s == stream]
-                self._write_stream(stream, file, tokens.take(where), pretokens[where])
+                self._write_stream(stream, tokens.take(where), pretokens[where])
 
     def close(self) -> tuple[ClosedShard | ShardEncoded, ...]:
         """All shards of the item, the last ones closed. Raises StageError if an earlier attempt read more documents."""
@@ -87,7 +87,7 @@ class ShardStreams:
     def _key(self, stream: Stream, number: int) -> str:
         return shard_key(stream, self._item, number)
 
-    def _write_stream(self, stream: Stream, file: int, tokens: TokenBatch, pretokens: Positions) -> None:
+    def _write_stream(self, stream: Stream, tokens: TokenBatch, pretokens: Positions) -> None:
         start = 0
         finished = self._finished[stream]
         while start < len(tokens.langs):
@@ -98,7 +98,7 @@ class ShardStreams:
             # The first document that reaches the target is the shard's last.
             reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))
             end = min(max(reached, start + 1), len(tokens.langs))
-            shard.write(file, tokens.slice(start, end), pretokens[start:end])
+            shard.write(tokens.slice(start, end), pretokens[start:end])
             if shard.num_tokens >= self._job.target_tokens:
                 # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
                 closed = self._open.pop(stream).close().encoded(self._job.attempts)

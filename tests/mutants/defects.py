@@ -326,6 +326,22 @@ _COUNTING = (
         _tests("tokcore/test_counting.py::test_a_run_that_ends_early_or_was_changed_is_refused"),
     ),
     Defect(
+        "each-range-a-source",
+        "each range of a file that was cut counts as a source of its own",
+        "pipelines/inspect/top_sources.py",
+        "            if ranges_left[r.file] or (whole := ",
+        "            if (whole := ",
+        _tests("pipelines/test_token_counts.py::test_table_and_top_sources_are_what_the_shards_hold"),
+    ),
+    Defect(
+        "last-of-equal-sources",
+        "of files that have an id equally often, the last one is named",
+        "pipelines/inspect/top_sources.py",
+        "(whole.counts == count_before) & (r.file < file_before)",
+        "(whole.counts == count_before) & (r.file > file_before)",
+        _tests("pipelines/test_token_counts.py::test_table_and_top_sources_are_what_the_shards_hold"),
+    ),
+    Defect(
         "largest-in-a-document-is-the-last",
         "an id's largest count in a document is that in the last one",
         KERNEL + "count/id_counter.cpp",

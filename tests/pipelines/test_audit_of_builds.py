@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +15,7 @@ from support.builds import build_file, jsonl, run, texts, write
 import tokcore as api
 from pipelines.cli import commands
 from pipelines.inspect.audit import audit, print_audit
-from tokcore.errors import IdentityError
+from tokcore.errors import FormatError, IdentityError
 from tokcore.tokenizer_spec import learned_spec
 
 # One document shouts, one file of two murmurs, and somebody wrote from right to left.
@@ -58,7 +58,8 @@ def test_never_and_rarely_written(built, tokenizer):
 
 
 def test_ids_of_one_document_and_of_one_file(built, tokenizer):
-    report = audit(str(built), tokenizer)
+    report = audit(str(built), tokenizer, sources=True)
+    assert report["missing"] == {}
     shouted = {one["id"]: one for one in report["one_document"]}[id_of(tokenizer, " zqzq")]
     assert (shouted["max_in_document"], shouted["count"], shouted["documents"]) == (399, 399, 1)
     assert shouted["top_source"] == "a.jsonl"
@@ -68,9 +69,14 @@ def test_ids_of_one_document_and_of_one_file(built, tokenizer):
     assert report["one_source_by_source"] == Counter(one["top_source"] for one in report["one_source"])
     # By the definition, for all of them.
     rows = pq.read_table(built / "shards" / "token_counts.parquet").to_pylist()
+    by_source: dict[int, Counter[str]] = defaultdict(Counter)
+    shards = api.open_shards(built)
+    for row in range(len(shards)):
+        for id in shards[row].tolist():
+            by_source[id][shards.document(row).source] += 1
     ordinary = [row for row in rows if row["count"] > 10 and row["id"] != tokenizer.special_id("<|endoftext|>")]
     one_document = {row["id"] for row in ordinary if 2 * row["max_in_document"] > row["count"]}
-    one_source = {row["id"] for row in ordinary if 10 * row["top_source_count"] > 9 * row["count"]}
+    one_source = {row["id"] for row in ordinary if 10 * max(by_source[row["id"]].values()) > 9 * row["count"]}
     assert {one["id"] for one in report["one_document"]} == one_document
     assert {one["id"] for one in report["one_source"]} == one_source
 
@@ -92,6 +98,24 @@ def test_invisible_characters_by_kind_and_language(built, tokenizer):
         assert not bytes.fromhex(one["bytes"]).decode("utf-8", "ignore").isprintable()
         assert sum(one["kinds"].values()) >= 1
     assert {one["id"] for one in report["invisible_tokens"]} >= {id_of(tokenizer, "\x07"), id_of(tokenizer, "\0")}
+
+
+def test_sources_are_looked_for_when_asked(built, tokenizer, tmp_path, capsys):
+    """Else no shard is read: they may be elsewhere."""
+    asked = audit(str(built), tokenizer, sources=True)
+    shutil.copytree(built, tmp_path / "moved", ignore=shutil.ignore_patterns("arrow", "megatron"))
+    report = audit(str(tmp_path / "moved"), tokenizer)
+    assert report["missing"].keys() == {"one_source"}
+    assert "one_source" not in report
+    by_id = {one["id"]: one for one in asked["rare"]}
+    assert all(one.items() <= by_id[one["id"]].items() for one in report["rare"])
+    print_audit(report)
+    assert "left out      one_source: not asked for: --sources reads all shards" in capsys.readouterr().out
+    with pytest.raises(FormatError):
+        audit(str(tmp_path / "moved"), tokenizer, sources=True)
+    shutil.rmtree(tmp_path / "moved" / "plan")
+    report = audit(str(tmp_path / "moved"), tokenizer, sources=True)
+    assert report["missing"]["one_source"].startswith("no plan in this output")
 
 
 def test_what_is_missing_is_said(built, tokenizer, tmp_path, capsys):
@@ -116,7 +140,7 @@ def test_command_line(built, tmp_path):
     def called(*arguments: str | Path):
         return CliRunner().invoke(commands, ["audit", *map(str, arguments)])
 
-    shown = called(built)
+    shown = called(built, "--sources")
     assert shown.exit_code == 0
     assert len(shown.output.splitlines()) <= 24
     assert '" zqzq" 399 of 399' in shown.output

@@ -80,8 +80,8 @@ def outcome(job: EncodeJob, done: ItemEncoded) -> object:
         row for run in done.digests for rows in read_section(job.attempts, run) for row in tuples_from_rows(rows)
     )
     rejects = dataclasses.replace(done.rejects, attempt="")
-    ids = dataclasses.replace(done.id_counts, attempt="")
-    return dataclasses.replace(done, shards=tuple(shards), digests=(), id_counts=ids, rejects=rejects), digests
+    ids = dataclasses.replace(done.token_counts, attempt="")
+    return dataclasses.replace(done, shards=tuple(shards), digests=(), token_counts=ids, rejects=rejects), digests
 
 
 class Power(Exception):  # noqa: N818 - that fails

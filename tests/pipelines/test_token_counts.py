@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +18,24 @@ from support.builds import SOURCES, build_file, jsonl, run, small_corpus, texts,
 from support.forging import Forger
 
 import tokcore as api
+from pipelines.inspect.top_sources import TopSource, find_top_sources
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from pipelines.store.attempts import Attempts
-from pipelines.work.token_count_runs import read_counts, write_counts
+from pipelines.work.token_count_runs import read_id_run, write_id_run
 from tokcore import kernel, reference, token_counts
 from tokcore.errors import FormatError, LedgerError
-from tokcore.token_counts import IdCounts, SourceCounter, add_up, covered, read_id_counts, token_counts_table
+from tokcore.kernel import IdRows
+from tokcore.token_counts import add_up, read_id_rows
 
 TABLE = "shards/token_counts.parquet"
 
 
-def by_hand(output: Path) -> list[tuple[int, int, int, int, str, int]]:
-    """Rows of the table, from the shards of a build, one document after the other."""
+Rows = list[tuple[int, int, int, int]]
+
+
+def by_hand(output: Path) -> tuple[Rows, dict[int, TopSource]]:
+    """Rows of the table and the top source of each id, from the shards of a build, one document after the other."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     documents: Counter[int] = Counter()
     most: Counter[int] = Counter()
@@ -39,11 +46,9 @@ def by_hand(output: Path) -> list[tuple[int, int, int, int, str, int]]:
             counts[id][source] += number
             documents[id] += 1
             most[id] = max(most[id], number)
-    rows = []
-    for id, of_sources in sorted(counts.items()):
-        source, number = min(of_sources.items(), key=lambda item: (-item[1], item[0]))
-        rows.append((id, of_sources.total(), documents[id], most[id], source, number))
-    return rows
+    rows = [(id, of.total(), documents[id], most[id]) for id, of in sorted(counts.items())]
+    tops = {id: TopSource(*min(of.items(), key=lambda item: (-item[1], item[0]))) for id, of in counts.items()}
+    return rows, tops
 
 
 def table_rows(output: Path) -> list[tuple[object, ...]]:
@@ -66,20 +71,21 @@ SMALL = SOURCES + '[[source]]\nlang = "en"\nfiles = "small-*.jsonl"\n'
     ("shards", "range_bytes", "workers"),
     [("target_tokens = 2000", 1500, 2), ('target_tokens = 300\nby = "lang"\nvalidation = 0.3', 20_000, 1)],
 )
-def test_table_is_what_the_shards_hold(corpus, shards, range_bytes, workers, tmp_path):
+def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_bytes, workers, tmp_path):
     """Files cut into ranges, shards cut within files, several files to an item, streams by language and split."""
     settings = f"[plan]\nrange_bytes = {range_bytes}\n[learn]\nvocab_size = 400\n[shards]\n{shards}\n"
     run(build_file(corpus, SMALL, settings), tmp_path / "out", workers)
-    expected = by_hand(tmp_path / "out")
+    expected, tops = by_hand(tmp_path / "out")
     assert table_rows(tmp_path / "out") == expected
-    assert len({row[4] for row in expected}) > 3
-    manifest = committed(str(tmp_path / "out"), "shards")
+    plan, manifest = (committed(str(tmp_path / "out"), stage) for stage in ("plan", "shards"))
+    assert find_top_sources(str(tmp_path / "out"), plan, manifest, 400) == tops
+    assert len({top.uri for top in tops.values()}) > 3
     entry = manifest.files[-1]
     assert entry.path == "token_counts.parquet"
     assert entry.about == {"documents": 117, "tokens": manifest.totals["tokens"]}
     assert sum(row[1] for row in expected) == manifest.totals["tokens"]
     schema = pq.read_schema(tmp_path / "out" / TABLE)
-    assert [str(kind) for kind in schema.types] == ["int32", "uint64", "uint64", "uint64", "string", "uint64"]
+    assert [str(kind) for kind in schema.types] == ["int32", "uint64", "uint64", "uint64"]
     assert verify(str(tmp_path / "out")).problems == ()
 
 
@@ -108,72 +114,63 @@ def test_a_negative_id_is_refused(name: str) -> None:
         assert counter.take().ids.tolist() == []
 
 
-def columns(counts: IdCounts) -> list[list[int]]:
-    return [getattr(counts, name).tolist() for name in token_counts._COLUMNS]
+def columns(rows: IdRows) -> list[list[int]]:
+    return [column.tolist() for column in rows]
+
+
+def rows_of(documents: Iterable[list[int]]) -> IdRows:
+    counter = kernel.IdCounter()
+    for ids in documents:
+        counter.add(np.array(ids, np.int32), np.array([0, len(ids)]))
+    return counter.take()
 
 
 some_ids = st.lists(st.integers(0, 4) | st.sampled_from([2**22, 2**31 - 1]), min_size=1, max_size=6)
-pieces = st.lists(st.tuples(st.integers(0, 3), some_ids), max_size=12)
 
 
-@given(pieces, st.randoms(use_true_random=False))
-def test_any_order_and_tree_of_additions_gives_the_same(documents: list[tuple[int, list[int]]], chance) -> None:
-    """Each document a piece of 5 bytes of its source, which is whole when all of them were added."""
-    sizes = Counter(source for source, _ in documents)
-    parts = []
-    for source, ids in documents:
-        counter = SourceCounter()
-        counter.add(source, np.array(ids, np.int32), np.array([0, len(ids)]))
-        parts.append(add_up([counter.take(), covered(source, 5, 5 * sizes[source])]))
-    parts.append(covered(9, 0, 0))  # a source without documents, and of no bytes
-    everything = SourceCounter()
-    for source, ids in sorted(documents, key=lambda document: document[0]):
-        everything.add(source, np.array(ids, np.int32), np.array([0, len(ids)]))
-    expected = add_up([everything.take(), *(covered(s, 5 * n, 5 * n) for s, n in sizes.items())])
+@given(st.lists(some_ids, max_size=12), st.randoms(use_true_random=False))
+def test_any_order_and_tree_of_additions_gives_the_same(documents: list[list[int]], chance) -> None:
+    parts = [rows_of([ids]) for ids in documents] or [rows_of([])]
     while len(parts) > 1:
         chance.shuffle(parts)
         some = chance.randint(2, 4)
         stored = io.BytesIO()
-        token_counts.write_id_counts(stored, add_up(parts[:some]))
-        parts = [read_id_counts(io.BytesIO(stored.getvalue())), *parts[some:]]
-    found = add_up(parts)
-    assert columns(found) == columns(expected)
-    assert not found.open
-    by_id = {id: Counter(s for s, ids in documents for one in ids if one == id) for id in found.ids.tolist()}
-    tops = [min(of.items(), key=lambda item: (-item[1], item[0])) for of in by_id.values()]
-    assert list(zip(found.top_source.tolist(), found.top_source_count.tolist(), strict=True)) == tops
-
-
-def test_a_source_that_is_not_whole_gives_no_table() -> None:
-    counter = SourceCounter()
-    counter.add(0, np.array([1], np.int32), np.array([0, 1]))
-    with pytest.raises(FormatError, match="1 sources were not read to their end"):
-        token_counts_table(add_up([counter.take(), covered(0, 4, 5)]), ["a"])
-    with pytest.raises(FormatError, match="source 0 has 5 bytes, and 6 were read"):
-        add_up([covered(0, 3, 5), covered(0, 3, 5)])
+        token_counts.write_id_rows(stored, add_up(parts[:some]))
+        parts = [read_id_rows(io.BytesIO(stored.getvalue())), *parts[some:]]
+    assert columns(add_up(parts)) == columns(rows_of(documents))
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[: len(data) // 2], lambda data: b""])
 def test_damaged_files_are_refused(damage) -> None:
-    stored = io.BytesIO()
-    token_counts.write_id_counts(stored, covered(1, 0, 0))
+    rows = rows_of([[1, 2, 2]])
+    run, table = io.BytesIO(), io.BytesIO()
+    token_counts.write_id_rows(run, rows)
+    token_counts.write_id_table(table, token_counts.to_table(rows))
+    assert token_counts.read_id_table(table).to_pydict()["count"] == [1, 2]
     with pytest.raises(FormatError, match="counts of token ids"):
-        read_id_counts(io.BytesIO(damage(stored.getvalue())))
+        read_id_rows(io.BytesIO(damage(run.getvalue())))
     with pytest.raises(FormatError, match="token counts"):
-        token_counts.read_token_counts(io.BytesIO(damage(stored.getvalue())))
+        token_counts.read_id_table(io.BytesIO(damage(table.getvalue())))
+
+
+def test_the_content_of_a_table_is_a_hash_over_its_columns() -> None:
+    table = token_counts.to_table(rows_of([[1, 2, 2], [2]]))
+    columns = [np.array([1, 2], "<i4"), *(np.array(values, "<u8") for values in ([1, 3], [1, 2], [1, 2]))]
+    digests = b"".join(hashlib.sha256(column.tobytes()).digest() for column in columns)
+    assert token_counts.content_of(table) == hashlib.sha256(b"tokcore-token-counts-v2" + digests).hexdigest()
 
 
 @pytest.mark.parametrize("place", [0, 100, -1])
-def test_counts_of_a_worker_are_what_it_wrote_or_its_stage_is_done_anew(tmp_path, place):
+def test_counts_of_a_worker_are_what_it_wrote_or_its_stage_is_done_again(tmp_path, place):
     attempts = Attempts(str(tmp_path), "shards", "0" * 64)
-    counts = write_counts(attempts, "item-00000", covered(1, 3, 5))
-    assert read_counts(attempts, counts).open[1].covered_bytes == 3
+    counts = write_id_run(attempts, "item-00000", rows_of([[3, 3, 5]]))
+    assert columns(read_id_run(attempts, counts)) == [[3, 5], [2, 1], [1, 1], [2, 1]]
     stored = Path(attempts.url(counts.attempt))
     data = bytearray(stored.read_bytes())
     data[place] ^= 1
     stored.write_bytes(data)
     with pytest.raises(LedgerError, match="not the counts that were written there"):
-        read_counts(attempts, counts)
+        read_id_run(attempts, counts)
 
 
 def test_verification_counts_the_tokens_again(corpus, tmp_path):
@@ -186,7 +183,7 @@ def test_verification_counts_the_tokens_again(corpus, tmp_path):
     counts[:2] += np.array([1, -1]).astype(np.uint64)  # the sum stays
     table = table.set_column(1, table.schema.field(1), pa.array(counts))
     stored = io.BytesIO()
-    token_counts.write_token_counts(stored, table)
+    token_counts.write_id_table(stored, table)
     forger.write(out / TABLE, stored.getvalue())
     forger.hash_anew(2)
     assert verify(str(out)).problems[0] == f"{TABLE}: its content is not what the manifest says"

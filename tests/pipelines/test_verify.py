@@ -16,6 +16,7 @@ from support.forging import Forger, written
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
+from pipelines.stages.semantics import EARLIER
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError
 from tokcore.formats.arrow_shards import ArrowShardWriter
@@ -67,6 +68,14 @@ def test_what_was_hashed_anew_is_found_in_what_it_says(output):
         assert any(name in problem for problem in found)
         forger.restore()
     assert problems(output) == ()
+
+
+def test_a_build_of_an_earlier_layout_is_refused_by_name(output, monkeypatch):
+    monkeypatch.setattr("support.forging.SEMANTICS", EARLIER[-1])
+    Forger(output).write_manifests(chain=True, contents=True)
+    (problem,) = verify(str(output)).problems
+    assert problem.startswith("manifest.json: an earlier release made this build")
+    assert "Verify it with that release" in problem
 
 
 def test_an_output_in_an_object_store(output):
