@@ -7,7 +7,7 @@ from typing import Any
 
 from tokcore import kernel, unicode
 
-# Raised when the same work is written in other files, so that no build continues, or stands on, files of another layout.
+# Raised when the same work is written in other files: no build may continue, or stand on, files of another layout.
 _LAYOUTS_VERSION = 2
 
 SEMANTICS: Mapping[str, Any] = {
@@ -16,8 +16,8 @@ SEMANTICS: Mapping[str, Any] = {
     "unicode": unicode.TABLES_SHA256,
 }
 
-# Those of earlier releases, newest first. A release that raises one adds the old ones. Builds of equal layouts are still
-# verified; of other layouts, verification says so.
+# Those of earlier releases, newest first. A release that raises one adds the old ones. Builds with these layouts are
+# still verified; those with others are refused by name.
 EARLIER: tuple[Mapping[str, Any], ...] = (
     {"kernel": 1, "unicode": "e6f3e89ac036ea6238ac91ea8fdf3dc3c8e3b3f4c05856645cd6a42284d49bf3"},  # 0.1.0
 )

@@ -10,7 +10,7 @@ from support.builds import ROOT, run
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 
-DEMO_ROOT = "5d8cddf2080b9e40058d013c416256dea25b4d6dd26067730173c74778ac8820"
+DEMO_ROOT = "802f374f348e6de90bfebefea007f01d104c3f5544a0f2229b5790e688476fad"
 DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
 
 
