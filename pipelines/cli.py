@@ -1,7 +1,7 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
-Exit codes: 0 done, 1 verification found a problem or diff a difference, 2 usage or configuration, 3 a stage failed; as
-for any program of a shell, 130 interrupted from the keyboard, 141 nobody reads the output any more, 143 sent SIGTERM.
+Exit codes: 0 done, 1 verify found a problem or diff a difference, 2 the command line or build file is wrong, 3 a stage
+failed. As for any program in a shell: 130 interrupted by Ctrl-C, 141 the reader of the output closed it, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 import click
 
-# There is no linear algebra here, whose library would start a thread for every core when numpy is imported, as it is
-# below, and have it wait for work without rest.
+# numpy's linear algebra library starts a thread for every core when it is imported, and each waits in a busy loop. We
+# use no linear algebra.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
@@ -30,7 +30,7 @@ from tokcore.errors import ConfigError, TokError
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
-# They run no stage: what stops them is what the user named.
+# These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
 _TOOLS = frozenset({"audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
 
 
@@ -39,7 +39,7 @@ class _Terminated(KeyboardInterrupt):
 
 
 class _Commands(click.Group):
-    """Turns our errors into one message and the documented exit code."""
+    """The commands; our errors become one message and the documented exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -49,7 +49,7 @@ class _Commands(click.Group):
         except TokError as error:
             _fail(error, EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
             sys.exit(EXIT_BROKEN_PIPE)
         except OSError as error:
             if error.filename is None:
@@ -57,7 +57,7 @@ class _Commands(click.Group):
             code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
             _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", code)
         except KeyboardInterrupt as signalled:
-            kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again and it goes on from here"
+            kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again to go on from here"
             if isinstance(signalled, _Terminated):
                 _fail(f"terminated{kept}", EXIT_TERMINATED)
             _fail(f"interrupted{kept}", EXIT_INTERRUPTED)
@@ -66,7 +66,7 @@ class _Commands(click.Group):
 def _fail(error: Exception | str, code: int) -> NoReturn:
     from pipelines.store.redaction import redact
 
-    # Names of files and texts that a message quotes must not act on a terminal.
+    # A message may quote file names and texts; their control characters must not reach a terminal.
     shown = "".join(c if c == "\n" or c.isprintable() else " " for c in redact(str(error)))
     click.echo(f"error: {shown}", err=True)
     sys.exit(code)
@@ -74,9 +74,9 @@ def _fail(error: Exception | str, code: int) -> NoReturn:
 
 def main() -> NoReturn:
     """Entry point of the console command; ends the process."""
-    # Beam tells about an optional cloud library through the root logger as soon as it is imported.
+    # As soon as Beam is imported, it warns about a missing cloud library through the root logger.
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
-    # Hardly anything here is cyclic, and a tokenizer is half a million objects to look at, again and again.
+    # We make hardly any reference cycles, and each collection would visit the half million objects of a tokenizer.
     gc.set_threshold(1 << 17)
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -89,10 +89,10 @@ def main() -> NoReturn:
 
 
 def _leave(code: str | int | None) -> NoReturn:
-    """End the process without taking the interpreter apart.
+    """End the process without finalizing the interpreter.
 
-    When a stage has failed, Beam's other threads are still at work. Python would end each of them where it wakes up
-    next, and the C++ that waits below it answers that with an abort, or crashes.
+    After a stage has failed, Beam's other threads still run. Python would end each of them when it next takes the GIL,
+    and C++ code that waits for the GIL in such a thread aborts or crashes.
     """
     atexit._run_exitfuncs()
     try:
@@ -108,7 +108,7 @@ def _terminate(*_: object) -> NoReturn:
 
 
 def _show_defect(error: BaseException) -> None:
-    """What nobody expected, with its traceback, but without the secrets of what it quotes."""
+    """Print the traceback of an unexpected error, without secrets."""
     from pipelines.store.redaction import redact
 
     click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
@@ -122,7 +122,7 @@ def commands() -> None:
 
 _BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
 _OUTPUT = click.option(
-    "--output", metavar="URL", default="", help="Overrides build.output; relative to the current folder."
+    "--output", metavar="URL", default="", help="Write here, not to build.output; relative to the current folder."
 )
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
 _TOKENIZER = click.option("--tokenizer", "path", required=True, help="tokcore.json, its folder, or an output.")
@@ -139,7 +139,10 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_OUTPUT
 @_JSON
 def check(build_file: str, output: str, as_json: bool) -> None:
-    """Plan, sizes, fingerprints; no work."""
+    """Show plan, sizes and fingerprints; do no work.
+
+    Ends with exit code 2 if the output holds a different build.
+    """
     from pipelines.report import check_report, print_check
 
     report = check_report(_build(build_file, output, None, ()))
@@ -168,8 +171,8 @@ def _stage_command(name: str, run: Callable[[Any], Any], text: str) -> None:
             print_stage(build.output, manifest)
 
 
-_stage_command("build", lambda build: build.run(), "Run every stage whose manifest is missing.")
-_stage_command("count", lambda build: build.count(), "Plan and count pre-tokens per language.")
+_stage_command("build", lambda build: build.run(), "Run every stage that is not done yet.")
+_stage_command("count", lambda build: build.count(), "Plan, then count pre-tokens for each language.")
 _stage_command("learn", lambda build: build.learn(), "Learn the tokenizer from the count tables.")
 _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into shards.")
 
@@ -177,12 +180,15 @@ _stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into
 @commands.command()
 @click.argument("output")
 @click.option(
-    "--decode", default="0", metavar="N|all", help="Compare so many documents, or a few more, with their source."
+    "--decode",
+    default="0",
+    metavar="N|all",
+    help="Decode at least N documents and compare them with their source.",
 )
-@click.option("--root", metavar="HEX", help="The root that the output must have.")
-@click.option("--quick", is_flag=True, help="Hash what is stored; read nothing out of shards and tables.")
-@click.option("--rebuild", metavar="SHARD", help="Compute this shard again from its inputs, and compare; only that.")
-@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it moved since.")
+@click.option("--root", metavar="HEX", help="Fail unless the output has this root.")
+@click.option("--quick", is_flag=True, help="Only hash the files; do not read shards and tables.")
+@click.option("--rebuild", metavar="SHARD", help="Only compute this shard again from its inputs, and compare.")
+@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
 @_WORKERS
 @_JSON
 def verify(
@@ -195,7 +201,11 @@ def verify(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Check that an output is what was committed and that all its parts agree; with --decode, against its source."""
+    """Check that an output is what was committed.
+
+    Hashes every file, then checks that shards, tables, ledgers and manifests agree. With --decode, also compares
+    documents with their source. Exit code 1 if there is a problem.
+    """
     from pipelines.inspect.verify import verify as run
     from pipelines.local.run_options import RunOptions
     from pipelines.report import print_verified
@@ -203,13 +213,15 @@ def verify(
 
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
-            raise click.UsageError("--rebuild stands alone: --decode, --root and --quick are about the whole output")
+            raise click.UsageError(
+                "--rebuild checks one shard; leave out --decode, --root and --quick, which check the whole output"
+            )
         _rebuild(urls.resolve(os.getcwd(), output), rebuild, base, as_json)  # noqa: PTH109 - resolve wants a str
         return
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
     if root == "":  # a script's empty variable must not pass for a root that was compared
-        raise click.BadParameter("expected the root as hexadecimal digits, found nothing", param_hint="--root")
+        raise click.BadParameter("expected the root, as hexadecimal digits; found an empty string", param_hint="--root")
     report = run(
         urls.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
         decode=None if decode == "all" else int(decode),
@@ -238,9 +250,10 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 @click.argument("other", metavar="B")
 @_JSON
 def diff(one: str, other: str, as_json: bool) -> None:
-    """What differs between two outputs: configuration, inputs, counts, merges, documents, shards. Exit 1 if anything.
+    """Show what differs between two outputs.
 
-    The outputs need not be finished: what both have is compared.
+    Compares configuration, inputs, counts, merges, documents and shards, as far as both outputs have them. Exit code 1
+    if anything differs.
     """
     from pipelines.inspect.diff import diff as run
     from pipelines.report import print_diff
@@ -255,15 +268,20 @@ def diff(one: str, other: str, as_json: bool) -> None:
 
 @commands.command("gc")
 @click.argument("output")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
 @click.option(
-    "--older-than", default="24h", show_default=True, metavar="DURATION", help="90s, 30m, 24h, 7d; 0: at once."
+    "--older-than",
+    default="24h",
+    show_default=True,
+    metavar="DURATION",
+    help="Remove nothing younger: 90s, 30m, 24h, 7d, or 0.",
 )
 @_JSON
 def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
-    """Remove what no manifest names: unfinished work, files of stages that were never committed.
+    """Remove files that no manifest names.
 
-    Nothing is removed while the youngest of it is younger than DURATION, so that a running build is safe.
+    These are left by builds that were killed: unfinished work, and files of stages that were never committed. If any of
+    them is younger than DURATION, nothing is removed, so that a running build is safe.
     """
     from pipelines.inspect.gc import gc as run
     from pipelines.report import print_collected
@@ -286,10 +304,14 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     metavar="N",
     help="Ids written at most N times are rare.",
 )
-@click.option("--sources", is_flag=True, help="Also find ids that come from one file; reads all shards.")
+@click.option("--sources", is_flag=True, help="Also list ids that come from one file. Reads all shards.")
 @_JSON
 def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
-    """Odd tokens of an output: never or rarely written, unreachable, of one document or file, invisible characters."""
+    """List odd tokens of an output.
+
+    Tokens that were written rarely or never, that no text encodes to, that come from one document (with --sources, from
+    one file), or that hold invisible characters.
+    """
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
     from pipelines.store import urls
@@ -302,9 +324,12 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
 @commands.command()
 @click.argument("output")
 @click.option("--to", "target", type=click.Choice(["huggingface", "tiktoken", "gpt2"]), required=True)
-@click.option("-o", "path", required=True, type=click.Path(), help="A file; a folder for gpt2.")
+@click.option("-o", "path", required=True, type=click.Path(), help="File to write; for gpt2, a folder.")
 def export(output: str, target: str, path: str) -> None:
-    """Write the tokenizer in a format of the field: tokenizer.json, a rank file, or vocab.json + merges.txt."""
+    """Write the tokenizer in another format.
+
+    huggingface: tokenizer.json. tiktoken: a rank file. gpt2: a folder with vocab.json and merges.txt.
+    """
     from tokcore.formats import gpt2, huggingface, tiktoken
 
     spec = _tokenizer(output).spec
@@ -328,7 +353,7 @@ def export(output: str, target: str, path: str) -> None:
 @click.argument("shard", metavar="SHARD[:DOCUMENT]")
 @_JSON
 def show(shard: str, as_json: bool) -> None:
-    """A shard's header, or one document's tokens."""
+    """Show a shard's header, or a document's tokens."""
     from pipelines.report import print_shown, shown
 
     path, _, row = shard.rpartition(":")
@@ -341,7 +366,7 @@ def show(shard: str, as_json: bool) -> None:
 @commands.command("encode-text")
 @_TOKENIZER
 def encode_text(path: str) -> None:
-    """Text on stdin, token ids on stdout, separated by spaces."""
+    """Encode stdin; print ids separated by spaces."""
     ids = _tokenizer(path).encode(sys.stdin.buffer.read())
     sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
 
@@ -349,7 +374,7 @@ def encode_text(path: str) -> None:
 @commands.command("decode-ids")
 @_TOKENIZER
 def decode_ids(path: str) -> None:
-    """Token ids on stdin, separated by white space, their bytes on stdout."""
+    """Decode ids from stdin; write their bytes."""
     words = sys.stdin.buffer.read().split()
     if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
         raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
@@ -357,7 +382,7 @@ def decode_ids(path: str) -> None:
 
 
 def _tokenizer(path: str) -> Any:
-    """The tokenizer of a local path as Tokenizer.load finds it, or of an output at a URL."""
+    """The tokenizer at a local path, as Tokenizer.load finds it, or in an output at a URL."""
     from pipelines.store import urls
     from pipelines.work.decode_item import load_tokenizer
     from tokcore import Tokenizer
@@ -372,7 +397,7 @@ def _build(build_file: str, output: str, workers: int | None, runner_options: tu
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):
-        raise click.UsageError(f"got one argument too many: {runner_options[0]!r} (runner options begin with --)")
+        raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
     where = urls.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
     return Build(load_config(build_file), RunOptions(workers, runner_options), where)
 

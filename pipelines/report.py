@@ -1,4 +1,4 @@
-"""What the commands print, for people; every figure comes from a manifest."""
+"""What the commands print for people. Every figure comes from a manifest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 
 def check_report(build: Build) -> dict[str, Any]:
-    """What a build would do: files, sizes, ranges and the settings' fingerprints, without doing it."""
+    """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
     imported = build.imported_tokenizer()
     plan = plan_build(build.config)
     settings = build.config_identity()
@@ -63,7 +63,7 @@ def check_report(build: Build) -> dict[str, Any]:
         if imported is None
         else {"vocab_size": imported.vocab_size, "special": len(imported.special)},
         "settings": settings,
-        # Of what is read and of each stage's settings: equal fingerprints, equal bytes.
+        # Of the input and of each stage's settings. If they are equal, so are the bytes of two builds.
         "fingerprints": {
             "plan": sha256_hex(content_of(plan) + canonical_json(plan.settings)),
             **{stage: sha256_hex(canonical_json(of_stage)) for stage, of_stage in settings.items()},
@@ -74,9 +74,9 @@ def check_report(build: Build) -> dict[str, Any]:
 
 
 def print_check(report: dict[str, Any]) -> None:
-    """The report of `tokcore check`."""
+    """Print the report of `tokcore check`."""
     print(f"output      {report['output']}")
-    print(f"holds       {'another build: see below' if report['refused'] else report['output_holds']}")
+    print(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
     print(f"input       {report['files']} files, {_size(report['stored_bytes'])} as stored")
     width = max((len(read["lang"]) for read in report["inputs"]), default=0)
     for read in report["inputs"]:
@@ -90,17 +90,17 @@ def print_check(report: dict[str, Any]) -> None:
         if name in report["fingerprints"]:
             print(f"  {name:<10}{report['fingerprints'][name]}")
     for uri in report["duplicates"]:
-        print(f"matched twice, read once: {uri}")
+        print(f"listed by two patterns, read once: {uri}")
 
 
 def print_stage(output: str, manifest: Manifest) -> None:
-    """One line about a finished stage."""
+    """Print one line about a finished stage."""
     folder = urls.join(output, manifest.stage)
     print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
 
 
 def print_build(output: str, build: Manifest) -> None:
-    """Where everything is, a table of the languages, and one document decoded from the shards."""
+    """Print a table of the languages, one decoded document, and where everything is."""
     totals = build.totals
     table = Table(box=None, pad_edge=False)
     table.add_column("language", no_wrap=True)
@@ -154,7 +154,7 @@ def _print_document(output: str) -> None:
 
 
 def print_verified(report: Report) -> None:
-    """The report of `tokcore verify`."""
+    """Print the report of `tokcore verify`."""
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
     if report.problems:
         print(describe_problems(report.problems))
@@ -171,7 +171,7 @@ def print_verified(report: Report) -> None:
 
 
 def print_rebuilt(report: Rebuilt) -> None:
-    """The report of `tokcore verify --rebuild`."""
+    """Print the report of `tokcore verify --rebuild`."""
     if report.problems:
         print(describe_problems(report.problems))
         print(f"{report.shard}: {len(report.problems)} problem(s)")
@@ -179,11 +179,11 @@ def print_rebuilt(report: Rebuilt) -> None:
     for note in report.notes:
         print(note)
     same = "the same content" if report.notes else "every byte is the same"
-    print(f"{report.shard}: {report.documents:,} documents, {report.tokens:,} tokens made again: {same}")
+    print(f"{report.shard}: {report.documents:,} documents, {report.tokens:,} tokens computed again: {same}")
 
 
 def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
-    """The report of `tokcore diff`: a block a kind of difference, a's values before b's; a screen at most."""
+    """Print the report of `tokcore diff`: a block for each kind of difference, at most a screen in all."""
     if not found:
         print("no difference")
         return
@@ -248,16 +248,16 @@ def _value(value: Any) -> str:
 
 
 def print_collected(collected: Collected, dry_run: bool, older_than: str) -> None:
-    """The report of `tokcore gc`."""
+    """Print the report of `tokcore gc`."""
     for path in collected.removed:
         print(_printable(path))
     for path in collected.left:
-        print(f"left: {_printable(path)}: no manifest names it, but no build put it there either")
+        print(f"kept: {_printable(path)}: no manifest names it, but no build wrote it")
     if collected.too_young:
         minutes = int(collected.youngest_seconds or 0) // 60
         print(
-            f"nothing removed: a file of unfinished work changed {minutes} minutes ago, and a build may be at work; "
-            f"the limit is --older-than {older_than} (0 if nothing runs)"
+            f"nothing removed: a file of unfinished work changed {minutes} minutes ago, so a build may be running. "
+            f"The limit is --older-than {older_than}; use 0 if no build is running."
         )
         return
     verb = "would be removed" if dry_run else "removed"
@@ -283,7 +283,7 @@ def shown(path: str, row: int | None) -> dict[str, Any]:
 
 
 def print_shown(report: dict[str, Any]) -> None:
-    """A name and a value a line."""
+    """Print a name and a value on each line."""
     for name, value in report.items():
         print(_printable(f"{name}: {value}").replace("\n", " "))
 
@@ -300,5 +300,5 @@ def _size(num_bytes: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Corpus text for a terminal: control characters but line feeds become spaces, so that none of them acts."""
+    """Corpus text for a terminal: control characters other than line feeds become spaces."""
     return "".join(c if c == "\n" or c.isprintable() else " " for c in text)

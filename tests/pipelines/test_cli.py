@@ -97,7 +97,7 @@ def test_signals_end_workers_quietly_and_the_same_command_resumes(corpus, tmp_pa
     os.killpg(driver.pid, signal.Signals[sent])  # as a terminal and a scheduler do; the workers are still importing
     output, message = driver.communicate(timeout=60)
     assert (driver.returncode, output) == (code, "")
-    assert message == f"error: {word}; run the same command again and it goes on from here\n"
+    assert message == f"error: {word}; run the same command again to go on from here\n"
     psutil.wait_procs(workers, timeout=10)
     assert not any(worker.is_running() for worker in workers)
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
