@@ -12,7 +12,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-# Rebuilt when what the installation was made from changes; warnings are errors here, never in a user's pip install.
+# Rebuilt when pyproject.toml or the C++ changes. Warnings are errors here, but not when a user runs pip install.
 $(VENV)/installed: pyproject.toml $(shell find tokcore/native -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -35,14 +35,14 @@ lint: $(VENV)/installed ## ruff, mypy and clang-format
 
 check: lint test ## linters and tests
 
-chaos: $(VENV)/installed ## kill builds and break stores by seed, 1,000 schedules: make chaos [CHAOS=N] [SEED=N]
+chaos: $(VENV)/installed ## play 1,000 seeded schedules of killed builds and broken stores: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)
 
-fuzz: $(VENV)/installed ## broken input of all kinds, under sanitizers: make fuzz [FUZZ_SECONDS=60] [TARGET=scan] [SEED=N]
+fuzz: $(VENV)/installed ## give broken input to every reader, under sanitizers: make fuzz [FUZZ_SECONDS=60] [TARGET=scan] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(or $(FUZZ_SECONDS),60) --seed $(or $(SEED),1) \
 		$(foreach target,$(TARGET),--target $(target))
 
-mutants: $(VENV)/installed ## seed defects one by one and see that the tests notice: make mutants [MUTANTS="--only NAME"]
+mutants: $(VENV)/installed ## put in seeded defects one by one, to see that tests notice: make mutants [MUTANTS="--only NAME"]
 	PYTHONPATH=tests $(BIN)/python -m mutants.run $(MUTANTS)
 
 conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers: make conformance CORPUS=PATH
@@ -56,13 +56,13 @@ $(VENV)/bench-installed: $(VENV)/installed
 bench: $(VENV)/bench-installed ## all benchmarks, with the libraries compared: make bench [BENCH="--corpus PATH"]
 	$(BIN)/python tests/benchmarks/run.py --json out/bench.json --markdown out/bench.md $(BENCH)
 
-bench-record: ## write what make bench measured last into RESULTS.md and the README
+bench-record: ## write the last make bench into RESULTS.md and the README
 	$(BIN)/python tests/benchmarks/run.py --only none --json out/bench.json --markdown tests/benchmarks/RESULTS.md --readme README.md
 
-bench-quick: $(VENV)/bench-installed ## a minute: our speed beside that recorded last
+bench-quick: $(VENV)/bench-installed ## in a minute, compare our speed with the last record
 	$(BIN)/python tests/benchmarks/quick.py $(BENCH)
 
-schema: $(VENV)/installed ## write the JSON Schema of the build file anew
+schema: $(VENV)/installed ## write the JSON Schema of the build file again
 	$(BIN)/python -m schemas.json_schema > schemas/build.schema.json
 
 clean: ## remove what these commands made

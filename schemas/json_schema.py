@@ -1,4 +1,4 @@
-"""The JSON Schema of the build file, by which editors complete and check it. `make schema` writes it anew."""
+"""The JSON Schema of the build file, with which editors complete and check it. `make schema` writes it again."""
 
 from __future__ import annotations
 

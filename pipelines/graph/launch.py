@@ -1,4 +1,4 @@
-"""The Beam side of a build: the work items of a plan, counted or encoded on the runner that the options name."""
+"""The Beam side of a build: count or encode the work items of a plan, on the runner that the options name."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, on_progress: P
 
 
 def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
-    # Large items first: what is left for the end is small, and no core waits for a straggler.
+    # Large items first, so that only small ones are left at the end, and no core waits for a straggler.
     items = sorted(plan.items, key=lambda item: -item.size_bytes)
     return (
         pipeline
         | "Plan"
         >> beam.Create([plan.assignment(item) for item in items], reshuffle=False).with_output_types(Assignment)
-        # Reshuffle would do the same, with elements that Beam knows no type of and therefore pickles.
+        # Reshuffle would do the same, but Beam does not know the type of its elements and would pickle them.
         | "ByNumber" >> beam.Map(_numbered).with_output_types(tuple[int, Assignment])
         | "Spread" >> beam.GroupByKey()
         | "OneByOne" >> beam.FlatMap(_of_one_number).with_output_types(Assignment)

@@ -1,8 +1,8 @@
-"""Where a build's Beam stages run: the local runner with worker processes of our own, or whatever the user names.
+"""Where a build's Beam stages run: on the local runner, with our own worker processes, or on a named runner.
 
-Beam's default runner is never used: it may download another engine. Ours is FnApiRunner in memory, which opens no
-port; its threads hand each work item to a process of pipelines.local.pool. Modes and runners that need ports get them
-on the loopback interface only (on_loopback).
+We never use Beam's default runner: it may download another engine. Ours is FnApiRunner in memory, which opens no port.
+Its threads hand each work item to a process of pipelines.local.pool. Modes and runners that open ports get them on the
+loopback interface only (on_loopback).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import as_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
 
-# Beam deals elements to its threads before anything runs and never moves one; with several threads a process,
-# and processes that take work as they become free, one slow item does not leave a core idle.
+# Beam deals elements to its threads before anything runs and never moves one. Processes take work when they are free,
+# so with several threads for each process one slow item does not leave a core idle.
 THREADS_PER_WORKER = 2
 
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
@@ -55,7 +55,7 @@ def open_pipeline(
             with on_loopback(), beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
                 yield pipeline, None
     except TokError as error:
-        # Beam adds the name of its transform, which says nothing to whoever wrote the build file.
+        # Beam adds the name of its transform, which means nothing to a user.
         error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])
         raise
     except Exception as error:
@@ -90,7 +90,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Beam's own options; a value that does not fit one is our error, not half a page of usage."""
+    """Beam's own options. A wrong value is a ConfigError, not half a page of usage."""
 
     def __init__(self) -> None:
         super().__init__(allow_abbrev=False, add_help=False)
@@ -104,14 +104,15 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"runner options: {message}")
 
 
-# Whoever may list the processes of a machine reads command lines; what Beam knows is also logged by its workers.
+# Every user of a machine can read command lines, and Beam's workers log their options.
 _SECRET_OPTION = re.compile(r"secret|token|passw|connection_string|access_key")
 
 
 def check_runner_options(options: Sequence[str]) -> None:
-    """Raises ConfigError for a runner or an option that there is none of: Beam would pass over the option in silence.
+    """Raise ConfigError for a runner or an option that does not exist; Beam would ignore the option without a word.
 
-    Runners behind a job server learn from that server, when they are run, what further options it has.
+    A job server has options of its own, which it tells only when a pipeline runs: with such a runner, unknown options
+    are accepted.
     """
     if not options:
         return
@@ -163,10 +164,10 @@ _any_server = grpc.server
 
 @contextmanager
 def on_loopback() -> Iterator[None]:
-    """While the block runs, whatever server Beam starts in this process listens on the loopback interface alone.
+    """While the block runs, servers that Beam starts in this process listen on the loopback interface only.
 
-    Beam binds the servers of its multi-process mode and of its worker pools to every interface, without a password,
-    and hands what they receive to pickle. This is the one place where that is mended.
+    Beam binds the servers of its multi-process mode and of its worker pools to every interface, without a password, and
+    unpickles what they receive. This is the one place that fixes it.
     """
     global _num_on_loopback
     with _serving:

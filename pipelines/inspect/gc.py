@@ -1,7 +1,7 @@
-"""`tokcore gc OUTPUT`: remove what no manifest names: unfinished work, and files of stages that were never committed.
+"""`tokcore gc OUTPUT`: remove files that no manifest names: unfinished work, and files of uncommitted stages. No Beam.
 
-The rule that makes it safe beside a running build: as long as anything that it would remove is younger than the limit,
-nothing is removed. Every stage that a build works on begins with a new file, so whoever works shows. No Beam.
+A running build is safe: if any file to remove is younger than the limit, nothing is removed. A build begins each stage
+by writing a new file, so a running build has a young file.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ class Collected:
     removed: tuple[str, ...]  # paths below the output
     size_bytes: int
     youngest_seconds: float | None  # age of the youngest file that no manifest names; None if there is none
-    too_young: bool  # nothing was removed, since a build may be at work
+    too_young: bool  # nothing was removed, since a build may be running
     left: tuple[str, ...]  # named by no manifest, but in no place that a build writes to
 
 
 def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Collected:
-    """Remove files of an output that no manifest names, if the youngest of them is older than that: 90s, 30m, 24h, 7d.
+    """Remove the files of an output that no manifest names, if all of them are older than the limit.
 
-    Raises ConfigError if there is no build, or a manifest cannot be read: what it names is then unknown.
+    older_than: 90s, 30m, 24h or 7d. dry_run: remove nothing, but say what would be.
+    Raises ConfigError if there is no build, or if a manifest cannot be read, since what it names is then unknown.
     """
     limit = seconds_of(older_than)
     if not storage.exists(output):
@@ -52,7 +53,7 @@ def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Col
 
 
 def seconds_of(duration: str) -> int:
-    """The seconds of a duration as people write it.
+    """The seconds of a duration such as 90s, 30m, 24h or 7d.
 
     >>> seconds_of("90s"), seconds_of("7d"), seconds_of("0")
     (90, 604800, 0)
@@ -83,12 +84,12 @@ def _unnamed(output: str) -> tuple[list[str], list[str]]:
 
 
 def _order(path: str) -> tuple[bool, bool, str]:
-    """Records before the files that they name, claims behind the files that they protect."""
+    """Sort key: records before the files that they name, claims after the files that they protect."""
     return path.endswith(".claim"), "/done/" not in path, path
 
 
 def _remove(output: str, paths: list[str]) -> list[str]:
-    """Remove the files, as long as nobody begins to work; what was removed."""
+    """Remove the files one by one, until a build begins to work; return what was removed."""
     removed: list[str] = []
     known, looked = set(paths), 0.0
     for path in paths:

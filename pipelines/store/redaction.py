@@ -63,7 +63,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def as_cause(error: BaseException) -> BaseException | None:
-    """The error, to be raised from, with what it and those behind it say redacted; None if one says it anyhow."""
+    """The error with its text and that of its causes redacted, to `raise ... from`; None if that cannot be done."""
     link: BaseException | None = error
     while link is not None:
         if _says(link) != redact(_says(link)):
