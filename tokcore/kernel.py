@@ -25,7 +25,7 @@ from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.pretoken_rows import CountRows, Counts
-from tokcore.texts import Offsets, Texts
+from tokcore.texts import Offsets, Texts, texts_from_strings
 
 Ids = npt.NDArray[np.int32]
 
@@ -151,6 +151,16 @@ class Encoder:
     def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         """(ids of all texts, n + 1 offsets into them, number of pre-tokens of each text); same for any threads."""
         result = self._inner.encode(*self._buffers(texts), threads)
+        return result[0], result[1], result[2]
+
+    def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        """The same for str, which are encoded as UTF-8, and bytes, read where they lie.
+
+        Raises UnicodeEncodeError for a str with a surrogate, TypeError for what is neither str nor bytes.
+        """
+        if not self._native:
+            return self.encode(texts_from_strings(texts), threads)
+        result = self._inner.encode_strings(tuple(texts), threads)
         return result[0], result[1], result[2]
 
     def encode_pieces(

@@ -48,16 +48,21 @@ def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     >>> texts_from_strings(["a", b"bc"]).offsets.tolist()
     [0, 1, 3]
     """
-    if isinstance(strings, str | bytes | bytearray):
-        raise TypeError("expected a list of texts, found a single one: put it in a list")
-    given = strings if isinstance(strings, list | tuple) else list(strings)
-    encoded: Sequence[bytes] = given  # type: ignore[assignment] # unless they are bytes already:
+    given = list_strings(strings)
+    encoded: Sequence[bytes] = given  # unless they are not bytes yet:
     if not set(map(type, given)) <= {bytes}:
         # bytes(5) would be five zeros; a memoryview of a number is a TypeError.
         encoded = [s.encode() if isinstance(s, str) else bytes(memoryview(s)) for s in given]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+def list_strings(strings: Iterable[Any]) -> Sequence[Any]:
+    """The strings as a list or tuple. Raises TypeError for a single string, whose characters would pass for texts."""
+    if isinstance(strings, str | bytes | bytearray | memoryview):
+        raise TypeError("expected a list of texts, found a single one: put it in a list")
+    return strings if isinstance(strings, list | tuple) else list(strings)
 
 
 def strings_of(texts: Texts) -> list[str]:

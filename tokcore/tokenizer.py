@@ -28,7 +28,7 @@ from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import Ids
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
-from tokcore.texts import Offsets, Texts, texts_from_arrow, texts_from_strings
+from tokcore.texts import Offsets, Texts, list_strings, texts_from_arrow, texts_from_strings
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
 
 CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
@@ -132,11 +132,20 @@ class Tokenizer:
         texts: a list of str or bytes, or an Arrow string or binary array without nulls. Raises ValueError if there are
         2**31 ids or more, which one list array cannot hold.
         """
-        arrow = isinstance(texts, pa.Array | pa.ChunkedArray)
-        encoded = self.encode_texts(texts_from_arrow(texts) if arrow else texts_from_strings(texts), threads)
+        if isinstance(texts, pa.Array | pa.ChunkedArray):
+            encoded = self.encode_texts(texts_from_arrow(texts), threads)
+        else:
+            encoded = self.encode_strings(list_strings(texts), threads)
         if encoded.offsets[-1] >= 2**31:
             raise ValueError(f"{encoded.offsets[-1]} ids do not fit one list array: encode in smaller batches")
         return pa.ListArray.from_arrays(pa.array(encoded.offsets.astype(np.int32)), pa.array(encoded.ids))
+
+    def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> Encoded:
+        """encode_texts of a list of str and bytes, which are read where they lie if the tokenizer has no normalizer."""
+        shared = self._shared
+        if shared.normalizer.steps or shared.pretokenizer.native_name is None:
+            return self.encode_texts(texts_from_strings(texts), threads)
+        return Encoded(*shared.encoder.encode_strings(texts, threads))
 
     def encode_texts(self, texts: Texts, threads: int = 1) -> Encoded:
         """The ids of each text; special-token text is ordinary. The same for any number of threads."""

@@ -192,6 +192,61 @@ bool check_long(Random& random, tokcore::Implementation implementation) {
   return false;
 }
 
+// UTF-8 by its definition.
+void append_utf8(uint32_t c, std::string* out) {
+  const auto put = [&](uint32_t byte) { out->push_back(static_cast<char>(byte)); };
+  const auto put_rest = [&](int shift) { put(0x80 | ((c >> shift) & 0x3F)); };
+  if (c < 0x80) return put(c);
+  if (c < 0x800) return put(0xC0 | (c >> 6)), put_rest(0);
+  if (c < 0x10000) return put(0xE0 | (c >> 12)), put_rest(6), put_rest(0);
+  put(0xF0 | (c >> 18)), put_rest(12), put_rest(6), put_rest(0);
+}
+
+// Strings of all widths, each in memory of exactly its size, against the same texts side by side.
+bool check_strings(Random& random, tokcore::Implementation implementation) {
+  using tokcore::Encoding;
+  const RandomVocabulary made(random, random.below(30), true, false);
+  Encoder encoder(tokcore::Scanner(tokcore::Pattern::kGpt2, implementation), implementation, 4096);
+  if (!made.build(encoder)) return false;
+  constexpr uint32_t kLimits[] = {0x80, 0x100, 0x10000, 0x110000};
+  constexpr size_t kWidths[] = {1, 1, 2, 4};
+  std::string data;
+  std::vector<int64_t> offsets = {0};
+  std::vector<std::unique_ptr<uint8_t[]>> memory;
+  std::vector<tokcore::StringView> strings;
+  for (size_t i = random.below(40); i > 0; --i) {
+    const size_t kind = random.below(4);
+    const size_t size = random.below(8) == 0 ? random.below(30000) : random.below(70);
+    const uint32_t limit = random.below(2) == 0 ? 0x80 : kLimits[kind];  // mostly ASCII, or anything
+    memory.push_back(std::make_unique<uint8_t[]>(size * kWidths[kind]));
+    for (size_t k = 0; k < size; ++k) {
+      auto c = static_cast<uint32_t>(random.below(random.below(20) == 0 ? kLimits[kind] : limit));
+      if (c >= 0xD800 && c < 0xE000) c = 'x';
+      append_utf8(c, &data);
+      std::memcpy(memory.back().get() + k * kWidths[kind], &c, kWidths[kind]);
+    }
+    strings.push_back({memory.back().get(), size, static_cast<Encoding>(kind)});
+    offsets.push_back(static_cast<int64_t>(data.size()));
+  }
+  EncodedBatch encoded, expected;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
+  const auto flat = encoder.encode({bytes, data.size(), offsets.data(), strings.size()}, 1, &expected);
+  const auto result = encoder.encode_strings({strings.data(), strings.size()}, 1 + random.below(3), &encoded);
+  if (flat.status != tokcore::EncodeStatus::kOk || result.status != tokcore::EncodeStatus::kOk ||
+      encoded.offsets != expected.offsets || encoded.pretokens != expected.pretokens ||
+      !std::equal(expected.ids.data(), expected.ids.end(), encoded.ids.data(), encoded.ids.end())) {
+    std::printf("strings differ: %zu of them, %zu bytes\n", strings.size(), data.size());
+    return false;
+  }
+  if (strings.empty()) return true;
+  const uint16_t surrogate[] = {'a', static_cast<uint16_t>(0xD800 + random.below(0x800))};
+  const size_t place = random.below(strings.size());
+  strings[place] = {surrogate, 2, Encoding::kUcs2};
+  EncodedBatch none;
+  const auto refused = encoder.encode_strings({strings.data(), strings.size()}, 1, &none);
+  return refused.status == tokcore::EncodeStatus::kSurrogate && refused.position == place;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -199,7 +254,9 @@ int main(int count, char** arguments) {
   const bool wide = count > 2 && std::string(arguments[2]) == "avx2";
   const auto implementation = wide ? tokcore::Implementation::kAvx2 : tokcore::Implementation::kPortable;
   for (long i = count > 1 ? std::atol(arguments[1]) : 100; i > 0; --i) {
-    if (!check(random, implementation) || (i % 4 == 0 && !check_long(random, implementation))) return 1;
+    if (!check(random, implementation) || (i % 4 == 0 && !check_long(random, implementation)) ||
+        (i % 8 == 0 && !check_strings(random, implementation)))
+      return 1;
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
 
 import numpy as np
@@ -223,6 +224,54 @@ def test_texts_with_far_more_ids_than_those_before(threads):
         expected = encoder_of(model, pattern="cl100k").encode(texts)
         for found, wanted in zip(encoder.encode(texts, threads), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+# Strings as Python keeps them: ASCII, and characters of one, two and four bytes; with the sizes at which the encoder
+# goes on in a new buffer, or reads where they lie.
+STRINGS = ["", "a", "don't", "Straße über", "犬、それ।  123", "👍🏽 ok", "é", "߿ࠀ", "\uffff", "\U00010000"]
+LONG_STRINGS = [text * (size // len(text) + 1) for text in STRINGS[1:] for size in (15, 16, 17, 1000, 16_000, 70_000)]
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_strings_encode_as_their_utf8_does(name, threads):
+    generator = np.random.default_rng(4)
+    strings = [*STRINGS, *LONG_STRINGS, *("x" * size for size in (2**16 - 1, 2**16, 2**16 + 1)), "犬" * 400_000]
+    with kernel.forced(name):
+        encoder = encoder_of(published_tokenizer("cl100k").spec.model, pattern="cl100k")
+    for _ in range(3):
+        mixed = [strings[i] if i % 3 else strings[i].encode() for i in generator.permutation(len(strings))]
+        expected = encoder.encode(texts_from_strings(mixed))
+        for found, wanted in zip(encoder.encode_strings(mixed, threads), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.binary(), max_size=8))
+def test_any_strings_encode_as_their_utf8_does(strings):
+    encoder = _cl100k_encoder()
+    for found, wanted in zip(encoder.encode_strings(strings), encoder.encode(texts_from_strings(strings)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@functools.cache
+def _cl100k_encoder():
+    return encoder_of(published_tokenizer("cl100k").spec.model, pattern="cl100k")
+
+
+@pytest.mark.parametrize("bad", ["a\ud800b", "\udfff" * 40, "犬" * 100 + "\udc00", "👍\ud83d"])
+def test_a_string_with_a_surrogate_is_no_text(bad):
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+        _cl100k_encoder().encode_strings(["good", bad, "good"])
+    assert _cl100k_encoder().encode_strings(["good"])[0].tolist() == [19045]
+
+
+def test_what_is_no_string_is_named_with_its_place():
+    encoder = _cl100k_encoder()
+    for bad, name in ((5, "int"), (None, "NoneType"), (["a"], "list")):
+        with pytest.raises(TypeError, match=rf"texts\[1\]: expected str or bytes, found {name}"):
+            encoder.encode_strings(["a", bad])
+    same = [encoder.encode_strings([form(b"good")])[0].tolist() for form in (bytes, bytearray, memoryview)]
+    assert same == [[19045]] * 3
 
 
 def test_texts_are_a_window_of_their_data():

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
@@ -64,6 +65,8 @@ void check(const EncodeResult& result) {
       throw std::overflow_error("text " + at + ": a pre-token of it has 2^32 bytes or more");
     case EncodeStatus::kNoScanner:
       throw std::invalid_argument("this encoder has no pattern: split the texts and use encode_pieces");
+    case EncodeStatus::kSurrogate:
+      throw std::invalid_argument("text " + at + ": has a surrogate");
   }
 }
 
@@ -120,6 +123,59 @@ nb::tuple encode(Encoder& self, InputArray<uint8_t> data, InputArray<int64_t> of
   return to_python(std::move(encoded));
 }
 
+// The string as it lies in memory; nothing if the object is neither str nor bytes. `kept` keeps copies of
+// other objects that have bytes alive.
+std::optional<StringView> view_of(PyObject* object, std::vector<nb::object>* kept) {
+  if (PyUnicode_Check(object)) {
+    const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(object));
+    const void* data = PyUnicode_DATA(object);
+    if (PyUnicode_IS_ASCII(object)) return StringView{data, length, Encoding::kUtf8};
+    switch (PyUnicode_KIND(object)) {
+      case PyUnicode_1BYTE_KIND:
+        return StringView{data, length, Encoding::kLatin1};
+      case PyUnicode_2BYTE_KIND:
+        return StringView{data, length, Encoding::kUcs2};
+      default:
+        return StringView{data, length, Encoding::kUcs4};
+    }
+  }
+  if (!PyBytes_Check(object)) {
+    if (!PyObject_CheckBuffer(object)) return std::nullopt;
+    kept->push_back(nb::steal(PyBytes_FromObject(object)));
+    object = kept->back().ptr();
+    if (object == nullptr) throw nb::python_error();
+  }
+  return StringView{PyBytes_AS_STRING(object), static_cast<size_t>(PyBytes_GET_SIZE(object)),
+                    Encoding::kUtf8};
+}
+
+// texts: a tuple, so that no other thread takes a string away meanwhile.
+nb::tuple encode_strings(Encoder& self, const nb::tuple& texts, int64_t threads) {
+  std::vector<StringView> strings(texts.size());
+  std::vector<nb::object> kept;
+  for (size_t i = 0; i < strings.size(); ++i) {
+    const std::optional<StringView> view = view_of(texts[i].ptr(), &kept);
+    if (!view)
+      throw nb::type_error(("texts[" + std::to_string(i) + "]: expected str or bytes, found " +
+                            nb::cast<std::string>(nb::type_name(nb::handle(texts[i]).type())))
+                               .c_str());
+    strings[i] = *view;
+  }
+  const size_t num_threads = checked_threads(threads);
+  EncodedBatch encoded;
+  EncodeResult result;
+  {
+    const nb::gil_scoped_release released;
+    result = self.encode_strings({strings.data(), strings.size()}, num_threads, &encoded);
+  }
+  if (result.status == EncodeStatus::kSurrogate) {  // the interpreter says best which one, and where
+    nb::object bytes = nb::steal(PyUnicode_AsUTF8String(texts[result.position].ptr()));
+    if (!bytes.is_valid()) throw nb::python_error();
+  }
+  check(result);
+  return to_python(std::move(encoded));
+}
+
 nb::tuple encode_pieces(Encoder& self, InputArray<uint8_t> data, InputArray<int64_t> offsets,
                         InputArray<int64_t> ends, InputArray<int64_t> firsts, int64_t threads) {
   const TextBatch texts = text_batch(data, offsets);
@@ -143,6 +199,8 @@ void bind_encoder(nb::module_& module) {
            nb::arg("whole"), nb::arg("cache_bytes"), nb::arg("implementation"))
       .def("encode", &encode, nb::arg("data"), nb::arg("offsets"), nb::arg("threads"),
            "(ids, offsets, pre-tokens of each text)")
+      .def("encode_strings", &encode_strings, nb::arg("texts"), nb::arg("threads"),
+           "The same for a tuple of str and bytes.")
       .def("encode_pieces", &encode_pieces, nb::arg("data"), nb::arg("offsets"), nb::arg("ends"),
            nb::arg("firsts"), nb::arg("threads"), "The same for texts that are already split.");
 }

@@ -41,23 +41,22 @@ void in_threads(size_t num_threads, const Work& work) {
 
 // The first text of each range, and the number of texts. Ranges have about equal bytes, so many that those of
 // texts that cost more do not keep one thread busy at the end, and so few that each is worth its handing out.
-std::vector<size_t> ranges_of(const TextBatch& texts, size_t threads) {
+std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t threads) {
   constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16, kMaxRangeBytes = size_t{1} << 19;
-  const int64_t begin = texts.offsets[0];
-  const auto total = static_cast<size_t>(texts.offsets[texts.num_texts] - begin);
+  const int64_t begin = offsets[0];
+  const auto total = static_cast<size_t>(offsets[num_texts] - begin);
   std::vector<size_t> firsts = {0};
   if (threads > 1) {
     const size_t wanted = std::max(threads * kRangesPerThread, total / kMaxRangeBytes);
     const size_t num_ranges = std::clamp<size_t>(total / kMinRangeBytes, 1, wanted);
     for (size_t i = 1; i < num_ranges; ++i) {
       const int64_t limit = begin + static_cast<int64_t>(total / num_ranges * i);
-      const auto* end =
-          std::upper_bound(texts.offsets + firsts.back(), texts.offsets + texts.num_texts, limit);
-      const auto first = static_cast<size_t>(end - texts.offsets);
-      if (first > firsts.back() && first < texts.num_texts) firsts.push_back(first);
+      const auto* end = std::upper_bound(offsets + firsts.back(), offsets + num_texts, limit);
+      const auto first = static_cast<size_t>(end - offsets);
+      if (first > firsts.back() && first < num_texts) firsts.push_back(first);
     }
   }
-  firsts.push_back(texts.num_texts);
+  firsts.push_back(num_texts);
   return firsts;
 }
 
@@ -79,10 +78,7 @@ class Encoder::Worker {
   // ids.
   EncodeResult encode(const TextBatch& texts, const Pieces* pieces, size_t first, size_t last, IdBuffer* ids,
                       int64_t* starts, int64_t* pretokens) {
-    ids_ = ids;
-    starts_ = starts;
-    count_ = num_ends_ = num_ended_ = num_unknown_ = num_gaps_ = 0;
-    ++window_;
+    start(ids, starts);
     limit_ = texts.data + texts.data_size;
     for (size_t i = first; i < last; ++i) {
       const uint8_t* text = texts.data + texts.offsets[i];
@@ -90,15 +86,53 @@ class Encoder::Worker {
       const EncodeResult result = pieces != nullptr ? add_pieces(texts, *pieces, i, &pretokens[i])
                                                     : add_text(text, size, i, &pretokens[i]);
       if (result.status != EncodeStatus::kOk) return result;
-      if (num_ends_ == kMaxEnds) look_up();
-      ends_[num_ends_++] = {i, count_};
+      end_text(i);
     }
-    look_up();
-    settle();
+    finish();
+    return {EncodeStatus::kOk, 0};
+  }
+
+  // The same for strings. They are written side by side as UTF-8 into a buffer that stays in a processor's
+  // cache; what is UTF-8 already, and long, is read where it lies.
+  EncodeResult encode_strings(const StringBatch& texts, size_t first, size_t last, IdBuffer* ids,
+                              int64_t* starts, int64_t* pretokens) {
+    start(ids, starts);
+    for (size_t i = first; i < last;) {
+      const StringView& string = texts.strings[i];
+      if (string.encoding == Encoding::kUtf8 && string.num_units >= kGatheredBytes / 4) {
+        const auto* text = static_cast<const uint8_t*>(string.data);
+        limit_ = text + string.num_units;
+        const EncodeResult result = add_text(text, string.num_units, i, &pretokens[i]);
+        if (result.status != EncodeStatus::kOk) return result;
+        end_text(i++);
+        finish();
+        continue;
+      }
+      // At least one string; a very long one makes the buffer grow while it is encoded.
+      const size_t wanted = std::max(kGatheredBytes, max_utf8_bytes(string)) + kGatheredSlack;
+      if (gathered_.size() < wanted) gathered_.resize(wanted);
+      limit_ = gathered_.data() + gathered_.size();
+      const uint8_t* const end = limit_ - kGatheredSlack;
+      for (uint8_t* text = gathered_.data();
+           i < last && max_utf8_bytes(texts.strings[i]) <= static_cast<size_t>(end - text); ++i) {
+        uint8_t* const text_end = write_utf8(texts.strings[i], text);
+        if (text_end == nullptr) return {EncodeStatus::kSurrogate, i};
+        const EncodeResult result = add_text(text, static_cast<size_t>(text_end - text), i, &pretokens[i]);
+        if (result.status != EncodeStatus::kOk) return result;
+        end_text(i);
+        text = text_end;
+      }
+      finish();
+      if (gathered_.size() > kKeptBytes) gathered_ = {};
+    }
     return {EncodeStatus::kOk, 0};
   }
 
  private:
+  static constexpr size_t kGatheredBytes = size_t{1} << 16;
+  static constexpr size_t kGatheredSlack =
+      64;  // of write_utf8, and so that keys are read at once up to the end
+  static constexpr size_t kKeptBytes = size_t{1} << 20;
   static constexpr size_t kBatch = 128;
   static constexpr size_t kCapacity = 2 * kBatch;
   static constexpr size_t kMaxEnds = 256;
@@ -127,6 +161,24 @@ class Encoder::Worker {
     size_t num_ids;  // before it, other gaps left out
     size_t piece;
   };
+  void start(IdBuffer* ids, int64_t* starts) {
+    ids_ = ids;
+    starts_ = starts;
+    count_ = num_ends_ = num_ended_ = num_unknown_ = num_gaps_ = 0;
+    ++window_;
+  }
+
+  void end_text(size_t number) {
+    if (num_ends_ == kMaxEnds) look_up();
+    ends_[num_ends_++] = {number, count_};
+  }
+
+  // After it no text is referred to any more.
+  void finish() {
+    look_up();
+    settle();
+  }
+
   // Tells the cache of the vocabulary's own tokens, the least common first, so that others drive those out.
   void remember_tokens() {
     const BpeModel::Tokens tokens = model_.tokens();
@@ -354,6 +406,7 @@ class Encoder::Worker {
   PretokenCache cache_;
   PieceScratch scratch_;
   IdBuffer found_;
+  std::vector<uint8_t> gathered_;  // strings as UTF-8
 
   IdBuffer* ids_ = nullptr;
   int64_t* starts_ = nullptr;
@@ -385,6 +438,18 @@ EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatc
   return run(texts, nullptr, threads, encoded);
 }
 
+EncodeResult Encoder::encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded) {
+  if (!scanner_) return {EncodeStatus::kNoScanner, 0};
+  std::vector<int64_t> offsets(texts.num_texts + 1, 0);
+  for (size_t i = 0; i < texts.num_texts; ++i)
+    offsets[i + 1] = offsets[i] + static_cast<int64_t>(about_utf8_bytes(texts.strings[i]));
+  return run(
+      offsets.data(), texts.num_texts, threads, encoded,
+      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
+        return worker.encode_strings(texts, first, last, ids, starts, pretokens);
+      });
+}
+
 EncodeResult Encoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                                     EncodedBatch* encoded) {
   return run(texts, &pieces, threads, encoded);
@@ -398,10 +463,19 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
       return {EncodeStatus::kBadOffsets, i};
     }
   }
-  const int64_t begin = texts.offsets[0];
-  const auto total = static_cast<size_t>(texts.offsets[texts.num_texts] - begin);
-  encoded->offsets.assign(texts.num_texts + 1, 0);
-  encoded->pretokens.assign(texts.num_texts, 0);
+  return run(
+      texts.offsets, texts.num_texts, threads, encoded,
+      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
+        return worker.encode(texts, pieces, first, last, ids, starts, pretokens);
+      });
+}
+
+template <typename EncodeRange>
+EncodeResult Encoder::run(const int64_t* offsets, size_t num_texts, size_t threads, EncodedBatch* encoded,
+                          const EncodeRange& encode_range) {
+  const auto total = static_cast<size_t>(offsets[num_texts] - offsets[0]);
+  encoded->offsets.assign(num_texts + 1, 0);
+  encoded->pretokens.assign(num_texts, 0);
 
   // A little more than the texts before needed: growing is a copy, and what is far too large does not get the
   // memory that the ids of the last call have just left.
@@ -409,14 +483,14 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
     return bytes / 1024 * rate + 4096;
   };
 
-  const std::vector<size_t> firsts = ranges_of(texts, threads);
+  const std::vector<size_t> firsts = ranges_of(offsets, num_texts, threads);
   const size_t num_ranges = firsts.size() - 1;
   const size_t num_threads = std::min(threads, num_ranges);
   if (num_threads == 1) {
     WorkerLease lease(*this);
     encoded->ids.set_capacity(usual_ids(total));
-    const EncodeResult result = lease.worker->encode(texts, pieces, 0, texts.num_texts, &encoded->ids,
-                                                     encoded->offsets.data(), encoded->pretokens.data());
+    const EncodeResult result = encode_range(*lease.worker, 0, num_texts, &encoded->ids,
+                                             encoded->offsets.data(), encoded->pretokens.data());
     encoded->ids.shrink();
     note_rate(total, encoded->ids.size());
     return result;
@@ -428,10 +502,9 @@ EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t t
     WorkerLease lease(*this);
     for (size_t i; (i = next_range.fetch_add(1)) < num_ranges;) {
       const size_t first = firsts[i], last = firsts[i + 1];
-      IdBuffer ids =
-          assembler.buffer(usual_ids(static_cast<size_t>(texts.offsets[last] - texts.offsets[first])));
-      results[i] = lease.worker->encode(texts, pieces, first, last, &ids, encoded->offsets.data(),
-                                        encoded->pretokens.data());
+      IdBuffer ids = assembler.buffer(usual_ids(static_cast<size_t>(offsets[last] - offsets[first])));
+      results[i] =
+          encode_range(*lease.worker, first, last, &ids, encoded->offsets.data(), encoded->pretokens.data());
       assembler.put(i, std::move(ids));
     }
   });

@@ -17,6 +17,7 @@
 #include "encode/bpe_model.h"
 #include "encode/id_buffer.h"
 #include "scan/scanner.h"
+#include "text/utf8_writer.h"
 
 namespace tokcore {
 
@@ -24,6 +25,12 @@ struct TextBatch {
   const uint8_t* data;
   size_t data_size;
   const int64_t* offsets;  // num_texts + 1, ascending, within data
+  size_t num_texts;
+};
+
+// Strings as an interpreter keeps them, each in memory of its own.
+struct StringBatch {
+  const StringView* strings;
   size_t num_texts;
 };
 
@@ -46,6 +53,7 @@ enum class EncodeStatus : uint8_t {
   kBadPieces,     // pieces are empty, or do not cover their text exactly (text)
   kPieceTooLong,  // a pre-token is longer than BpeModel::kMaxPieceBytes (text)
   kNoScanner,     // there is nothing to cut the texts with
+  kSurrogate,     // a string has a surrogate, so it is not text (text)
 };
 
 struct [[nodiscard]] EncodeResult {
@@ -66,8 +74,9 @@ class Encoder {
   // Once, before the first encode.
   VocabularyResult build(const Vocabulary& vocabulary) { return model_.build(vocabulary); }
 
-  // Both throw std::bad_alloc, and std::system_error if a thread cannot be started. threads > 0.
+  // All throw std::bad_alloc, and std::system_error if a thread cannot be started. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
+  EncodeResult encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded);
   EncodeResult encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                              EncodedBatch* encoded);
 
@@ -88,6 +97,11 @@ class Encoder {
   };
 
   EncodeResult run(const TextBatch& texts, const Pieces* pieces, size_t threads, EncodedBatch* encoded);
+  // Deals texts to threads by their offsets, ascending and one more than there are texts (for strings,
+  // about). encode_range(worker, first, last, ids, starts, pretokens) does what Worker::encode does.
+  template <typename EncodeRange>
+  EncodeResult run(const int64_t* offsets, size_t num_texts, size_t threads, EncodedBatch* encoded,
+                   const EncodeRange& encode_range);
 
   void note_rate(size_t bytes, size_t num_ids);
 
