@@ -2,9 +2,9 @@
 
     python tests/benchmarks/encode.py [--corpus FOLDER] [--vocab FILE] [--limit-mb 8] [--rounds 3]
 
-Cold is a tokenizer that has seen one word, on every second document, steady the other documents right after them, so
-that nobody is timed on a text seen before; warm, in the table of threads, the same ones again. Ids are compared with
-tiktoken's, document by document; a library whose ids differ is named but not ranked.
+Cold: every second document, with a tokenizer that has seen one word. Steady: the other documents, right after. So no
+library is timed on text that it has seen before. Warm, in the table of threads: the same documents again. Ids are
+compared with those of tiktoken, document by document; a library whose ids differ is named but not ranked.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def learn_table(path: str, threads: int) -> Result:
     pretokens, counts = counts_of_table(pq.read_table(path))
     keys, numbers = Texts(pretokens.data.copy(), pretokens.offsets.copy()), counts.copy()
     del pretokens, counts
-    # What reading the file has left behind is not counted.
+    # Memory left over from reading the file does not count.
     rest = memory_before() - (keys.data.nbytes + keys.offsets.nbytes + numbers.nbytes) / (1 << 20)
     with timed() as cost:
         left, right, _ = kernel.learn(keys, numbers, 131_072 - 256, 2, 0, threads)
