@@ -39,6 +39,16 @@ class Texts(NamedTuple):
         """The bytes of string i."""
         return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
 
+    def take(self, where: npt.NDArray[np.int64]) -> Texts:
+        """The strings at these positions, in that order; shares the bytes if that is all of them."""
+        if len(where) == self.num_texts and (np.diff(where) == 1).all():
+            return self
+        starts, ends = self.offsets[:-1][where], self.offsets[1:][where]
+        offsets = np.zeros(len(where) + 1, np.int64)
+        np.cumsum(ends - starts, out=offsets[1:])
+        parts = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)
+
 
 def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.labels import Labels, join_labels
+
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 
@@ -22,15 +24,15 @@ class TokenBatch(NamedTuple):
     """n documents in order.
 
     tokens: int32, the ids of all of them, back to back. offsets: int64, n + 1 positions in tokens.
-    ids: document ids, None where the source names none. langs, sources: n each.
+    ids: document ids, None where the source names none. langs, sources: n each, coded.
     ordinals: int64, n; with the source it says where the document came from.
     """
 
     tokens: Ids
     offsets: Offsets
     ids: Sequence[str | None]
-    langs: Sequence[str]
-    sources: Sequence[str]
+    langs: Labels
+    sources: Labels
     ordinals: Offsets
 
     @property
@@ -69,13 +71,13 @@ class TokenBatch(NamedTuple):
             np.concatenate(parts) if parts else np.zeros(0, np.int32),
             offsets,
             [self.ids[i] for i in where],
-            [self.langs[i] for i in where],
-            [self.sources[i] for i in where],
+            self.langs.take(where),
+            self.sources.take(where),
             self.ordinals[where],
         )
 
 
-def joined(batches: Sequence[TokenBatch]) -> TokenBatch:
+def join_batches(batches: Sequence[TokenBatch]) -> TokenBatch:
     """One batch with the documents of several, in order."""
     if len(batches) == 1:
         return batches[0]
@@ -87,8 +89,8 @@ def joined(batches: Sequence[TokenBatch]) -> TokenBatch:
         np.concatenate(tokens) if tokens else np.zeros(0, np.int32),
         offsets,
         [name for batch in batches for name in batch.ids],
-        [lang for batch in batches for lang in batch.langs],
-        [source for batch in batches for source in batch.sources],
+        join_labels([batch.langs for batch in batches]),
+        join_labels([batch.sources for batch in batches]),
         np.concatenate([batch.ordinals for batch in batches]) if batches else np.zeros(0, np.int64),
     )
 
@@ -124,8 +126,8 @@ class Rechunker:
         """The batches that these documents complete."""
         num = batch.num_documents
         lengths = np.fromiter((len(name or "") for name in batch.ids), np.int64, num)
-        for names in (batch.langs, batch.sources):
-            lengths += np.fromiter(map(len, names), np.int64, num)
+        for labels in (batch.langs, batch.sources):
+            lengths += np.fromiter(map(len, labels.names), np.int64, len(labels.names))[labels.codes]
         chars = np.zeros(num + 1, np.int64)
         np.cumsum(lengths, out=chars[1:])
         measures = (batch.offsets, np.arange(num + 1), chars)
@@ -148,7 +150,7 @@ class Rechunker:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             self._filled = (0, 0, 0)
-            yield joined(waiting)
+            yield join_batches(waiting)
 
 
 class ShardContent:
@@ -170,9 +172,9 @@ class ShardContent:
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         parts = (
             b"".join(digests),
-            _strings(batch.ids),
-            _strings(batch.langs),
-            _strings(batch.sources),
+            _pack_strings(batch.ids),
+            _pack_labels(batch.langs),
+            _pack_labels(batch.sources),
             np.ascontiguousarray(batch.ordinals, "<i8").tobytes(),
         )
         for column, part in zip(self._columns, parts, strict=True):
@@ -186,17 +188,17 @@ class ShardContent:
         return hashlib.sha256(_CONTENT_PREFIX + b"".join(column.digest() for column in self._columns)).hexdigest()
 
 
-def document_digests(langs: Sequence[str], tokens: Ids, offsets: Offsets) -> list[bytes]:
+def document_digests(langs: Labels, tokens: Ids, offsets: Offsets) -> list[bytes]:
     """For each document 32 bytes: sha256 of its language and token ids, and of nothing else.
 
     Of "tokcore-document-tokens-v1", a zero byte, the language's UTF-8 length (uint32), the language, the ids (int32).
     """
     data = np.ascontiguousarray(tokens, "<i4").view(np.uint8).data
     bounds = (offsets * 4).tolist()
-    prefixes = {lang: _document_prefix(lang) for lang in set(langs)}
+    prefixes = [_document_prefix(lang) for lang in langs.names]
     digests = []
-    for i, lang in enumerate(langs):
-        hasher = prefixes[lang].copy()
+    for i, code in enumerate(langs.codes.tolist()):
+        hasher = prefixes[code].copy()
         hasher.update(data[bounds[i] : bounds[i + 1]])
         digests.append(hasher.digest())
     return digests
@@ -207,8 +209,15 @@ def _document_prefix(lang: str) -> hashlib._Hash:
     return hashlib.sha256(_DOCUMENT_PREFIX + struct.pack("<I", len(encoded)) + encoded)
 
 
-def _strings(values: Sequence[str | None]) -> bytes:
-    encoded = {value: (value or "").encode() for value in set(values)}  # languages and sources are few
-    pack = _PRESENCE_AND_LENGTH.pack
-    packed = {value: pack(value is not None, len(data)) + data for value, data in encoded.items()}
-    return b"".join([packed[value] for value in values])
+def _pack_labels(labels: Labels) -> bytes:
+    return labels.map_to_bytes([_pack(name) for name in labels.names])
+
+
+def _pack_strings(values: Sequence[str | None]) -> bytes:
+    none = _PRESENCE_AND_LENGTH.pack(False, 0)
+    return b"".join([none if value is None else _pack(value) for value in values])
+
+
+def _pack(value: str) -> bytes:
+    encoded = value.encode()
+    return _PRESENCE_AND_LENGTH.pack(True, len(encoded)) + encoded

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from pipelines.store import storage, urls
 from pipelines.work.digest_runs import DIGEST_BYTES
-from pipelines.work.item_reader import by_language
 from schemas.manifest import FileEntry
 from schemas.plan import AssignedRange, Assignment
 from tokcore.errors import TokError
@@ -224,13 +223,13 @@ def _check_documents(
         candidates = tokens[tokens >= rules.reserved[0]]
         if int(np.isin(candidates, rules.reserved).sum()) != expected:
             complain(0, "or one of the next holds a special token before its end")
-    for lang, where in by_language(batch.langs).items():
+    for lang, where in batch.langs.by_label().items():
         if shard.lang and lang != shard.lang:
             complain(int(where[0]), f"is of language {lang!r}, the shard of {shard.lang!r}")
         sums = found.languages.setdefault(lang, [0, 0])
         sums[0] += len(where)
         sums[1] += int(lengths[where].sum())
-    found.documents_of.update(batch.sources)
+    found.documents_of.update({source: len(where) for source, where in batch.sources.by_label().items()})
     found.ids.add(batch.tokens, batch.offsets)
     digests = document_digests(batch.langs, batch.tokens, batch.offsets)
     found.digests += b"".join(digests)
@@ -262,13 +261,16 @@ class _Order:
         self._seen: list[list[Any]] = [[] for _ in ranges]
 
     def add(self, shard: NamedShard, batch: TokenBatch) -> None:
-        unknown = set(batch.sources) - set(self._numbers)
+        by_source = batch.sources.by_label()
+        unknown = by_source.keys() - self._numbers.keys()
         if unknown:
             self._problems.append(
                 f"shards: {shard.name} holds documents of {sorted(unknown)[0]}, which is not planned for it"
             )
             return
-        numbers = np.fromiter((self._numbers[source] for source in batch.sources), np.int64, batch.num_documents)
+        numbers = np.empty(batch.num_documents, np.int64)
+        for source, where in by_source.items():
+            numbers[where] = self._numbers[source]
         ordinals = batch.ordinals
         last = self._last.get((shard.lang, shard.split), (-1, -1))
         before_numbers = np.concatenate(([last[0]], numbers[:-1]))

@@ -13,6 +13,7 @@ from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, ReadSet
 from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
 from schemas.document import valid_lang
 from tokcore import kernel
+from tokcore.labels import Labels, repeat_label
 from tokcore.texts import strings_of
 
 # A longer record is not read: this much, besides its text, may be other fields and syntax.
@@ -62,8 +63,8 @@ class _Reader:
         """Add records until the batch is full or the lines end; returns where the next record begins."""
         documents = self._plain.read(block, start, end, *builder.room)
         if num := documents.texts.num_texts:
-            names = list(self._langs)
-            langs = [names[code] for code in documents.langs.tolist()] or [self._settings.lang] * num
+            is_read = self._lang is not None
+            langs = Labels(tuple(self._langs), documents.langs) if is_read else repeat_label(self._settings.lang, num)
             builder.accept_checked(documents.texts, strings_of(documents.ids), langs)
         if builder.is_full or documents.refused_end is None:
             return documents.position

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError
+from tokcore.labels import Labels
 from tokcore.texts import Texts
 
 # The record that reaches one of these limits closes the batch.
@@ -75,7 +76,7 @@ class Batch(NamedTuple):
 
     texts: the raw bytes of the n accepted documents, in order.
     ids: n ids, or None if the source has no id field.
-    langs: n language codes.
+    langs: n language codes, as Labels.
     ordinals: int64[n], the number of each document's record within the range; rejected records count too.
     rejects: the rejected records, in order.
     num_records: accepted and rejected together.
@@ -83,7 +84,7 @@ class Batch(NamedTuple):
 
     texts: Texts
     ids: list[str] | None
-    langs: list[str]
+    langs: Labels
     ordinals: npt.NDArray[np.int64]
     rejects: list[Reject]
     num_records: int
@@ -132,13 +133,16 @@ class BatchBuilder:
         """(bytes of text, records) that are missing until the batch is full."""
         return BATCH_BYTES - self._size_bytes, BATCH_RECORDS - self._num_records
 
-    def accept_checked(self, texts: Texts, ids: list[str], langs: list[str]) -> None:
+    def accept_checked(self, texts: Texts, ids: list[str], langs: Labels) -> None:
         """Add documents, after the caller has checked their lengths and looked for forbidden texts."""
         num = texts.num_texts
         self._texts.append(texts.data)
         self._lengths += np.diff(texts.offsets).tolist()
         self._ids += ids
-        self._langs += langs
+        lang_codes = np.empty(num, np.int32)
+        for lang, where in langs.by_label().items():
+            lang_codes[where] = self._code_of(lang)
+        self._lang_codes += lang_codes.tolist()
         self._ordinals += range(self._num_before + self._num_records, self._num_before + self._num_records + num)
         self._num_records += num
         self._size_bytes += texts.size_bytes
@@ -156,7 +160,7 @@ class BatchBuilder:
         self._texts.append(text)
         self._lengths.append(len(text))
         self._ids.append(document_id)
-        self._langs.append(lang)
+        self._lang_codes.append(self._code_of(lang))
         self._ordinals.append(self._num_before + self._num_records)
         self._num_records += 1
         self._size_bytes += len(text)
@@ -174,7 +178,7 @@ class BatchBuilder:
         batch = Batch(
             texts=Texts(np.frombuffer(b"".join(self._texts), np.uint8), offsets),
             ids=self._ids if self._settings.id else None,
-            langs=self._langs,
+            langs=Labels(tuple(self._langs), np.array(self._lang_codes, np.int32)),
             ordinals=np.array(self._ordinals, np.int64),
             rejects=self._rejects,
             num_records=self._num_records,
@@ -183,11 +187,15 @@ class BatchBuilder:
         self._start()
         return batch
 
+    def _code_of(self, lang: str) -> int:
+        return self._langs.setdefault(lang, len(self._langs))
+
     def _start(self) -> None:
         self._texts: list[Any] = []  # buffers of one text or several
         self._lengths: list[int] = []
         self._ids: list[str] = []
-        self._langs: list[str] = []
+        self._langs: dict[str, int] = {}  # language -> its code in this batch
+        self._lang_codes: list[int] = []
         self._ordinals: list[int] = []
         self._rejects: list[Reject] = []
         self._num_records = 0

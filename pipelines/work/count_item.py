@@ -13,7 +13,7 @@ from decimal import Decimal
 from pipelines.reading.input_range import Batch
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
-from pipelines.work.item_reader import ItemReader, LanguageTally, by_language, taken
+from pipelines.work.item_reader import ItemReader, LanguageTally
 from pipelines.work.runs import write_section
 from schemas.document import document_key, selected
 from schemas.plan import Assignment
@@ -57,11 +57,11 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     with job.attempts.new_file(f"{name}.rejects") as rejects:
         reader = ItemReader(assignment, job.base, rejects.file)
         for _, batch in reader:
-            for lang, where in by_language(batch.langs).items():
+            for lang, where in batch.langs.by_label().items():
                 if share < 1:
                     where = where[[_sampled(job, share, batch, int(i)) for i in where]]
                 if len(where):
-                    chosen = normalizer.apply(taken(batch.texts, where))
+                    chosen = normalizer.apply(batch.texts.take(where))
                     tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
             tables.spill_if_over(job.memory_bytes)
     reached("count.item")

@@ -21,7 +21,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.count_item import item_key
 from pipelines.work.encode_job import EncodeJob, Positions
-from pipelines.work.item_reader import ItemReader, taken
+from pipelines.work.item_reader import ItemReader
 from pipelines.work.shard_attempt import ClosedShard
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import read_id_run, write_id_run
@@ -30,6 +30,7 @@ from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
 from tokcore.errors import IdentityError
 from tokcore.kernel import IdRows
+from tokcore.labels import repeat_label
 from tokcore.texts import Texts
 from tokcore.token_batch import TokenBatch, with_appended
 from tokcore.token_counts import add_up
@@ -121,7 +122,7 @@ def _encode(
 ) -> tuple[TokenBatch, Positions]:
     """The documents at these positions of a part of the batch, and how many pre-tokens each has. texts: of the part."""
     encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
-    ids, offsets, pretokens = encode(taken(texts, where))
+    ids, offsets, pretokens = encode(texts.take(where))
     ids, offsets = with_appended(ids, offsets, job.append)
     at = (where + part.start).tolist()
     return (
@@ -129,8 +130,8 @@ def _encode(
             tokens=ids,
             offsets=offsets,
             ids=[batch.ids[i] for i in at] if batch.ids is not None else [None] * len(at),
-            langs=[batch.langs[i] for i in at],
-            sources=[source.uri] * len(at),
+            langs=batch.langs.take(at),
+            sources=repeat_label(source.uri, len(at)),
             # The record's number in its range, plus the range's first byte: unique and ascending within a file.
             ordinals=batch.ordinals[at] + source.start,
         ),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from tokcore.canonical import Sha256Writer, canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import from_jsonable, to_jsonable
-from tokcore.texts import Texts
 
 
 @dataclasses.dataclass(slots=True)
@@ -76,7 +74,7 @@ class ItemReader:
                 for reject in batch.rejects:
                     rejected[reject.reason] += 1
                     self._reject(r, reject)
-                for lang, where in by_language(batch.langs).items():
+                for lang, where in batch.langs.by_label().items():
                     tally = self.tallies.setdefault(lang, LanguageTally())
                     tally.num_documents += len(where)
                     tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
@@ -107,23 +105,3 @@ class ItemReader:
 
     def languages(self) -> dict[str, LanguageCounts]:
         return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}
-
-
-def by_language(langs: Sequence[str]) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Positions of the documents of each language, in order."""
-    if len(set(langs)) <= 1:
-        return {langs[0]: np.arange(len(langs))} if langs else {}
-    codes = {lang: code for code, lang in enumerate(dict.fromkeys(langs))}
-    coded = np.fromiter((codes[lang] for lang in langs), np.int64, len(langs))
-    return {lang: np.flatnonzero(coded == code) for lang, code in codes.items()}
-
-
-def taken(texts: Texts, where: np.ndarray[Any, np.dtype[np.int64]]) -> Texts:
-    """The texts at these positions; the batch itself if that is all of them."""
-    if len(where) == texts.num_texts:
-        return texts
-    starts, ends = texts.offsets[:-1][where], texts.offsets[1:][where]
-    offsets = np.zeros(len(where) + 1, np.int64)
-    np.cumsum(ends - starts, out=offsets[1:])
-    parts = [texts.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)

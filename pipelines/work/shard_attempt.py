@@ -12,7 +12,7 @@ from pipelines.store.attempts import Attempts, NewFile
 from pipelines.store.crashpoints import reached
 from pipelines.work.digest_runs import write_digests
 from pipelines.work.encode_job import EncodeJob, Positions, Stream
-from pipelines.work.item_reader import LanguageTally, by_language
+from pipelines.work.item_reader import LanguageTally
 from pipelines.work.token_count_runs import write_id_run
 from schemas.refs import LanguageCounts, RunRef, ShardEncoded, ShardRef
 from tokcore.formats.arrow_shards import ArrowShardWriter
@@ -65,7 +65,7 @@ class ShardAttempt:
         self._content.update(tokens, digests)
         self._digests += digests
         lengths = np.diff(tokens.offsets)
-        for lang, where in by_language(tokens.langs).items():
+        for lang, where in tokens.langs.by_label().items():
             tally = self._tallies.setdefault(lang, LanguageTally())
             tally.num_pretokens += int(pretokens[where].sum())
             tally.num_tokens += int(lengths[where].sum())

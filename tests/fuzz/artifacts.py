@@ -33,6 +33,7 @@ from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json
 from tokcore.formats.megatron import BIN, IDX, MegatronShard, index_bytes
 from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.labels import label_strings, repeat_label
 from tokcore.token_batch import TokenBatch
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
@@ -120,7 +121,9 @@ def _example_shard() -> bytes:
     writer = ArrowShardWriter(file, "ab" * 32, "zstd")
     ordinals = np.arange(3, dtype=np.int64)
     tokens, offsets = np.arange(9, dtype=np.int32), np.array([0, 4, 4, 9], np.int64)
-    writer.write(TokenBatch(tokens, offsets, ["a", None, "c"], ["en", "en", "de"], ["x"] * 3, ordinals))
+    writer.write(
+        TokenBatch(tokens, offsets, ["a", None, "c"], label_strings(["en", "en", "de"]), repeat_label("x", 3), ordinals)
+    )
     writer.close()
     return bytes(file.getvalue().to_pybytes())
 

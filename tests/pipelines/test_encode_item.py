@@ -24,6 +24,7 @@ from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
 from tokcore.errors import StageError
 from tokcore.jsonable import to_jsonable
+from tokcore.labels import label_strings
 from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken, learned_spec
@@ -168,8 +169,8 @@ def test_the_split_of_a_document_follows_from_it_alone(job):
     job = dataclasses.replace(job, validation="0.3")
     langs, strings = ([str(document[name]) for document in DOCUMENTS] for name in ("l", "text"))
     num = len(DOCUMENTS)
-    batch = Batch(texts_from_strings(strings), None, langs, np.arange(num), [], num)
-    turned = Batch(texts_from_strings(strings[::-1]), None, langs[::-1], np.arange(num), [], num)
+    batch = Batch(texts_from_strings(strings), None, label_strings(langs), np.arange(num), [], num)
+    turned = Batch(texts_from_strings(strings[::-1]), None, label_strings(langs[::-1]), np.arange(num), [], num)
     splits = module._splits(job, batch, slice(0, num))
     assert set(splits) == {"train", "validation"}
     assert module._splits(job, turned, slice(0, num)) == splits[::-1]

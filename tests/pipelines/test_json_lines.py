@@ -45,7 +45,7 @@ def outcome(blocks, how):
     for batch in read_json_lines(iter(blocks), how):
         texts += [batch.texts.text(i) for i in range(batch.texts.num_texts)]
         ids += batch.ids if batch.ids is not None else [None] * batch.texts.num_texts
-        langs += batch.langs
+        langs += list(batch.langs)
         ordinals += batch.ordinals.tolist()
         rejects += batch.rejects
         bounds.append(batch.num_records)

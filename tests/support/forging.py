@@ -22,7 +22,7 @@ from schemas.manifest import parse_manifest
 from tokcore.canonical import canonical_json
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
-from tokcore.token_batch import ShardContent, TokenBatch, document_digests, joined
+from tokcore.token_batch import ShardContent, TokenBatch, document_digests, join_batches
 
 STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 
@@ -134,7 +134,7 @@ class Forger:
     def _sum_up(self) -> None:
         shards = self.manifests["shards"]
         batches = [self.read_arrow(e["path"]) for e in shards["files"] if e["path"].startswith("arrow")]
-        everything = joined(batches)
+        everything = join_batches(batches)
         digests = sorted(document_digests(everything.langs, everything.tokens, everything.offsets))
         shards["totals"]["documents_digest"] = hashlib.sha256(b"".join(digests)).hexdigest()
         shards["totals"]["tokens"] = everything.num_tokens
@@ -150,12 +150,12 @@ class Forger:
         ]
 
     def read_arrow(self, path: str) -> TokenBatch:
-        return joined(list(ArrowShard(str(self.output / "shards" / path)).batches()))
+        return join_batches(list(ArrowShard(str(self.output / "shards" / path)).batches()))
 
     def read_megatron(self, prefix: str) -> TokenBatch:
         """As far as it can be read: also where the three files do not fit."""
         place = str(self.output / "shards" / prefix)
-        names = joined(list(ArrowShard(place + DOCUMENTS, with_tokens=False).batches()))
+        names = join_batches(list(ArrowShard(place + DOCUMENTS, with_tokens=False).batches()))
         tokens = np.frombuffer(Path(place + BIN).read_bytes(), "<i4")
         num = len(names.langs)
         lengths = np.frombuffer(Path(place + IDX).read_bytes(), "<i4", num, 34)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard, MegatronShardWriter
+from tokcore.labels import label_strings
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 
 FINGERPRINT = "ab" * 32
@@ -47,8 +48,8 @@ def batch_of(rows: Sequence[Document]) -> TokenBatch:
         np.array([token for row in rows for token in row[0]], np.int32),
         offsets,
         [row[1] for row in rows],
-        [row[2] for row in rows],
-        [row[3] for row in rows],
+        label_strings(row[2] for row in rows),
+        label_strings(row[3] for row in rows),
         np.array([row[4] for row in rows], np.int64),
     )
 

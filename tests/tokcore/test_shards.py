@@ -37,7 +37,7 @@ from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError, IdentityError, VersionError
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX
 from tokcore.shards import ShardDocument, Shards, describe, open_shards
-from tokcore.token_batch import Rechunker, ShardContent, document_digests, joined, with_appended
+from tokcore.token_batch import Rechunker, ShardContent, document_digests, join_batches, with_appended
 
 OTHER = "cd" * 32
 
@@ -435,7 +435,7 @@ def test_document_digests_by_the_book(rows):
 @given(documents, st.lists(st.integers(0, 20), max_size=5), st.lists(st.integers(0, 9), max_size=3))
 def test_batches_take_join_and_append(rows, cuts, append):
     batch = batch_of(rows)
-    assert rows_of(dealt(batch, cuts)) == rows_of([joined(dealt(batch, cuts))]) == rows
+    assert rows_of(dealt(batch, cuts)) == rows_of([join_batches(dealt(batch, cuts))]) == rows
     assert rows_of([batch.take(range(len(rows))[::-1])]) == rows[::-1]
     tokens, offsets = with_appended(batch.tokens, batch.offsets, append)
     expected = [([*row[0], *append], *row[1:]) for row in rows]

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError, VersionError
+from tokcore.labels import label_arrow
 from tokcore.token_batch import Ids, Rechunker, TokenBatch
 
 FORMAT_VERSION = "1"
@@ -93,8 +94,8 @@ class ArrowShardWriter:
     def _write(self, chunk: TokenBatch) -> None:
         columns = [
             pa.array(chunk.ids, pa.string()),
-            pa.array(chunk.langs, pa.string()),
-            pa.array(chunk.sources, pa.string()),
+            chunk.langs.to_arrow(),
+            chunk.sources.to_arrow(),
             pa.array(chunk.ordinals, pa.int64()),
         ]
         if self._with_tokens:
@@ -157,8 +158,8 @@ class ArrowShard:
                 tokens,
                 offsets,
                 ids.to_pylist(),
-                langs.to_pylist(),
-                sources.to_pylist(),
+                label_arrow(langs),
+                label_arrow(sources),
                 ordinals.to_numpy(zero_copy_only=True),
             )
 

@@ -35,6 +35,7 @@ from tokcore.formats.arrow_shards import (
     ArrowShardWriter,
     schema,
 )
+from tokcore.labels import repeat_label
 from tokcore.token_batch import ShardContent, TokenBatch
 
 
@@ -52,7 +53,7 @@ def plain_batch(num_documents: int, num_tokens: int) -> TokenBatch:
     """So many documents of so many tokens each."""
     offsets = np.arange(num_documents + 1, dtype=np.int64) * num_tokens
     tokens = np.arange(num_documents * num_tokens, dtype=np.int32) % 1000
-    names = ["x"] * num_documents
+    names = repeat_label("x", num_documents)
     return TokenBatch(tokens, offsets, [None] * num_documents, names, names, np.arange(num_documents))
 
 
