@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "count/cuts.h"
+#include "encode/cuts.h"
 #include "encode/merge_lanes.h"
 #include "encode/pair_ranks.h"
 

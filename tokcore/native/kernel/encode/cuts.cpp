@@ -1,4 +1,4 @@
-#include "count/cuts.h"
+#include "encode/cuts.h"
 
 #include <algorithm>
 #include <bit>
