@@ -1,8 +1,7 @@
 #include "scan/scanner.h"
 
-#include "scan/scanner_avx2.h"
-#include "scan/scanner_avx512.h"
 #include "scan/scanner_portable.h"
+#include "scan/scanner_vectors.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -38,7 +37,8 @@ bool has_avx512() {
 }  // namespace
 
 std::vector<Implementation> implementations() {
-  static const bool avx512 = kAvx512Compiled && has_avx512(), avx2 = kAvx2Compiled && has_avx2();
+  static const bool avx512 = kScanAvx512 != nullptr && has_avx512();
+  static const bool avx2 = kScanAvx2 != nullptr && has_avx2();
   std::vector<Implementation> can_run;
   if (avx512) can_run.push_back(Implementation::kAvx512);
   if (avx2) can_run.push_back(Implementation::kAvx2);
@@ -72,9 +72,9 @@ std::optional<Pattern> pattern_from_name(std::string_view name) {
 size_t Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) const {
   switch (implementation_) {
     case Implementation::kAvx512:
-      return scan_avx512(pattern_, text, size, begin, ends, capacity);
+      return kScanAvx512(pattern_, text, size, begin, ends, capacity);
     case Implementation::kAvx2:
-      return scan_avx2(pattern_, text, size, begin, ends, capacity);
+      return kScanAvx2(pattern_, text, size, begin, ends, capacity);
     case Implementation::kPortable:
       break;
   }

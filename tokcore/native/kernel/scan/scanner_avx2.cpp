@@ -1,6 +1,4 @@
-#include "scan/scanner_avx2.h"
-
-#include "scan/scanner_portable.h"
+#include "scan/scanner_vectors.h"
 
 #if defined(__AVX2__) && defined(__BMI__) && defined(__LZCNT__)
 
@@ -99,12 +97,7 @@ inline size_t write_ends(uint64_t bits, uint64_t base, uint64_t* ends) {
 
 namespace tokcore {
 
-const bool kAvx2Compiled = true;
-
-size_t scan_avx2(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
-                 size_t capacity) {
-  return scan_any(pattern, text, size, begin, ends, capacity);
-}
+WideScan* const kScanAvx2 = scan_any;
 
 }  // namespace tokcore
 
@@ -112,12 +105,7 @@ size_t scan_avx2(Pattern pattern, const uint8_t* text, size_t size, size_t begin
 
 namespace tokcore {
 
-const bool kAvx2Compiled = false;
-
-size_t scan_avx2(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
-                 size_t capacity) {
-  return scan_portable(pattern, text, size, begin, ends, capacity);
-}
+WideScan* const kScanAvx2 = nullptr;
 
 }  // namespace tokcore
 

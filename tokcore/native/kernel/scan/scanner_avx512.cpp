@@ -1,6 +1,4 @@
-#include "scan/scanner_avx512.h"
-
-#include "scan/scanner_portable.h"
+#include "scan/scanner_vectors.h"
 
 #if defined(__AVX512BW__) && defined(__AVX512VBMI2__) && defined(__BMI__) && defined(__LZCNT__)
 
@@ -71,12 +69,7 @@ inline size_t write_ends(uint64_t bits, uint64_t base, uint64_t* ends) {
 
 namespace tokcore {
 
-const bool kAvx512Compiled = true;
-
-size_t scan_avx512(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
-                   size_t capacity) {
-  return scan_any(pattern, text, size, begin, ends, capacity);
-}
+WideScan* const kScanAvx512 = scan_any;
 
 }  // namespace tokcore
 
@@ -84,12 +77,7 @@ size_t scan_avx512(Pattern pattern, const uint8_t* text, size_t size, size_t beg
 
 namespace tokcore {
 
-const bool kAvx512Compiled = false;
-
-size_t scan_avx512(Pattern pattern, const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
-                   size_t capacity) {
-  return scan_portable(pattern, text, size, begin, ends, capacity);
-}
+WideScan* const kScanAvx512 = nullptr;
 
 }  // namespace tokcore
 
