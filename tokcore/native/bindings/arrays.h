@@ -1,6 +1,6 @@
 // DESCRIPTION
-// How buffers cross between numpy and the kernel: in as views that are checked, out as arrays that own a
-// vector.
+// Buffers between numpy and the kernel: they come in as checked views and go out as arrays that own their
+// memory.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -29,7 +29,7 @@ OutputArray<T> to_numpy(std::vector<T, Allocator>&& values) {
   return OutputArray<T>(owned->data(), {owned->size()}, owner);
 }
 
-// Throws std::invalid_argument unless offsets are at least one, ascend, and stay within [0, limit].
+// Throws std::invalid_argument unless there is an offset and offsets ascend within [0, limit].
 inline void check_ascending(const char* name, const InputArray<int64_t>& offsets, size_t limit) {
   if (offsets.shape(0) == 0)
     throw std::invalid_argument(std::string(name) + ": expected at least one, found none");
@@ -45,7 +45,7 @@ inline void check_ascending(const char* name, const InputArray<int64_t>& offsets
   }
 }
 
-// Throws std::invalid_argument unless an array has as many values as there are rows.
+// Throws std::invalid_argument unless an array has one value per row.
 template <typename T>
 void check_size(const char* name, const InputArray<T>& values, size_t num_rows) {
   if (values.shape(0) != num_rows) {

@@ -1,5 +1,6 @@
 // DESCRIPTION
-// One function per component; each adds its classes and functions to the Python module.
+// Each function adds the classes and functions of one component to the Python module. All of them check their
+// arguments, release the GIL for the work, and turn a status into a Python exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,12 +11,12 @@
 
 namespace tokcore {
 
-// The implementation of that name. Throws std::invalid_argument (ValueError) for one that this processor
-// cannot run.
+// The implementation with that name. Throws std::invalid_argument (ValueError) if this processor cannot run
+// it.
 Implementation checked_implementation(std::string_view name);
 
-// The scanner that Python asks for by names. Throws std::invalid_argument (ValueError) for an unknown pattern
-// or an implementation that this processor cannot run.
+// The scanner for two names from Python. Throws std::invalid_argument (ValueError) for an unknown pattern or
+// an implementation that this processor cannot run.
 Scanner scanner_from_names(std::string_view pattern, std::string_view implementation);
 
 void bind_scanner(nanobind::module_& module);

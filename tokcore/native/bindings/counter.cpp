@@ -52,13 +52,13 @@ std::string shown(const uint8_t* key, size_t size) {
   return nb::repr(start).c_str();
 }
 
-// Objects with state that Python may share between its threads.
+// Base of objects with state, which Python may share between threads.
 class Shared {
  protected:
-  // What action returns, run without the GIL, by one thread at a time.
+  // Runs action without the GIL, in one thread at a time, and returns its result.
   template <typename Action>
   auto locked(Action action) {
-    nb::gil_scoped_release released;  // before the lock: whoever holds it needs the GIL to let go
+    nb::gil_scoped_release released;  // before the lock: its holder may be waiting for the GIL
     std::lock_guard guard(mutex_);
     return action();
   }
@@ -94,7 +94,7 @@ class SharedCounter : Shared {
 
   static std::vector<RowArrays> take_all(std::vector<SharedCounter*> shared, size_t num_threads) {
     if (num_threads == 0) throw std::invalid_argument("threads = 0: must be at least 1");
-    std::sort(shared.begin(), shared.end());  // one order of locks for everybody
+    std::sort(shared.begin(), shared.end());  // all threads lock in the same order
     if (std::adjacent_find(shared.begin(), shared.end()) != shared.end()) {
       throw std::invalid_argument("counters: one of them is named twice");
     }
@@ -216,7 +216,7 @@ class SharedRowMerger : Shared {
     if (run >= merger_.num_runs()) throw std::out_of_range("run " + std::to_string(run) + " does not exist");
   }
 
-  // What the merger looks at, kept alive.
+  // Keeps alive the arrays that the merger reads.
   struct Block {
     InputArray<uint8_t> data;
     InputArray<int64_t> offsets;

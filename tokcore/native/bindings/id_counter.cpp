@@ -30,7 +30,7 @@ class SharedIdCounter {
     const nb::gil_scoped_release released;
     const int32_t* const first = ids.data() + offsets.data()[0];
     const int32_t* const last = ids.data() + offsets.data()[num_documents];
-    int32_t least = 0;  // written so that it compiles to vector instructions
+    int32_t least = 0;  // in a form that compiles to vector instructions
     for (const int32_t* id = first; id != last; ++id) least = std::min(least, *id);
     if (least < 0) throw std::invalid_argument("ids: " + std::to_string(least) + " is negative");
     for (size_t i = 0; i < num_documents; ++i) {

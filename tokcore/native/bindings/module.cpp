@@ -1,7 +1,7 @@
 #include "bindings.h"
 
 NB_MODULE(_native, module) {
-  // A tokenizer that lives as long as the interpreter is no leak.
+  // A tokenizer that lives as long as the interpreter is not a leak.
   nanobind::set_leak_warnings(false);
   module.doc() = "The native kernel of tokcore. Use it through tokcore.kernel.";
   tokcore::bind_scanner(module);

@@ -83,7 +83,7 @@ std::vector<std::string> implementation_names() {
   return names;
 }
 
-// For tests: scan() of one text, called again and again with room for `capacity` ends.
+// For tests: split a text by repeated calls of scan() with room for `capacity` ends each.
 NumpyArray<int64_t> split_in_steps(std::string_view pattern_name, nb::bytes text,
                                    std::string_view implementation_name, size_t capacity) {
   const Scanner scanner = scanner_from_names(pattern_name, implementation_name);

@@ -19,8 +19,8 @@ constexpr size_t kScanBatch = 1024;
 constexpr size_t kProbeBatch = 128;
 constexpr size_t kLongBatch = 16;
 constexpr size_t kInlineBytes = SortKey::kBytes;
-constexpr size_t kAhead = 32;  // rows are prefetched that long before they are looked at
-// A first text that is large begins with large pages, as it would soon need them.
+constexpr size_t kAhead = 32;  // rows are prefetched this many probes before they are read
+// If the first text is large, the index begins at this size, with large pages: it would soon need them.
 constexpr int kLargeIndexBits = 19;
 constexpr size_t kLargeText = size_t{1} << 20;
 
@@ -43,7 +43,7 @@ struct Counter::LongSpan {
 };
 
 struct Counter::Pending {
-  std::array<Span, kProbeBatch + kAhead> spans{};  // the last ones may be looked up, but count nothing
+  std::array<Span, kProbeBatch + kAhead> spans{};  // the last kAhead may be looked up, but count nothing
   std::array<LongSpan, kLongBatch> long_spans;
   size_t size = 0;
   size_t num_long = 0;
@@ -98,7 +98,7 @@ CounterStatus Counter::add_pieces(const uint8_t* data, size_t data_size, const i
   begin(static_cast<size_t>(offsets[num_documents] - offsets[0]));
   for (size_t i = 0; i < num_documents; ++i) {
     ++document_;
-    // Positive and ascending, they are the same numbers without a sign.
+    // These ends are not negative, so they are the same numbers without a sign.
     add_spans(data, static_cast<size_t>(offsets[i]), reinterpret_cast<const uint64_t*>(ends) + firsts[i],
               static_cast<size_t>(firsts[i + 1] - firsts[i]));
   }
@@ -109,7 +109,7 @@ CounterStatus Counter::add_pieces(const uint8_t* data, size_t data_size, const i
 inline void Counter::add_spans(const uint8_t* text, size_t begin, const uint64_t* ends, size_t num_ends) {
   Pending& pending = *pending_;
   const size_t max_short = max_short_;
-  // Where all 16 bytes from a start on are within the data, nothing has to be asked.
+  // A key whose 16 bytes all lie within the data needs no check.
   const uint8_t* const limit = limit_;
   const bool is_inside = num_ends != 0 && limit - (text + ends[num_ends - 1]) >= 16;
   for (size_t i = 0; i < num_ends;) {
@@ -145,10 +145,10 @@ inline void Counter::add_spans(const uint8_t* text, size_t begin, const uint64_t
   }
 }
 
-// A pre-token that does not fit a row, or has to be cut into parts that may.
+// A pre-token that does not fit a row, or must be cut into parts that may.
 void Counter::add_long(const uint8_t* bytes, size_t size) {
   while (size > max_pretoken_bytes_) {
-    // Characters start where they do whatever stands before them, so looking back three bytes is enough.
+    // Where a character starts does not depend on the text before it, so three bytes back are enough.
     size_t cut = max_pretoken_bytes_;
     for (size_t back = 1; back <= 3; ++back) {
       const Character character = character_at(bytes, size, cut - back);
@@ -197,7 +197,7 @@ void Counter::flush() {
   make_room();
 }
 
-// The row of a key that is not the first one where it may be, a new one if it is in none.
+// The row of a key whose first candidate is another row; a new row if it has none.
 Counter::Row* Counter::row_beyond(const Span& span) {
   Row* const first = rows();
   const auto next = static_cast<uint32_t>(num_rows_ + 1);
@@ -205,7 +205,7 @@ Counter::Row* Counter::row_beyond(const Span& span) {
     return first[number].key == span.key;
   });
   if (row == first + next) {
-    __builtin_prefetch(row + kAhead, 1);  // a new row, before long
+    __builtin_prefetch(row + kAhead, 1);  // soon a new row
     row->key = span.key;
     num_rows_ = next;
     key_bytes_ += row->short_size();
@@ -214,7 +214,7 @@ Counter::Row* Counter::row_beyond(const Span& span) {
 }
 
 void Counter::flush_long() {
-  flush();  // so that nothing waits afterwards
+  flush();  // so that no span waits when rows are added
   Pending& pending = *pending_;
   Row* const first = rows();
   const auto candidate = [&](const LongSpan& span) {
@@ -249,14 +249,14 @@ void Counter::flush_long() {
   make_room();
 }
 
-// Sees to it that there is room for a batch of either kind. Small tables grow by fours, to large pages soon.
+// Makes room for a batch of either kind. Small tables grow by a factor of four, to reach large pages soon.
 void Counter::make_room() {
   const size_t needed = num_rows_ + kProbeBatch + kLongBatch;
   if (needed > index_->max_rows()) {
     const int bits = index_->bits();
-    if (bits == 31) throw std::bad_alloc();  // of 43 GB
+    if (bits == 31) throw std::bad_alloc();  // at 43 GB
     auto larger = std::make_unique<Index>(bits < 16 ? bits + 2 : std::max(bits + 1, kLargeIndexBits));
-    // In their order, so that those which came first, the frequent ones, have the first of their places.
+    // In order, so that rows that came first, which are frequent, get the first of their places.
     const Index::View index = larger->view();
     std::array<uint32_t, kAhead> hashes{};
     for (size_t number = 1; number <= num_rows_ + kAhead; ++number) {
@@ -280,9 +280,9 @@ void Counter::make_room() {
   }
 }
 
-// Sees to it that a text of that size can be counted.
+// Prepares for a text of that size.
 void Counter::begin(size_t text_size) {
-  // Where memory ran out in the middle of a text, what waits points into that.
+  // If memory ran out within a text, waiting spans point into it: drop them.
   pending_->size = pending_->num_long = 0;
   if (num_rows_ == 0 && text_size >= kLargeText) {
     ZeroedMemory rows(kLargePage);
@@ -297,7 +297,7 @@ size_t Counter::memory_bytes() const {
   return (max_rows_ + 1) * sizeof(Row) + index_->size_bytes() + arena_->memory_bytes();
 }
 
-// Makes it a counter that has counted nothing.
+// Resets to a counter that has counted nothing.
 void Counter::clear(Empty&& empty) {
   rows_ = std::move(empty.rows);
   max_rows_ = Empty::kNumRows - 1;

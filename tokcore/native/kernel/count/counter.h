@@ -1,12 +1,13 @@
 // DESCRIPTION
-// Counter counts the pre-tokens of documents: how often each occurs, and in how many documents.
-// A pre-token of more than max_pretoken_bytes is cut into parts, each as long as it can be without passing
-// that limit or dividing a well-formed UTF-8 character; each part counts as a pre-token of its own (0: never
-// cut). Cost: a scan and one probe of a hash table for each occurrence; memory is 39 to 56 bytes for each
-// distinct pre-token, up to 140 where there are fewer than 100,000 and 4 MB from a first megabyte of text on,
-// plus its bytes and 8 to 16 if it has more than 15; the moment of growing takes up to a quarter more. take()
-// needs 40 bytes a row and the bytes of all keys. Counts are 64-bit and cannot overflow: it would take more
-// bytes than can be addressed. Not thread-safe.
+// Counter counts the pre-tokens of documents: how often each occurs, and in how many documents. A pre-token
+// of more than max_pretoken_bytes is cut into parts, each as long as it can be without passing that limit or
+// dividing a well-formed UTF-8 character. Each part counts as a pre-token of its own. 0: never cut.
+//
+// Cost: a scan, and one probe of a hash table per occurrence. Memory: 39 to 56 bytes per distinct pre-token,
+// up to 140 below 100,000 of them; 4 MB after a first megabyte of text; for a pre-token of more than 15 bytes
+// also its bytes and 8 to 16 more. While the table grows it takes up to a quarter more. take() needs 40 bytes
+// a row and the bytes of all keys. Counts have 64 bits and cannot overflow: no machine has so many bytes of
+// text. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ namespace tokcore {
 enum class CounterStatus : uint8_t {
   kOk,
   kBadOffsets,        // the ends of a document's pieces do not ascend from its start to its end
-  kTooManyDocuments,  // 2^32 - 1 documents since the last take
+  kTooManyDocuments,  // 2^32 - 1 documents since the last take()
 };
 
 class Counter {
@@ -34,24 +35,24 @@ class Counter {
   Counter(const Counter&) = delete;
   Counter& operator=(const Counter&) = delete;
 
-  // Document i is data[offsets[i] .. offsets[i + 1]); data ends at `data_size`. Offsets ascend from 0 or more
-  // to at most data_size (the caller has checked). On an error, nothing was counted.
+  // Document i is data[offsets[i] .. offsets[i + 1]). The caller has checked that offsets ascend within
+  // [0, data_size]. After an error nothing was counted.
   [[nodiscard]] CounterStatus add(const uint8_t* data, size_t data_size, const int64_t* offsets,
                                   size_t num_documents);
 
   // The same for documents that are already split: ends[firsts[i] .. firsts[i + 1]) are the ends of the
-  // pieces of document i, absolute in data. `firsts` ascends and stays within the ends (the caller has
-  // checked).
+  // pieces of document i, absolute in data. The caller has checked that `firsts` ascends and stays within the
+  // ends.
   [[nodiscard]] CounterStatus add_pieces(const uint8_t* data, size_t data_size, const int64_t* offsets,
                                          size_t num_documents, const int64_t* ends, const int64_t* firsts);
 
-  // All rows, sorted by the bytes of their keys; the counter is empty afterwards and holds no memory. Where
-  // memory is short (std::bad_alloc), it is as it was.
+  // All rows, sorted by the bytes of their keys. Afterwards the counter is empty and holds no memory. If
+  // memory is short, throws std::bad_alloc and leaves the counter as it was.
   Rows take();
 
-  // The same for several counters, each of a part of the documents: counts and documents of equal keys are
-  // added up. The rows of each element of the result are after those of the one before it. `num_threads`
-  // threads do the work; they change nothing but where elements begin and end.
+  // The same for several counters, each of a part of the documents: adds up the counts and documents of equal
+  // keys. The elements of the result are in order, each with the rows after those of the one before it. The
+  // number of threads only changes where elements begin and end.
   static std::vector<Rows> take_all(const std::vector<Counter*>& counters, size_t num_threads);
 
   size_t memory_bytes() const;
@@ -81,12 +82,12 @@ class Counter {
 
   Scanner scanner_;
   size_t max_pretoken_bytes_;
-  size_t max_short_;                  // longer ones are not for a row, or may have to be cut
+  size_t max_short_;                  // longer keys do not fit a row, or may have to be cut
   std::vector<uint64_t> ends_;        // one batch of the scanner
   std::unique_ptr<Pending> pending_;  // one batch of probes
-  // The rows, from 1 on, in the order of their first occurrence: so frequent ones are close to each other.
+  // The rows, from 1 on, in the order of their first occurrence, which puts frequent ones close together.
   ZeroedMemory rows_;
-  size_t max_rows_;  // that they have memory for
+  size_t max_rows_;  // that rows_ has room for
   size_t num_rows_ = 0;
   std::unique_ptr<Index> index_;
   std::unique_ptr<Arena> arena_;  // keys that do not fit a row

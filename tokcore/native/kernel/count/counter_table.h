@@ -1,6 +1,6 @@
 // DESCRIPTION
-// What a Counter's table is made of: its rows, the keys that do not fit them, and the index by which rows are
-// found.
+// The parts of a Counter's table: its rows, the keys that do not fit them, and the index that finds rows. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -23,15 +23,15 @@
 
 namespace tokcore {
 
-// Of a key that is whole in its row. Tables are private, so this hash may be a quick one.
+// The hash of a key that fits its row. No result depends on it, so it may be a quick one.
 inline uint64_t hash_of(const Block16& key) {
   return fold(key.low ^ 0xA0761D6478BD642Fu, key.high ^ 0xE7037ED1A0B428DBu);
 }
 
 inline bool operator==(const Block16& a, const Block16& b) { return a.low == b.low && a.high == b.high; }
 
-// Its key is 15 bytes, zeros behind its end, and its length; of a longer one, the address, and below the mark
-// 255 the high 56 bits of its hash. None is all zeros. Of a short key they are the bytes of its sort key.
+// A row's key is up to 15 bytes, zeros after its end, and its length: the bytes of its sort key. For a longer
+// key it is the address, the high 56 bits of the hash, and the mark 255. No key is all zeros.
 struct Counter::Row {
   Block16 key;
   uint64_t count;
@@ -50,7 +50,7 @@ struct Counter::Row {
   size_t short_size() const { return key.high >> 56; }
   bool is_long() const { return short_size() == kLongMark; }
   size_t key_size() const;
-  // The 32 bits that choose a place, and tell from others there.
+  // 32 bits that choose a place, and tell most other rows there.
   uint32_t hash() const { return static_cast<uint32_t>((is_long() ? key.high << 8 : hash_of(key)) >> 32); }
 
   void add(uint32_t document) {
@@ -60,10 +60,10 @@ struct Counter::Row {
   }
 };
 
-// Keys of more than 15 bytes. Addresses stay valid until the arena is gone.
+// Keys of more than 15 bytes. Their addresses stay valid as long as the arena.
 class Counter::Arena {
  public:
-  struct Head {  // what stands before a key
+  struct Head {  // stands before a key
     uint64_t size;
 
     const uint8_t* key() const { return reinterpret_cast<const uint8_t*>(this + 1); }
@@ -79,7 +79,7 @@ class Counter::Arena {
     memory_bytes_ += chunk;
   }
 
-  // Of that many bytes that were reserved.
+  // The address of a new key, for whose size room was reserved.
   uint64_t add(const uint8_t* bytes, size_t size) {
     uint8_t* const place = next_;
     new (place) Head{size};
@@ -108,14 +108,14 @@ class Counter::Arena {
 
 inline size_t Counter::Row::key_size() const { return is_long() ? Arena::at(key.low).size : short_size(); }
 
-// Four entries of the index, side by side; the first empty one is behind all others.
+// Four entries of the index, side by side; empty ones come last.
 struct Group {
   static constexpr int kBits = 2;
   static constexpr size_t kSize = size_t{1} << kBits;
 
   std::array<uint32_t, kSize> entries;
 
-  // Bit i: whether entry i has that value in the bits of `mask`.
+  // Bit i is set if entry i has that value in the bits of `mask`.
   unsigned matches(uint32_t value, uint32_t mask) const {
 #ifdef __SSE2__
     const __m128i all = _mm_load_si128(reinterpret_cast<const __m128i*>(entries.data()));
@@ -128,12 +128,12 @@ struct Group {
     return bits;
 #endif
   }
-  // The entry of the first of those bits, any one if there is none.
+  // The entry of the first of those bits; any entry if there is none.
   uint32_t first(unsigned bits) const { return entries[std::countr_zero(bits | 1u << (kSize - 1))]; }
 };
 
-// A hash table of groups with linear probing. An entry is 0, or the number of a row in the low bits, and
-// above it those bits of its hash.
+// A hash table of groups with linear probing. An entry is 0, or the number of a row in its low bits and bits
+// of the row's hash above.
 class Counter::Index {
  public:
   explicit Index(int bits) : memory_((size_t{1} << bits) * sizeof(uint32_t)), bits_(bits) {}
@@ -143,19 +143,20 @@ class Counter::Index {
   size_t size_bytes() const { return size() * sizeof(uint32_t); }
   size_t max_rows() const { return size() / 8 * 5; }
 
-  // What a loop keeps in registers.
+  // The part that a loop keeps in registers.
   struct View {
     uint8_t* groups;
-    size_t group_mask;  // of a hash, gives an offset in bytes
+    size_t group_mask;  // of a hash; gives an offset in bytes
     uint32_t number_mask;
 
     Group* group(uint32_t hash) const { return reinterpret_cast<Group*>(groups + (hash & group_mask)); }
-    // The number of the first row that may be the one looked for, of all with that hash.
+    // The number of the first row that may have the hash looked for.
     uint32_t candidate(uint32_t hash) const {
       const Group* const here = group(hash);
       return here->first(here->matches(hash & ~number_mask, ~number_mask)) & number_mask;
     }
-    // The number of the row of that hash for which is_it(number), or else `number` after adding it.
+    // The number of the row of that hash for which is_it(number); if there is none, adds `number` and returns
+    // it.
     template <typename IsIt>
     uint32_t find_or_add(uint32_t hash, uint32_t number, IsIt is_it) const {
       const uint32_t start = hash & ~number_mask;
@@ -191,7 +192,7 @@ struct Counter::Empty {
   std::unique_ptr<Arena> arena = std::make_unique<Arena>();
 };
 
-// Row 0 is all zeros, which is no key: what the index says where there is no row.
+// Row 0 is all zeros, which is no key. The index returns it if there is no row.
 inline Counter::Row* Counter::rows() const { return reinterpret_cast<Row*>(rows_.data()); }
 
 }  // namespace tokcore

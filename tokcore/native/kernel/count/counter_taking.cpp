@@ -1,5 +1,5 @@
 // DESCRIPTION
-// The end of counting: rows of one counter or of several, in the order of their keys.
+// Counter::take and take_all: the rows of one or several counters, in the order of their keys.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace tokcore {
 
-// Rows of several counters, sorted by their keys: dealt by the first two bytes, a range of which is then one
-// thread's.
+// Sorts the rows of several counters by their keys. Rows are dealt by their first two bytes; each thread gets a
+// range of those values.
 class Counter::Taking {
  public:
   explicit Taking(const std::vector<Counter*>& counters) : counters_(counters), dealt_(counters.size()) {
@@ -26,19 +26,19 @@ class Counter::Taking {
       num_rows_ += counter->num_rows_;
     }
     number_bits_ = std::bit_width(most);
-    if (counters.size() > uint64_t{1} << (32 - number_bits_)) throw std::bad_alloc();  // of 64 GB of rows
+    if (counters.size() > uint64_t{1} << (32 - number_bits_)) throw std::bad_alloc();  // at 64 GB of rows
     first_bits_ = num_rows_ < kManyRows ? 8 : 16;
     entries_ = Buffer<RowEntry>(num_rows_);
   }
 
-  // How many rows of that counter there are for each value of the first bytes.
+  // Counts the rows of that counter for each value of the first bytes.
   void count(size_t which) {
     std::vector<uint32_t>& sizes = dealt_[which];
     sizes.resize(size_t{1} << first_bits_);
     for_each(which, [&](const SortKey& key, size_t) { ++sizes[first_of(key)]; });
   }
 
-  // Cuts all values into ranges with about as many rows each.
+  // Cuts all values into ranges with about equally many rows.
   void cut(size_t num_ranges) {
     size_t start = 0, target = 0;
     for (size_t value = 0; value < dealt_[0].size(); ++value) {
@@ -72,7 +72,7 @@ class Counter::Taking {
   static constexpr size_t kPrefetch = 32;
 
   struct Range {
-    size_t value;  // the first one
+    size_t value;  // the first value
     size_t start;  // of its entries
   };
 
@@ -116,19 +116,19 @@ class Counter::Taking {
   size_t num_rows_ = 0;
   int number_bits_;  // of a row within its counter
   int first_bits_;
-  size_t largest_ = 0;  // rows of one value
-  // For each counter: how many rows a value has, then where they go, then where they end.
+  size_t largest_ = 0;  // the most rows of one value
+  // For each counter and value: first the number of rows, then where they go, then where they end.
   std::vector<std::vector<uint32_t>> dealt_;
   Buffer<RowEntry> entries_;
   std::vector<Range> ranges_;
 };
 
-// Writes rows in the order in which they come, some at a time, so that their memory has had time to come.
+// Writes rows in the order in which they come. A row waits until its prefetched memory is there.
 class Counter::Taking::Writer {
  public:
-  static constexpr size_t kTied = 32;  // rows that may be tied together
+  static constexpr size_t kTied = 32;  // most rows tied together
 
-  // adds_up: rows with the same key follow each other.
+  // adds_up: rows with the same key follow each other and are added up.
   Writer(size_t num_rows, size_t key_bytes, bool adds_up) : adds_up_(adds_up) {
     rows_.data.resize(key_bytes + kSlack);
     rows_.offsets.resize(num_rows + 1);
@@ -136,8 +136,7 @@ class Counter::Taking::Writer {
     rows_.documents.resize(num_rows);
   }
 
-  // is_tied: it may belong before the last ones, back to one that was not tied. At most kTied rows
-  // together.
+  // is_tied: the row may belong before the last ones, back to one that was not tied; at most kTied rows.
   void add(const Row& row, bool is_tied) {
     if (num_waiting_ >= kWaiting && !is_tied) write();
     __builtin_prefetch(&row);
@@ -156,9 +155,9 @@ class Counter::Taking::Writer {
 
  private:
   static constexpr size_t kWaiting = 256;
-  static constexpr size_t kSlack = 16;  // so that short keys can be written as a whole
+  static constexpr size_t kSlack = 16;  // lets short keys be written as whole blocks
 
-  // Short keys are equal where all of the rows' keys is.
+  // Short keys are equal if the rows' key fields are.
   static bool same_key(const Row& a, const Row& b) {
     return a.key.high == b.key.high && (a.is_long() ? order(a, b) == 0 : a.key.low == b.key.low);
   }
@@ -198,7 +197,7 @@ class Counter::Taking::Writer {
         std::memcpy(place, Arena::at(row.key.low).key(), key_size);
       } else {
         const uint64_t words[] = {little_endian(row.key.low), little_endian(row.key.high)};
-        std::memcpy(place, words, sizeof words);  // the next key overwrites what is too much
+        std::memcpy(place, words, sizeof words);  // the next key overwrites the excess
       }
       place += key_size;
       data_size += key_size;
@@ -225,7 +224,7 @@ class Counter::Taking::Writer {
 Rows Counter::Taking::rows_of(size_t range) {
   const Range from = ranges_[range], to = ranges_[range + 1];
   const size_t num_rows = to.start - from.start;
-  // About as many bytes as other rows have; exactly where there is one range.
+  // An estimate from the average of all rows; exact for one range.
   size_t key_bytes = 0;
   for (const Counter* counter : counters_) key_bytes += counter->key_bytes_;
   if (num_rows != num_rows_) key_bytes = key_bytes / num_rows_ * num_rows / 8 * 9;
@@ -242,7 +241,7 @@ Rows Counter::Taking::rows_of(size_t range) {
 
 std::vector<Rows> Counter::take_all(const std::vector<Counter*>& counters, size_t num_threads) {
   if (counters.empty()) return {};
-  std::vector<Empty> empty(counters.size());  // before anything is changed
+  std::vector<Empty> empty(counters.size());  // allocate before anything changes
   Taking taking(counters);
   WorkerPool pool(num_threads);
   std::atomic<size_t> next;

@@ -15,7 +15,7 @@ void IdCounter::add(const int32_t* ids, const int64_t* offsets, size_t num_docum
   Ended ended[kBatch];
   for (size_t i = 0; i < num_documents; ++i) {
     if (document_ == std::numeric_limits<uint32_t>::max()) {
-      // Ordinals start again at 1, and 0 is kept for what was not seen: all of the earlier ones become 1.
+      // Ordinals would overflow and start again: 0 still means not seen, all earlier ones become 1.
       for (Current& current : current_) current.document = std::min<uint32_t>(current.document, 1);
       for (auto& [id, far] : far_) far.first.document = 1;
       document_ = 1;
@@ -36,8 +36,8 @@ void IdCounter::add(const int32_t* ids, const int64_t* offsets, size_t num_docum
           current_.resize(larger);
           totals_.resize(larger);
         }
-        // Whether an id is new to its document cannot be predicted, so the count of the one before is always
-        // written down and kept if it is.
+        // Whether an id is new to its document cannot be predicted. So its count in the document before is always
+        // written down, and kept only if the id is new.
         const Current before = current_[place];
         const uint32_t is_new = before.document != document ? 1 : 0;
         ended[num_ended] = {*id, before.count};
@@ -68,7 +68,7 @@ void IdCounter::add_far(int32_t id) {
 }
 
 IdRows IdCounter::take() {
-  // Where many ids occurred it takes less to look at all of them than to sort those.
+  // If many ids occurred, looking at all places is quicker than sorting those ids.
   if (seen_.size() > current_.size() / kLookPerSorted && far_.empty()) {
     size_t num_seen = 0;
     for (size_t place = 0; place != current_.size(); ++place) {

@@ -8,7 +8,7 @@ namespace tokcore {
 
 namespace {
 
-// Behind every key; no key has it, as its last byte is neither a length nor 255.
+// Comes after every key and is none: its last byte is neither a length nor 255.
 constexpr SortKey kNoRow{~uint64_t{0}, ~uint64_t{0} - 1};
 
 }  // namespace
@@ -23,8 +23,8 @@ void RowMerger::feed(size_t index, const RowView& rows) {
   run.window_next = run.window_size = 0;
 }
 
-// Decodes the next rows of a run whose window is empty. False if one of them is not after the row before it,
-// which then is the first that is not decoded.
+// Decodes the next rows of a run whose window is empty. Stops and returns false at a row that does not come after
+// the one before it.
 bool RowMerger::decode(Run& run) {
   const RowView& rows = run.rows;
   const size_t begin = run.num_decoded;
@@ -78,7 +78,7 @@ inline RowMerger::Player RowMerger::player(uint64_t run) const {
   return {runs_[run].empty() ? kNoRow : runs_[run].next().key, run};
 }
 
-// Runs with equal keys come in any order.
+// Equal keys come in any order of runs.
 inline bool RowMerger::before(const Player& a, const Player& b) const {
   if (a.key == b.key && static_cast<uint8_t>(a.key.low) == 255) [[unlikely]] {
     const Run &left = runs_[a.run], &right = runs_[b.run];
@@ -96,8 +96,8 @@ inline bool RowMerger::same_key(const Player& player, const SortKey& sort_key, c
   return run.key_size(run.row()) == size && std::memcmp(run.key(run.row()), key, size) == 0;
 }
 
-// Leaves are runs; node n has the children 2n and 2n + 1, node i + size standing for run i. Each node holds
-// the loser of its match.
+// A tournament tree: node n has the children 2n and 2n + 1, and node i + size stands for run i. Each node holds the
+// loser of its match.
 void RowMerger::build() {
   const size_t size = runs_.size();
   std::vector<Player> winners(2 * size);
@@ -114,7 +114,7 @@ void RowMerger::build() {
 inline void RowMerger::replay(uint64_t run) {
   Player winner = player(run);
   for (size_t node = (runs_.size() + run) / 2; node >= 1; node /= 2) {
-    // Swapped by arithmetic: who wins cannot be predicted.
+    // Swap by arithmetic: which one wins cannot be predicted.
     Player& loser = losers_[node];
     const uint64_t mask = -static_cast<uint64_t>(before(loser, winner));
     const auto swap = [mask](uint64_t& a, uint64_t& b) {
@@ -135,7 +135,7 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
     if (runs_[i].empty() && !decode(runs_[i])) return {MergeStatus::kNotSorted, i, runs_[i].num_decoded};
   }
   build();
-  constexpr size_t kSlack = 16;  // so that short keys can be written as a whole
+  constexpr size_t kSlack = 16;  // lets short keys be written as whole blocks
   constexpr size_t kMoreRows = 1 << 16;
   size_t data_size = out.data.size(), num_rows = out.size(), room = num_rows;
   MergeResult result;
@@ -143,7 +143,7 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
     uint64_t index = losers_[0].run;
     const SortKey sort_key = losers_[0].key;
     if (sort_key == kNoRow) break;
-    // The key stays where it is while equal ones are added: blocks are the caller's until it feeds others.
+    // The key stays in its block while equal keys are added: the caller keeps blocks until it feeds others.
     const size_t row = runs_[index].row();
     const uint8_t* const key = runs_[index].key(row);
     const size_t size = runs_[index].key_size(row);
@@ -161,7 +161,7 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
           result = {MergeStatus::kNotSorted, static_cast<size_t>(index), run.num_decoded};
           stops = true;
         }
-        // What a run without rows would bring is after this key, so its equals can still be added.
+        // Later rows of a run without rows come after this key, so equal keys can still be added.
         if (run.empty() && !run.finished) stops = true;
       }
       replay(index);

@@ -1,9 +1,8 @@
 // DESCRIPTION
-// RowMerger merges sorted runs of count rows into one and adds up the counts of equal keys, each run's counts
-// times its multiplier. Runs are fed in blocks, which stay the caller's.
-// Protocol: feed or finish every run of hungry(); merge(); repeat until done(). The result depends on the
-// rows alone, not on how they were cut into blocks. Cost: about log2(runs) comparisons of 8 bytes for each
-// row. Not thread-safe.
+// RowMerger merges sorted runs of count rows into one. It adds up the counts of equal keys, each run's counts
+// times its multiplier. Runs are fed in blocks, which the caller owns. Protocol: feed or finish every run of
+// hungry(); merge(); repeat until done(). The result depends only on the rows, not on how they were cut into
+// blocks. Cost: about log2(runs) comparisons of 8 bytes for each row. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -18,14 +17,14 @@ namespace tokcore {
 
 enum class MergeStatus : uint8_t {
   kOk,
-  kNotSorted,  // a key that is not after the one before it in its run
+  kNotSorted,  // a key does not come after the one before it in its run
   kOverflow,   // a sum, or a count times its multiplier, passes 2^64 - 1
 };
 
 struct [[nodiscard]] MergeResult {
   MergeStatus status = MergeStatus::kOk;
-  size_t run = 0;  // kNotSorted: which one, and which row of its block
-  size_t row = 0;  // kOverflow: of the output, the row whose key it is
+  size_t run = 0;  // kNotSorted: the run, and the row of its block
+  size_t row = 0;  // kOverflow: the row of the output that has the key
 };
 
 class RowMerger {
@@ -34,18 +33,18 @@ class RowMerger {
 
   size_t num_runs() const { return runs_.size(); }
 
-  // Gives a run its next block; its arrays must stay as they are until the run is hungry again. The run must
-  // exist, be hungry and not finished (the caller has checked, as it has that offsets ascend).
+  // Gives a run its next block, whose arrays must not change until the run is hungry again. The caller has
+  // checked that the run exists, is hungry and not finished, and that offsets ascend.
   void feed(size_t run, const RowView& rows);
   void finish(size_t run) { runs_[run].finished = true; }
   bool finished(size_t run) const { return runs_[run].finished; }
 
-  // Runs without rows that are not finished.
+  // Unfinished runs that have no rows left.
   std::vector<size_t> hungry() const;
-  // All runs are finished and all rows were merged.
+  // Whether all runs are finished and all rows merged.
   bool done() const;
 
-  // Appends merged rows to `out`: up to max_rows or kMaxBytes of keys, fewer if a run is hungry.
+  // Appends merged rows to `out`: up to max_rows rows or kMaxBytes of keys; fewer if a run is hungry.
   MergeResult merge(size_t max_rows, Rows& out);
 
  private:
@@ -53,7 +52,7 @@ class RowMerger {
 
   static constexpr size_t kWindow = 128;
 
-  // A row, ready to be compared and added; its key is looked up in the block if it is a long one.
+  // A row, ready to be compared and added. A long key is read from the block.
   struct Record {
     SortKey key;
     uint64_t count;
@@ -61,12 +60,12 @@ class RowMerger {
   };
   struct Run {
     RowView rows{};
-    size_t num_decoded = 0;  // of rows; the last ones are in the window
+    size_t num_decoded = 0;  // rows decoded; the last of them are in the window
     size_t window_next = 0;
     size_t window_size = 0;
     std::array<Record, kWindow> window;
-    std::vector<uint8_t> last_key;  // of the block before
-    bool any = false;               // whether there was one
+    std::vector<uint8_t> last_key;  // the last key of the block before
+    bool any = false;               // whether there was a block before
     bool finished = false;
 
     bool empty() const { return window_next == window_size; }
@@ -79,7 +78,7 @@ class RowMerger {
   };
 
   bool decode(Run& run);
-  // The next row of a run; a run without one is after all others.
+  // The next row of a run; a run without one comes after all others.
   struct Player {
     SortKey key;
     uint64_t run;

@@ -1,8 +1,9 @@
 // DESCRIPTION
-// RowSort visits rows in the order of their keys without moving them. It is given an entry for each row: the
+// RowSort visits rows in the order of their keys without moving them. Its input is an entry for each row: the
 // first 12 bytes of its sort key, and a number of 32 bits by which `before` and `visit` know the row. Entries
-// are dealt by one byte after the other, few are sorted by comparing them, and rows are looked at only where
-// 12 bytes do not tell them apart. Cost: about four moves of 16 bytes a row for the pre-tokens of real text.
+// are dealt by one byte after the other; few entries are sorted by comparison. Rows are read only if 12 bytes
+// do not tell them apart. Cost: about four moves of 16 bytes a row for the pre-tokens of real text. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ struct RowEntry {
   bool starts_as(const RowEntry& other) const {
     return high == other.high && (low ^ other.low) >> kNumberBits == 0;
   }
-  // Four bytes of the key from that one on, which is at most kKeyBytes.
+  // Four bytes of the key from byte i on; i is at most kKeyBytes.
   uint32_t four_bytes(size_t i) const {
     if (i >= 8) return static_cast<uint32_t>(low >> 32) << 8 * (i - 8);
     return static_cast<uint32_t>((i <= 4 ? high << 8 * i : high << 8 * i | low >> (64 - 8 * i)) >> 32);
@@ -41,9 +42,9 @@ struct RowEntry {
   }
 };
 
-// before(a, b): of two entries that start alike, whether the row of a comes first. visit(entry, is_tied): in
-// order, but where is_tied the row may belong before the last ones, back to one that was not tied; of such
-// rows there are at most kFew in a row.
+// before(a, b): whether the row of a comes first, for entries with the same key bytes. visit(entry, is_tied)
+// gets entries in order. But a tied row may belong before the last ones, back to one that was not tied; at
+// most kFew rows in a row are tied.
 template <typename Before, typename Visit>
 class RowSort {
  public:
@@ -51,7 +52,7 @@ class RowSort {
 
   RowSort(Before before, Visit visit) : before_(std::move(before)), visit_(std::move(visit)) {}
 
-  // The entries have the first `byte` bytes in common. Both arrays have room for `size` and are overwritten.
+  // All entries share their first `byte` bytes. Both arrays have room for `size` entries and are overwritten.
   void visit_in_order(RowEntry* entries, RowEntry* spare, size_t size, size_t byte) {
     if (size <= kFew || byte == RowEntry::kKeyBytes) return compare(entries, size, byte);
     std::array<uint32_t, 256> ends{};
@@ -64,8 +65,9 @@ class RowSort {
                 [=](size_t first) { return entries + first; });
   }
 
-  // Entries from `start` on that have the first `byte` bytes in common and are dealt by those up to
-  // `next_byte`: of each value, where its entries end. spare_for(i): spare room for those from the i-th on.
+  // Visits entries from `start` on that share their first `byte` bytes and are dealt by the bytes up to
+  // `next_byte`; ends: where the entries of each value end. spare_for(i): spare room for the entries from i
+  // on.
   template <typename SpareFor>
   void visit_dealt(RowEntry* entries, const uint32_t* ends, size_t num_values, size_t start, size_t byte,
                    size_t next_byte, SpareFor spare_for) {
@@ -86,7 +88,7 @@ class RowSort {
     if (start > begin) compare(entries + begin, start - begin, byte);
   }
 
-  // For few, or such that start alike; they have the first `byte` bytes in common.
+  // For few entries, or entries with equal key bytes; they share their first `byte` bytes.
   void compare(RowEntry* entries, size_t size, size_t byte) {
     if (size <= kFew) sort_few(entries, size, byte);
     for (size_t i = 0; i < size;) {
@@ -99,7 +101,7 @@ class RowSort {
   }
 
  private:
-  // By counting for each how many are before it, which leaves nothing to be predicted: at first by 27 bits.
+  // Counts for each entry how many come before it, which needs no branches; compares 27 bits first.
   static void sort_few(RowEntry* entries, size_t size, size_t byte) {
     using Four = int32_t __attribute__((vector_size(16)));
     constexpr size_t kBlock = sizeof(Four) / sizeof(int32_t);
@@ -108,7 +110,7 @@ class RowSort {
     for (size_t i = 0; i < size; ++i) {
       copy[i] = entries[i];
       const uint32_t key = (entries[i].four_bytes(byte) & ~uint32_t{kFew - 1}) | static_cast<uint32_t>(i);
-      keys[i] = static_cast<int32_t>(key ^ 0x80000000u);  // compared with a sign
+      keys[i] = static_cast<int32_t>(key ^ 0x80000000u);  // the comparison is signed
     }
     for (size_t begin = 0; begin < size; begin += kBlock) {
       Four block, places{};

@@ -1,7 +1,7 @@
 // DESCRIPTION
-// Rows of a count table, as they cross from and to the kernel: key i is data[offsets[i] .. offsets[i + 1]),
-// and occurs counts[i] times, in documents[i] documents. RowView looks at somebody's arrays, Rows owns its
-// own.
+// Rows of a count table as they enter and leave the kernel: key i is data[offsets[i] .. offsets[i + 1]) and
+// occurs counts[i] times, in documents[i] documents. RowView points to the caller's arrays, Rows owns its
+// arrays.
 #pragma once
 
 #include <cstddef>

@@ -34,7 +34,7 @@ class IdIndex {
     }
   }
 
-  // The position of a token whose id an earlier one has already; num_tokens if there is none.
+  // The position of a token whose id an earlier token has; num_tokens if there is none.
   size_t duplicate() const { return duplicate_; }
 
   // False if there is no such token.
@@ -95,8 +95,8 @@ uint32_t BpeModel::TokenIndex::find(const BpeModel& model, const uint8_t* text, 
 }
 
 void BpeModel::Trie::build(const BpeModel& model, size_t num_tokens) {
-  // Edges are counted first, as the bytes that a token does not share with the one before it in sorted order,
-  // so that nodes, being slots, never move.
+  // Count the edges first, so that nodes, which are slots, never move. Each byte that a token does not share
+  // with the one before it in sorted order is an edge.
   std::vector<uint32_t> sorted(num_tokens);
   for (size_t i = 0; i < num_tokens; ++i) sorted[i] = static_cast<uint32_t>(i);
   const auto order = [&](uint32_t a, uint32_t b) {
@@ -105,7 +105,7 @@ void BpeModel::Trie::build(const BpeModel& model, size_t num_tokens) {
     return compared != 0 ? compared < 0 : model.token_size(a) < model.token_size(b);
   };
   std::sort(sorted.begin(), sorted.end(), order);
-  const auto shared = [&](size_t i) {  // with the one before
+  const auto shared = [&](size_t i) {  // bytes shared with the token before
     if (i == 0) return size_t{0};
     const uint8_t* a = model.token_data(sorted[i - 1]);
     const uint8_t* b = model.token_data(sorted[i]);
@@ -126,7 +126,7 @@ void BpeModel::Trie::build(const BpeModel& model, size_t num_tokens) {
     edges_[slot] = edge;
     return static_cast<uint32_t>(slot);
   };
-  const uint64_t root = size;  // no slot
+  const uint64_t root = size;  // not a slot
   std::vector<uint32_t> path;  // nodes of the token before
   for (size_t i = 0; i < num_tokens; ++i) {
     path.resize(shared(i));
@@ -185,7 +185,7 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
   std::vector<uint32_t> by_priority(merges.size());
   std::iota(by_priority.begin(), by_priority.end(), uint32_t{0});
   const auto lower = [&](uint32_t a, uint32_t b) { return merges[a].priority < merges[b].priority; };
-  if (!std::is_sorted(by_priority.begin(), by_priority.end(), lower))  // as it nearly always is
+  if (!std::is_sorted(by_priority.begin(), by_priority.end(), lower))  // nearly always
     std::stable_sort(by_priority.begin(), by_priority.end(), lower);
   std::vector<uint32_t> result_at_rank;  // positions
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -259,7 +259,7 @@ void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, s
   is_own_.assign(num_tokens, false);
   parts_.assign(num_reachable, LastMerge{kNone, kNone});
   well_formed_ = num_reachable == 256 + result_of_rank_.size();  // no token has two ranks
-  // A token that one merge makes, as all do that were learned, is made of the parts of that one.
+  // If each token has one merge, as in every learned vocabulary, its parts are those of that merge.
   const bool has_one_merge_each = well_formed_ && merges.size() == result_of_rank_.size();
   if (has_one_merge_each) {
     find_own_in_lanes();
@@ -286,7 +286,7 @@ void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, s
       if (!is_own_[token] || last.left >= token || last.right >= token) well_formed_ = false;
     }
   }
-  // A token that its bytes encode to may be emitted at sight.
+  // A pre-token may become the token of the same bytes at once if those bytes encode to it.
   const bool all_own = std::find(is_own_.begin(), is_own_.end(), false) == is_own_.end();
   whole_decides_ = whole && !all_own;
   if (!whole && !all_own) {
@@ -299,8 +299,7 @@ void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, s
     parts_.clear();
     return;
   }
-  // No text ever brings another pair of the same joined bytes together, so the table needs only one for each
-  // token.
+  // In a well-formed vocabulary only one pair ever becomes a token, so the table needs only that pair.
   if (!has_one_merge_each) {
     std::vector<PairRanks::Entry> pairs;
     for (uint32_t token = 256; token < num_reachable; ++token) {
@@ -316,7 +315,7 @@ void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, s
   }
 }
 
-// Of tokens that are short enough, several side by side, which is quicker than one after the other.
+// For tokens that fit lanes: merging several side by side is quicker than one after the other.
 void BpeModel::find_own_in_lanes() {
   const MergeTables tables{pairs_, result_of_rank_.data(), external_.data(), is_external_};
   std::vector<Piece> pieces;
@@ -369,9 +368,8 @@ void BpeModel::encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) c
 
 size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch,
                                LastMerge* last) const {
-  // A heap entry is rank and position in one number, so that the smallest is the next merge. An entry is
-  // stale if the pair at its position has another rank by now. Position 0 has no symbol before it, position
-  // size - 1 none after.
+  // A heap entry is a rank and a position in one number; the smallest is the next merge. An entry is stale if
+  // the pair at its position has another rank by now.
   scratch.symbols.resize(size);
   scratch.ranks.resize(size);
   scratch.previous.resize(size);

@@ -1,14 +1,19 @@
 // DESCRIPTION
-// BpeModel encodes one pre-token: its bytes become token ids by the merges of a vocabulary. In every step the
-// pair of lowest priority number is merged, the leftmost among equal ones, until no pair is left. Three ways
-// to the same ids, chosen by length:
-//   - a scan of a small array for each merge (short pre-tokens), several pre-tokens side by side;
-//   - short chunks of long ones in the same way, put together again; where they do not fit, left to right,
-//     the longest token that may follow the last one, going back where none may (long_pieces.cpp). Linear,
-//     but only for a well-formed vocabulary: every merged token's own bytes encode to it, and its parts have
-//     lower priority numbers. Vocabularies that were learned are; then a token is only ever made of the same
-//     two parts, which is why looking at neighbours decides;
-//   - a heap and a linked list (long ones, any vocabulary): n log n.
+// BpeModel encodes one pre-token: its bytes become token ids by the merges of a vocabulary. Each step merges
+// the pair with the lowest priority number (if several are equal, the leftmost), until no pair is left.
+//
+// There are three ways to the same ids:
+//   - short pre-tokens: for each merge, a scan of a small array; several pre-tokens side by side. See
+//     merge_lanes.h.
+//   - long ones of a well-formed vocabulary: short chunks are merged in the same way and joined. Where they
+//     do not fit, matching goes from left to right: it takes the longest token that may follow the one
+//     before, and goes back if none may. Linear. See long_pieces.cpp.
+//   - long ones of any other vocabulary: a heap and a linked list. n log n.
+//
+// A vocabulary is well-formed if the bytes of every merged token encode to that token and its parts have
+// lower priority numbers. Learned vocabularies are. Then a token is always made of the same two parts, so
+// that neighbours alone decide (tokcore/README.md, Encoding).
+//
 // Immutable once built, so all methods are thread-safe; the caller brings the scratch memory.
 #pragma once
 
@@ -24,16 +29,16 @@ namespace tokcore {
 
 enum class VocabularyStatus : uint8_t {
   kOk,
-  kBadOffsets,       // offsets do not ascend, or leave the data (position: token)
-  kTooLarge,         // the tokens together have more than 2^30 bytes (their bytes), or 2^25 merges or more
+  kBadOffsets,       // offsets do not ascend, or leave the data (position: the token)
+  kTooLarge,         // more than 2^30 bytes of tokens, or 2^25 merges or more (that number)
   kNegativeId,       // (token)
   kEmptyToken,       // (token)
   kDuplicateId,      // (token)
   kDuplicateToken,   // (token)
   kMissingByte,      // no token for one of the 256 bytes (byte)
-  kUnknownId,        // a merge of or into an id that is no token (merge)
+  kUnknownId,        // an id of a merge is not a token's (merge)
   kNotJoined,        // the bytes of a merge's result are not those of its parts (merge)
-  kPrioritiesClash,  // two merges of one priority make different tokens (merge)
+  kPrioritiesClash,  // two merges of the same priority make different tokens (merge)
 };
 
 struct [[nodiscard]] VocabularyResult {
@@ -41,7 +46,7 @@ struct [[nodiscard]] VocabularyResult {
   uint64_t position;
 };
 
-// What a vocabulary is made of; the pointers are only read while the model is built.
+// A vocabulary. Its pointers are only read while the model is built.
 struct Vocabulary {
   const uint8_t* data;
   size_t data_size;
@@ -53,10 +58,10 @@ struct Vocabulary {
   const int32_t* right;
   const int32_t* result;
   const uint32_t* priority;
-  bool whole;  // a pre-token that is itself a token is emitted as such
+  bool whole;  // a pre-token that is a token becomes that token, without merging
 };
 
-// Memory that encoding reuses from piece to piece. One per thread.
+// Memory that encoding reuses for every piece. One per thread.
 struct PieceScratch {
   std::vector<Piece*> waiting;
   std::vector<uint32_t> symbols;
@@ -71,27 +76,27 @@ struct PieceScratch {
 
 class BpeModel {
  public:
-  // The longest pre-token: positions in it are 32 bits wide.
+  // The longest pre-token that can be encoded: positions in it have 32 bits.
   static constexpr size_t kMaxPieceBytes = (size_t{1} << 32) - 2;
 
-  // merge: how short pieces are merged, for this processor.
+  // merge: merges short pieces on this processor.
   explicit BpeModel(MergeInLanes* merge) : merge_(merge) {}
 
   VocabularyResult build(const Vocabulary& vocabulary);
 
-  // Writes the external ids of each piece, 0 < size <= kMaxPieceBytes. The more pieces, the quicker each:
-  // looking up pairs for one waits for memory while others go on.
+  // Writes the external ids of each piece, 0 < size <= kMaxPieceBytes. More pieces at once make each quicker:
+  // while one waits for memory, others go on.
   void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const;
 
-  // The end of the part of a pre-token that begins at `begin`: parts may be encoded apart, and remembered.
-  // For pre-tokens that are too long to be remembered. Very long ones cost less in one part.
+  // The end of the part that begins at `begin` of a pre-token too long for an entry of the cache. Parts may
+  // be encoded, and remembered, one by one. A very long pre-token is quicker as one part.
   size_t part_end(const uint8_t* text, size_t size, size_t begin) const {
     constexpr size_t kMaxCutBytes = 2048;
     const bool is_whole = whole_decides_ || (well_formed_ && size > kMaxCutBytes);
     return is_whole ? size : cuts_.next(text, size, begin);
   }
 
-  // All tokens, the most common first as far as ranks tell. is_own: whether it is what its bytes encode to.
+  // All tokens, the most common first as far as ranks tell. is_own: whether the token's bytes encode to it.
   struct Tokens {
     size_t num;
     const uint8_t* data;
@@ -106,15 +111,14 @@ class BpeModel {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Inside, tokens have numbers of their own: 0 to 255 are the bytes, then come the results of merges in the
-  // order of ranks, then what no merge makes. Ranks are priorities without gaps.
+  // Inside the model, tokens are numbered: 0 to 255 are the bytes, then come the results of merges in the
+  // order of ranks, then the tokens that no merge makes. Ranks are priorities without gaps.
   struct LastMerge {
     uint32_t left;
     uint32_t right;
   };
 
-  // bytes -> token number; open addressing over numbers, with a part of the hash to tell most strangers at
-  // once.
+  // bytes -> token number. Open addressing over numbers; part of the hash tells most other tokens at once.
   class TokenIndex {
    public:
     void reset(size_t num_tokens);
@@ -131,11 +135,11 @@ class BpeModel {
     size_t longest_ = 0;
   };
 
-  // A trie in one hash table: a node is the slot that holds the edge leading to it.
+  // A trie in one hash table: a node is the slot of the edge that leads to it.
   class Trie {
    public:
     void build(const BpeModel& model, size_t num_tokens);
-    // The longest token that text begins with. size > 0.
+    // The longest token at the start of text. size > 0.
     uint32_t longest(const uint8_t* text, size_t size) const {
       uint32_t found = text[0];
       uint32_t node = root_[text[0]];
@@ -176,7 +180,7 @@ class BpeModel {
   size_t encode_long(const Piece& piece, PieceScratch& scratch) const;
   size_t encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const;
   size_t encode_in_chunks(const Piece& piece, PieceScratch& scratch) const;
-  // Each leaves the tokens in scratch.symbols and returns how many.
+  // Each leaves the tokens in scratch.symbols and returns their number.
   size_t merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch, LastMerge* last) const;
   size_t match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const;
   bool follows(uint32_t left, uint32_t right, PieceScratch& scratch) const;
@@ -184,19 +188,19 @@ class BpeModel {
 
   MergeInLanes* merge_;
   std::vector<uint8_t> bytes_;    // of all tokens, by number
-  std::vector<uint64_t> starts_;  // where each begins, and the end
+  std::vector<uint64_t> starts_;  // where each begins, and the end of the last
   std::vector<int32_t> external_;
-  bool is_external_ = false;  // whether numbers from 256 on are ids
+  bool is_external_ = false;  // whether token numbers from 256 on are their ids
   std::vector<uint32_t> result_of_rank_;
   PairRanks pairs_;
   Cuts cuts_;
-  TokenIndex whole_;            // the tokens that are emitted when a pre-token is one of them
-  std::vector<bool> is_own_;    // whether a token is what its bytes encode to
-  bool whole_decides_ = false;  // whether whole_ has a token that merging does not give
+  TokenIndex whole_;            // tokens that a pre-token of the same bytes becomes
+  std::vector<bool> is_own_;    // whether a token's bytes encode to it
+  bool whole_decides_ = false;  // whether whole_ has a token that merging its bytes does not give
   bool well_formed_ = false;
   // Only for a well-formed vocabulary.
-  std::vector<LastMerge> parts_;          // the two parts of each token; a byte is its own parts
-  std::vector<uint32_t> longest_prefix_;  // the longest other token that a token begins with; kNone for bytes
+  std::vector<LastMerge> parts_;          // the two parts of each token; of a byte, twice itself
+  std::vector<uint32_t> longest_prefix_;  // the longest other token at a token's start; kNone for bytes
   Trie trie_;
 };
 

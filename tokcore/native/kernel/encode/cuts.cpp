@@ -13,7 +13,7 @@ void Cuts::build(const uint8_t* data, const uint64_t* starts, size_t num_tokens)
     const uint8_t* token = data + starts[i];
     const size_t size = starts[i + 1] - starts[i];
     for (size_t right = 1; right < size; ++right) {
-      // Between characters outside of ASCII only: a last byte, and a first one.
+      // Only borders between characters outside of ASCII: a last byte and a first byte.
       if (token[right - 1] < 0x80 || token[right] < 0xC0) continue;
       size_t left_size = 0;
       for (size_t back = 2; back <= 4 && back <= right && left_size == 0; ++back) {

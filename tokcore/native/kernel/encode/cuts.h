@@ -1,11 +1,11 @@
 // DESCRIPTION
-// Cuts finds places in a pre-token that no merge crosses, so that what is before and what is after may be
-// encoded apart: between two characters outside of ASCII that no token holds side by side. In scripts that a
-// vocabulary knows little of, that is nearly everywhere. Thread-safe once built.
+// Cuts finds places in a pre-token that no merge crosses, so that the parts before and after can be encoded
+// separately: between two characters outside of ASCII that no token holds side by side. In scripts of which a
+// vocabulary has few tokens, that is nearly everywhere. Thread-safe once built.
 //
 // A token that crosses the border between two characters holds both of them, or only an end of the first, or
-// only a beginning of the second. The former are remembered by a hash of both characters, the others by the
-// two bytes at the border. A hash that stands for something else only costs a cut.
+// only a beginning of the second. Tokens of the first kind are remembered by a hash of both characters, the
+// others by the two bytes at the border. A collision of hashes only loses a cut.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ class Cuts {
   }
 
  private:
-  // Of the character of two to four bytes that starts there; 1 for ASCII, parts and malformed bytes.
+  // The size of the character of two to four bytes at text; 1 for ASCII, parts of characters and malformed
+  // bytes.
   static size_t character_size(const uint8_t* text, size_t size) {
     const size_t wanted = text[0] < 0xC2   ? 1
                           : text[0] < 0xE0 ? 2
@@ -79,7 +80,7 @@ class Cuts {
     return ((borders_[at / 64] >> at % 64) | (pairs_[pair / 64] >> pair % 64)) & 1;
   }
 
-  std::vector<uint64_t> borders_;  // a bit for each two bytes
+  std::vector<uint64_t> borders_;  // a bit for each pair of bytes
   std::vector<uint64_t> pairs_;    // a bit for each hash of two characters
   unsigned shift_ = 63;
 };

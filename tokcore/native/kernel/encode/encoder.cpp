@@ -15,7 +15,7 @@
 namespace tokcore {
 namespace {
 
-// Runs work in so many threads, this one among them, and throws what one of them threw.
+// Runs work in num_threads threads, one of them the calling thread. Rethrows an exception of any of them.
 template <typename Work>
 void in_threads(size_t num_threads, const Work& work) {
   std::vector<std::exception_ptr> failures(num_threads);
@@ -39,8 +39,9 @@ void in_threads(size_t num_threads, const Work& work) {
   }
 }
 
-// The first text of each range, and the number of texts. Ranges have about equal bytes, so many that those of
-// texts that cost more do not keep one thread busy at the end, and so few that each is worth its handing out.
+// The first text of each range, and the number of texts. Ranges have about equal bytes. There are enough of them
+// that an expensive one does not leave other threads idle at the end, and few enough that handing them out
+// costs little.
 std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t threads) {
   constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16, kMaxRangeBytes = size_t{1} << 19;
   const int64_t begin = offsets[0];
@@ -62,9 +63,9 @@ std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t t
 
 }  // namespace
 
-// What one thread needs: a cache, and room to put the pre-tokens of a batch side by side, so that looking one
-// up in the cache does not wait for the one before. Those that the cache does not know wait, with a gap in
-// the ids, until there are enough of them to be encoded side by side too.
+// What one thread needs: a cache, and room for the pre-tokens of a batch side by side, so that looking one up in
+// the cache does not wait for the one before. Pre-tokens that the cache does not know leave a gap in the ids,
+// until there are enough of them to be encoded side by side too.
 class Encoder::Worker {
  public:
   Worker(const Encoder& encoder, size_t cache_bytes)
@@ -74,8 +75,7 @@ class Encoder::Worker {
 
   size_t cache_bytes() const { return cache_.budget_bytes(); }
 
-  // Appends the ids of texts first to last to ids. starts[i] becomes the number of ids before text i, within
-  // ids.
+  // Appends the ids of texts [first, last) to ids. starts[i + 1] becomes the number of ids up to the end of text i.
   EncodeResult encode(const TextBatch& texts, const Pieces* pieces, size_t first, size_t last, IdBuffer* ids,
                       int64_t* starts, int64_t* pretokens) {
     start(ids, starts);
@@ -149,16 +149,16 @@ class Encoder::Worker {
   };
   struct EndOfText {
     size_t text;
-    size_t count;  // pre-tokens in the batch up to its end
+    size_t count;  // of pre-tokens in the batch up to its end
   };
   struct EndedText {
     size_t text;
-    size_t num_ids;   // up to its end, gaps left out
+    size_t num_ids;   // up to its end, without those of gaps
     size_t num_gaps;  // up to its end
   };
-  // Where the ids of a piece that the cache did not know go.
+  // A place for the ids of a piece that the cache did not know.
   struct Gap {
-    size_t num_ids;  // before it, other gaps left out
+    size_t num_ids;  // before it, without those of gaps
     size_t piece;
   };
   void start(IdBuffer* ids, int64_t* starts) {
@@ -173,13 +173,13 @@ class Encoder::Worker {
     ends_[num_ends_++] = {number, count_};
   }
 
-  // After it no text is referred to any more.
+  // Encodes what waits, after which the worker refers to no text.
   void finish() {
     look_up();
     settle();
   }
 
-  // Tells the cache of the vocabulary's own tokens, the least common first, so that others drive those out.
+  // Puts the vocabulary's tokens into the cache, the least common first, so that more common ones replace them.
   void remember_tokens() {
     const BpeModel::Tokens tokens = model_.tokens();
     const PretokenCache::Entries entries = cache_.entries();
@@ -248,7 +248,7 @@ class Encoder::Worker {
     return {EncodeStatus::kOk, 0};
   }
 
-  // Pre-tokens side by side, the first from `begin` on; at most kBatch.
+  // Adds pre-tokens to the batch, at most kBatch of them; the first starts at `begin`.
   void add(const uint8_t* text, uint64_t begin, const uint64_t* ends, size_t num_ends) {
     const PretokenCache::Entries entries = cache_.entries();
     const bool inside = limit_ - (text + ends[num_ends - 1]) >= 16;
@@ -291,7 +291,7 @@ class Encoder::Worker {
     ++count_;
   }
 
-  // Appends the ids of the batch, as far as the cache knows them.
+  // Appends the ids of the batch, with gaps for pre-tokens that the cache does not know.
   void look_up() {
     size_t done = 0;
     for (size_t i = 0; i < num_ends_; ++i) {
@@ -312,7 +312,7 @@ class Encoder::Worker {
     for (size_t i = first; i < last; ++i) {
       const PretokenCache::Found found = entries.find(keys_[i]);
       if (found.entry != nullptr && found.count <= PretokenCache::kMaxShortIds) [[likely]] {
-        // All of them: the next pre-token overwrites the rest.
+        // Copy all of them: the next pre-token overwrites the excess.
         std::memcpy(out, found.entry->ids, sizeof(found.entry->ids));
         out += found.count;
         continue;
@@ -355,7 +355,7 @@ class Encoder::Worker {
     return pretoken.size > PretokenCache::kMaxShortBytes && pretoken.size <= PretokenCache::kMaxLongBytes;
   }
 
-  // Encodes what is unknown, fills the gaps, and says where the texts end.
+  // Encodes the unknown pre-tokens, fills the gaps, and writes where the texts end.
   void settle() {
     size_t room = 0;
     for (size_t i = 0; i < num_unknown_; ++i) room += pieces_[i].size;
@@ -382,7 +382,7 @@ class Encoder::Worker {
     ++window_;
   }
 
-  // From the last gap to the first, so that every id moves once.
+  // Goes from the last gap to the first, so that every id moves once.
   void fill_gaps(size_t num_new) {
     ids_->reserve_more(num_new);
     size_t end = ids_->size();
@@ -398,7 +398,7 @@ class Encoder::Worker {
     }
   }
 
-  // What look_up may write without looking: kMaxShortIds for each pre-token, and once more for long ones.
+  // Room that look_up may write to unchecked: kMaxShortIds per pre-token, and once more after long ones.
   static constexpr size_t kRoom = (kCapacity + 1) * PretokenCache::kMaxShortIds;
 
   const BpeModel& model_;
@@ -415,7 +415,7 @@ class Encoder::Worker {
   size_t num_unknown_ = 0;
   size_t num_gaps_ = 0;
   size_t num_ended_ = 0;
-  uint64_t window_ = 0;  // counts what is settled together
+  uint64_t window_ = 0;  // number of the group of pre-tokens that are settled together
   size_t num_ends_ = 0;
   Pretoken batch_[kCapacity];
   PretokenCache::Key keys_[kCapacity];
@@ -477,8 +477,8 @@ EncodeResult Encoder::run(const int64_t* offsets, size_t num_texts, size_t threa
   encoded->offsets.assign(num_texts + 1, 0);
   encoded->pretokens.assign(num_texts, 0);
 
-  // A little more than the texts before needed: growing is a copy, and what is far too large does not get the
-  // memory that the ids of the last call have just left.
+  // A little more than the texts before needed. Less would have to grow, which copies; much more would not get
+  // the memory that the ids of the last call have just left.
   const auto usual_ids = [rate = ids_per_kilobyte_.load()](size_t bytes) {
     return bytes / 1024 * rate + 4096;
   };
@@ -534,8 +534,8 @@ Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
     share = encoder.cache_bytes_;
     if (encoder.most_workers_ > kMaxCaches) share = share * kMaxCaches / std::bit_ceil(encoder.most_workers_);
   }
-  // More threads than ever before, and than caches: the budget is divided anew, and a cache that is too large
-  // starts afresh.
+  // If more threads than ever, and more than kMaxCaches, use the encoder, each gets a smaller share of the budget.
+  // A cache larger than its share is replaced by an empty one.
   if (worker != nullptr && worker->cache_bytes() <= share) return;
   worker.reset();
   worker = std::make_unique<Worker>(encoder, share);

@@ -1,9 +1,9 @@
 // DESCRIPTION
-// Encoder turns batches of texts into token ids: each text is cut into pre-tokens (by a scanner, or as the
-// caller says), and each pre-token is encoded by a BpeModel, or remembered from before. Ids come out in the
-// order of the texts, the same for any number of threads and any size of cache. Linear in the bytes of text
-// for a well-formed vocabulary (bpe_model.h), else n log n in a single pre-token. encode may be called from
-// several threads at once; their caches stay for later calls.
+// Encoder turns batches of texts into token ids. A scanner, or the caller, cuts each text into pre-tokens; a
+// BpeModel encodes each pre-token, unless a cache remembers its ids. The ids follow the order of the texts
+// and are the same for any number of threads and any size of cache. Linear in the bytes of text for a
+// well-formed vocabulary (bpe_model.h), else n log n in the length of a pre-token. Several threads may call
+// encode at once; the encoder keeps their caches for later calls.
 #pragma once
 
 #include <atomic>
@@ -28,13 +28,14 @@ struct TextBatch {
   size_t num_texts;
 };
 
-// Strings as an interpreter keeps them, each in memory of its own.
+// Strings as Python keeps them, each in its own memory.
 struct StringBatch {
   const StringView* strings;
   size_t num_texts;
 };
 
-// Texts cut by somebody else: ends, absolute in data, of all pre-tokens; those of text i begin at firsts[i].
+// Texts that the caller has cut: ends, absolute in data, of all pre-tokens; those of text i begin at
+// firsts[i].
 struct Pieces {
   const int64_t* ends;
   size_t num_ends;
@@ -49,10 +50,10 @@ struct EncodedBatch {
 
 enum class EncodeStatus : uint8_t {
   kOk,
-  kBadOffsets,    // offsets do not ascend, or leave the data (position: text)
-  kBadPieces,     // pieces are empty, or do not cover their text exactly (text)
+  kBadOffsets,    // offsets do not ascend, or leave the data (position: the text)
+  kBadPieces,     // a piece is empty, or the pieces do not cover their text exactly (text)
   kPieceTooLong,  // a pre-token is longer than BpeModel::kMaxPieceBytes (text)
-  kNoScanner,     // there is nothing to cut the texts with
+  kNoScanner,     // the encoder has no scanner to cut the texts with
   kSurrogate,     // a string has a surrogate, so it is not text (text)
 };
 
@@ -63,18 +64,17 @@ struct [[nodiscard]] EncodeResult {
 
 class Encoder {
  public:
-  // cache_bytes: what the cache of one thread may hold; those of all together hold at most kMaxCaches times
-  // as much.
+  // cache_bytes: limit of one thread's cache; all caches together hold at most kMaxCaches times as much.
   // implementation must be one that this processor can run.
   Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes);
   ~Encoder();
 
   static constexpr size_t kMaxCaches = 8;
 
-  // Once, before the first encode.
+  // Call once, before the first encode.
   VocabularyResult build(const Vocabulary& vocabulary) { return model_.build(vocabulary); }
 
-  // All throw std::bad_alloc, and std::system_error if a thread cannot be started. threads > 0.
+  // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
   EncodeResult encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded);
   EncodeResult encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
@@ -83,7 +83,7 @@ class Encoder {
  private:
   class Worker;
 
-  // A worker for as long as one thread needs it; it stays with the encoder.
+  // Lends a worker to one thread; afterwards the encoder keeps it for the next.
   struct WorkerLease {
     explicit WorkerLease(Encoder& encoder);
     ~WorkerLease();
@@ -105,13 +105,13 @@ class Encoder {
 
   void note_rate(size_t bytes, size_t num_ids);
 
-  static constexpr size_t kMinRatedBytes = size_t{1} << 16;  // less says little of what comes next
+  static constexpr size_t kMinRatedBytes = size_t{1} << 16;  // a smaller batch says little about the next one
 
   std::optional<Scanner> scanner_;
   BpeModel model_;
   size_t cache_bytes_;
-  std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // of late, and an eighth more; at first more than is usual
-  std::mutex mutex_;                              // guards what follows
+  std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // of the last batch, and an eighth more; high at first
+  std::mutex mutex_;                              // guards the members below
   std::vector<std::unique_ptr<Worker>> idle_;
   size_t num_leased_ = 0;
   size_t most_workers_ = 0;

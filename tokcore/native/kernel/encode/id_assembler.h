@@ -1,6 +1,7 @@
 // DESCRIPTION
-// IdAssembler puts the ids of ranges of texts, encoded by several threads and ready in any order, behind each
-// other: a range as soon as all before it are there, by the thread that sees it, while its ids are near.
+// IdAssembler joins the ids of ranges of texts, which several threads encode and finish in any order. It
+// places a range as soon as all ranges before it are there. The thread that completes them does so, while the
+// ids are still in its caches. All methods but finish() are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +18,13 @@ namespace tokcore {
 class IdAssembler {
  public:
   // firsts: the first text of each range, and the number of texts. usual_ids: room that is nearly always
-  // enough. offsets[i + 1] is the end of text i within its range; here it becomes that within all ids.
+  // enough. offsets[i + 1] is the end of text i within its range; placing makes it the end within all ids.
   IdAssembler(const std::vector<size_t>& firsts, size_t usual_ids, IdBuffer* ids, int64_t* offsets)
       : firsts_(firsts), ids_(ids), offsets_(offsets), ranges_(firsts.size() - 1) {
     ids_->set_capacity(usual_ids);
   }
 
-  // An empty buffer for a range, if possible one that has been used before.
+  // An empty buffer for a range, a used one if there is any.
   IdBuffer buffer(size_t usual_ids) {
     IdBuffer buffer;
     {
@@ -37,7 +38,7 @@ class IdAssembler {
     return buffer;
   }
 
-  // Hands over the ids of a range, and places what can be placed.
+  // Takes the ids of a range, and places all ranges that can be placed now.
   void put(size_t range, IdBuffer ids) {
     size_t first, last;
     {
@@ -58,7 +59,7 @@ class IdAssembler {
     }
   }
 
-  // By one thread, after all others: places what there was no room for.
+  // Places the ranges that there was no room for. Call last, from one thread.
   void finish() {
     size_t size = num_ids_;
     for (size_t i = num_placed_; i < ranges_.size(); ++i) {
@@ -91,7 +92,7 @@ class IdAssembler {
   const std::vector<size_t>& firsts_;
   IdBuffer* ids_;
   int64_t* offsets_;
-  std::mutex mutex_;  // guards what follows; a range that is being placed belongs to one thread
+  std::mutex mutex_;  // guards the members below; a range being placed belongs to one thread
   std::vector<Range> ranges_;
   std::vector<IdBuffer> used_;
   size_t num_placed_ = 0;

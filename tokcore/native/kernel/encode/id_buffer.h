@@ -1,5 +1,6 @@
 // DESCRIPTION
-// IdBuffer is a growing array of ids, as malloc made it, so that it can be handed on without a copy.
+// IdBuffer is a growing array of ids in memory from malloc, so that numpy can own it without a copy. Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,7 @@ class IdBuffer {
     data_ = static_cast<int32_t*>(moved);
     capacity_ = capacity;
   }
-  // Gives back what is not used, if it is much.
+  // Frees the unused memory if there is much of it.
   void shrink() {
     if (capacity_ - size_ > size_ / 4) set_capacity(size_);
   }

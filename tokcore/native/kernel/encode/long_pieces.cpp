@@ -1,8 +1,8 @@
-// Long pieces (bpe_model.h).
+// Encoding of long pieces (bpe_model.h).
 //
-// All of it rests on one property of well-formed vocabularies: tokens in a row are the encoding of their
-// bytes if and only if each two neighbours are that of theirs. So encodings may be put together in any way
-// that only brings neighbours together that were neighbours in one of them.
+// All of it rests on the theorem of tokcore/README.md, Encoding. In a well-formed vocabulary, a row of tokens is
+// the encoding of its bytes if and only if each two neighbours are the encoding of their bytes. So encodings can
+// be joined wherever every two neighbours of the result were neighbours in one of them.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,14 +12,14 @@
 namespace tokcore {
 namespace {
 
-// The fewest bytes of a repetition that is worth it, and of those that are encoded to find how it goes on.
+// The shortest repetition that is worth the trouble, and the size of the sample that shows its tokens.
 constexpr size_t kMinRepeatedBytes = 16384, kSampleBytes = 4096;
 constexpr size_t kMaxPeriod = 64;
 
-// The period of a text that repeats its first few bytes to its end; 0 if it does not, or is short.
+// The period of a text that repeats its first bytes to its end; 0 if it does not, or if it is short.
 size_t period_of(const uint8_t* text, size_t size) {
   if (size < kMinRepeatedBytes) return 0;
-  // No other period is left if the first one fails: it would be a multiple of this one.
+  // If the first period fails, so does every other: it would be a multiple of this one.
   for (size_t period = 1; period <= kMaxPeriod; ++period) {
     if (std::memcmp(text, text + period, kMaxPeriod) == 0)
       return std::memcmp(text, text + period, size - period) == 0 ? period : 0;
@@ -29,8 +29,8 @@ size_t period_of(const uint8_t* text, size_t size) {
 
 constexpr uint64_t below(size_t bit) { return (uint64_t{1} << bit) - 1; }
 
-// Of two encodings that overlap: where a token begins that both have; `size` if there is none. left, right:
-// where tokens begin, a bit a byte. The left one ends after `size` bytes, the right one goes on.
+// The start of a token that two overlapping encodings share; `size` if there is none. left, right: a bit for each
+// byte where a token begins. The left encoding ends after `size` bytes, the right one goes on.
 size_t common_token(uint64_t left, uint64_t right, size_t size) {
   left |= uint64_t{1} << size;
   const uint64_t both = left & right;
@@ -59,12 +59,12 @@ size_t BpeModel::encode_long(const Piece& piece, PieceScratch& scratch) const {
   return count;
 }
 
-// Shortens the repetition, looks for a token that comes again some periods later, and puts what is between
-// them in as often as was left out. The bytes are right, as they repeat, and no pair of neighbours is new.
-// 0: there is no such token.
+// Encodes a shortened repetition, finds in it a token that comes again some periods later, and repeats the tokens
+// from one to the other as often as the full length needs. The bytes are right because they repeat, and no two
+// tokens become neighbours that were not neighbours before. Returns 0 if there is no such token.
 size_t BpeModel::encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const {
   const std::vector<uint32_t>& symbols = scratch.symbols;
-  // The first bytes of two equal tokens are so far apart; from the middle on, as the start may differ.
+  // Finds two equal tokens, `distance` bytes apart. Looks from the middle on, as the start may differ.
   size_t first, last, distance = 0;
   const auto find_cycle = [&](size_t size, size_t wanted) {
     match_left_to_right(piece.text, size, scratch);
@@ -87,7 +87,7 @@ size_t BpeModel::encode_repeated(const Piece& piece, size_t period, PieceScratch
   };
   put(0, last);
   for (size_t more = (last - first) * (left_out / cycle); more > 0;) {
-    // Whole cycles, as many as there are: all of what was written from the first one on.
+    // Copy whole cycles, as many as there are: everything written since the first one began.
     const size_t size = std::min(more, static_cast<size_t>(out - (piece.ids + first)));
     std::memcpy(out, piece.ids + first, size * sizeof(int32_t));
     out += size;
@@ -97,9 +97,9 @@ size_t BpeModel::encode_repeated(const Piece& piece, size_t period, PieceScratch
   return static_cast<size_t>(out - piece.ids);
 }
 
-// Merges chunks that overlap, side by side in lanes, and joins each to what is before it at a token that both
-// have. Where there is none, the text from a chunk before to the end of this one is matched left to right; to
-// twice as far if that chunk does not join either, so that all is linear. 0: that did not help.
+// Merges overlapping chunks side by side in lanes, and joins each to the text before it at a token that both
+// have. If there is none, matches from the chunk before to the end of this one from left to right. If the next
+// chunk does not join either, matches twice as far, so that the whole is linear. Returns 0 if that fails too.
 size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) const {
   constexpr size_t kOverlap = 16, kStep = kMaxLaneBytes - kOverlap, kMaxChunks = 128;
   const MergeTables tables{pairs_, nullptr, external_.data(), is_external_};
@@ -108,12 +108,12 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
   scratch.chunk_ids.resize(kMaxChunks * kMaxLaneBytes);
   Piece merged[kMaxChunks];
   Piece* waiting[kMaxChunks];
-  const Piece* chunks[kMaxChunks];  // of one in turn with those like it, merged once
+  const Piece* chunks[kMaxChunks];  // by chunk; equal chunks in a row are merged once
 
-  // At any time piece.ids are the encoding of all bytes up to the end of a chunk.
+  // At the start of each round piece.ids is the encoding of all bytes up to the end of a chunk.
   size_t count = 0;
-  uint64_t starts = 0;  // where tokens begin in that chunk, a bit a byte, from the one that joined on
-  size_t matched_begin = 0, matched_count = 0, num_matched = 0;  // of what was just matched left to right
+  uint64_t starts = 0;  // a bit for each byte of that chunk where a token begins, from the shared token on
+  size_t matched_begin = 0, matched_count = 0, num_matched = 0;  // of the text just matched from left to right
   for (size_t next = 0; next < num_chunks;) {
     const size_t first = next, last = std::min(num_chunks, first + kMaxChunks);
     size_t num_merged = 0;
@@ -151,7 +151,7 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
       const size_t begin = (next - 1) * kStep;
       const size_t added =
           match_left_to_right(piece.text + matched_begin, chunk_end(next - 1) - matched_begin, scratch);
-      // The token before it was followed by this one.
+      // The token before must still be followed by the same token.
       if (matched_count != 0 && external_[scratch.symbols[0]] != piece.ids[matched_count]) return 0;
       count = matched_count;
       starts = 0;
@@ -165,8 +165,8 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
 }
 
 size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const {
-  // dead: a bit for each position from which no encoding of the rest continues what was found before it. Each
-  // is set at most once, which bounds the going back.
+  // dead: a bit for each position where the tokens found before it cannot go on. Each bit is set at most once,
+  // which bounds the steps back.
   std::vector<uint32_t>& symbols = scratch.symbols;
   std::vector<uint64_t>& dead = scratch.dead;
   symbols.clear();
@@ -192,7 +192,7 @@ size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScra
   return symbols.size();
 }
 
-// may_follow, remembered: in runs the same neighbours come again and again.
+// may_follow with a cache: in repetitive text the same neighbours come again and again.
 bool BpeModel::follows(uint32_t left, uint32_t right, PieceScratch& scratch) const {
   constexpr size_t kBits = 12;  // small enough for the first-level cache
   std::vector<uint64_t>& known = scratch.known_neighbours;
@@ -203,12 +203,12 @@ bool BpeModel::follows(uint32_t left, uint32_t right, PieceScratch& scratch) con
   return (entry & 1) != 0;
 }
 
-// Whether `right` may stand after `left`: whether the bytes of both together encode to just these two. Goes
-// through the merges that made them, from the last to the first, and looks for one across the border that
-// came before.
+// Whether `right` may follow `left`, that is, whether their joined bytes encode to just these two tokens. Undoes
+// the merges that made them, from the last to the first, and looks for a merge across the border that would
+// have come before.
 bool BpeModel::may_follow(uint32_t left, uint32_t right) const {
   uint32_t limit =
-      kNone;  // number of the younger of the tokens taken apart so far: merges from it on came too late
+      kNone;  // the token undone last: a merge across the border from here on would come too late
   for (;;) {
     if (const uint32_t rank = rank_of(left, right); rank != kNone && 256 + rank < limit) return false;
     if (left > right) {

@@ -1,7 +1,7 @@
 // DESCRIPTION
-// Merges short pieces of text by scan: symbols stay where their first byte is, and the lowest of all
-// candidates, a rank with the position of its pair, is the next merge. Several pieces take turns, a merge
-// each, so that the lookups of one are on their way from memory while the others go on. Thread-safe.
+// Merges short pieces of text. A symbol stays at the position of its first byte. A candidate is a rank and
+// the position of its pair; the lowest candidate is the next merge. Several pieces take turns, one merge
+// each, so that the lookups of one come from memory while the others go on. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace tokcore {
 
-// A pre-token to encode. limit: the end of what may be read. ids: room for one id a byte. count: how many
-// came out. starts: a bit for each byte that a token begins with, if lanes merged it.
+// A pre-token to encode. limit: the end of readable memory. ids: room for one id per byte. count: the number
+// of ids written. starts: a bit for each byte where a token begins, if lanes merged the piece.
 struct Piece {
   const uint8_t* text;
   size_t size;
@@ -26,17 +26,17 @@ constexpr unsigned kPositionBits = 6;
 constexpr size_t kMaxLaneBytes = size_t{1} << kPositionBits;  // the longest piece
 constexpr size_t kMaxPiecesInLanes = 1024;                    // at once
 
-// What merging looks up. Tokens have numbers of their own inside, ranks have no gaps.
+// The tables that merging reads. Token numbers and ranks are those of BpeModel.
 struct MergeTables {
   const PairRanks& pairs;
   const uint32_t* result_of_rank;  // nullptr: 256 + rank
   const int32_t* external;         // ids by number
-  bool is_external;                // numbers from 256 on are ids
+  bool is_external;                // whether token numbers from 256 on are their ids
 };
 
 // Encodes pieces of 1 to kMaxLaneBytes bytes by merging alone.
 using MergeInLanes = void(const MergeTables& tables, Piece* const* pieces, size_t num_pieces);
 MergeInLanes merge_in_lanes_portable;
-MergeInLanes merge_in_lanes_avx2;  // only where scanner.h says that the processor can run it
+MergeInLanes merge_in_lanes_avx2;  // only if implementations() in scanner.h lists it
 
 }  // namespace tokcore

@@ -1,8 +1,8 @@
 // DESCRIPTION
-// The merging of merge_lanes.h for a way to find the lowest of some candidates; with internal linkage, since
-// sources that include it are compiled for different processors.
+// The merging of merge_lanes.h, as a template over the vector functions that it needs. Everything has
+// internal linkage, because the sources that include it are compiled for different processors.
 //
-// A step has no branch that depends on text: a mispredicted one costs as much as the rest of the step.
+// A step has no branch that depends on text: a mispredicted branch costs as much as the rest of the step.
 #pragma once
 
 #include <bit>
@@ -21,8 +21,8 @@ inline int32_t candidate(int32_t rank, std::ptrdiff_t position) {
   return rank << kPositionBits | static_cast<int32_t>(position);
 }
 
-// kSize: 16, 32 or 64, the most bytes of a piece; larger ones cost more. Vectors has two functions on the
-// first kSize candidates and symbols of a lane, which are 32-byte aligned:
+// kSize: 16, 32 or 64, the most bytes of a piece; a step costs more for a larger kSize. Vectors has two
+// functions on the first kSize candidates and symbols of a lane, which are 32-byte aligned:
 //   int32_t lowest<kSize>(candidates)
 //   void begin<kSize>(text, size, of_bytes, candidates, symbols)   text: kSize + 1 bytes readable
 template <size_t kSize, typename Vectors>
@@ -38,8 +38,8 @@ class MergeLanes {
       start(*busy[num_busy], *pieces[next]);
     }
     while (num_busy > 0) {
-      // All at once, and not before each lane's own step: reading candidates together right after one of them
-      // was written would wait until the write is done.
+      // First all answers, then all steps: a vector that reads candidates right after one of them was written
+      // would wait for that write.
       for (size_t i = 0; i < num_busy; ++i) answer(*busy[i]);
       for (size_t i = 0; i < num_busy;) {
         Lane& lane = *busy[i];
@@ -62,15 +62,15 @@ class MergeLanes {
   static constexpr size_t kNumLanes = 16;
   static constexpr size_t kMargin = 8;
 
-  // A pair whose rank was asked for, and comes with the next step.
+  // A pair whose rank is being prefetched; the next step reads it.
   struct Lookup {
     uint64_t pair;
     size_t slot;
     std::ptrdiff_t position;
   };
 
-  // A symbol stays where its first byte is. What is before the first one is at -1, what is after the last one
-  // at kMaxLaneBytes: what counting zeros of an empty mask gives.
+  // A symbol stays at the position of its first byte. Position -1 stands for the symbol before the first, and
+  // kMaxLaneBytes for the one after the last: that is what counting the zeros of an empty mask gives.
   struct Lane {
     alignas(32) int32_t candidate_memory[kMargin + kMaxLaneBytes + kMargin];
     alignas(32) uint32_t symbol_memory[kMargin + kMaxLaneBytes + kMargin];
@@ -107,7 +107,7 @@ class MergeLanes {
     lane.candidates()[lookup.position] = candidate(rank, lookup.position);
   }
 
-  // The next merge of the lane; false if there is none.
+  // Does the next merge of the lane; false if there is none.
   bool advance(Lane& lane) const {
     uint32_t* symbols = lane.symbols();
     int32_t* candidates = lane.candidates();

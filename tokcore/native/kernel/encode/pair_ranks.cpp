@@ -7,7 +7,7 @@
 namespace tokcore {
 namespace {
 
-constexpr uint64_t kNoPair = UINT64_MAX;  // twice kNoSymbol
+constexpr uint64_t kNoPair = UINT64_MAX;  // the key of kNoSymbol twice
 constexpr size_t kPairsPerBucket = 4;
 constexpr size_t kNumBytePairs = size_t{256} * 256;
 
@@ -37,15 +37,15 @@ void PairRanks::build(const std::vector<Entry>& entries) {
   }
 }
 
-// Bucket by bucket, the largest first, the first shift that puts all its pairs on free places (hash and
-// displace: Belazzougui, Botelho, Dietzfelbinger 2009). False if a bucket finds none.
+// Finds for each bucket, the largest first, the first shift that puts all its pairs on free places (hash and
+// displace: Belazzougui, Botelho, Dietzfelbinger 2009). False if a bucket has no such shift.
 bool PairRanks::try_build(const std::vector<Entry>& entries) {
   const size_t num_buckets = size_t{1} << (64 - bucket_shift_);
   struct Hashed {
     uint64_t hash;
     const Entry* entry;
   };
-  // Dealt to buckets in the order of entries.
+  // Deal the entries to buckets, in their order.
   std::vector<uint32_t> ends(num_buckets + 1, 0);
   for (const Entry& entry : entries) ++ends[(hash_of(entry.key) >> bucket_shift_) + 1];
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
@@ -60,7 +60,7 @@ bool PairRanks::try_build(const std::vector<Entry>& entries) {
   };
   std::vector<Bucket> buckets;
   for (size_t i = 0, first = 0; i < num_buckets; first = ends[i++]) {
-    // Of one key the last one stays, in the place of the first.
+    // Of entries with the same key, the last one takes the place of the first.
     size_t kept = first;
     for (size_t at = first; at < ends[i]; ++at) {
       size_t place = first;

@@ -1,9 +1,9 @@
 // DESCRIPTION
-// PairRanks is the table of a vocabulary's merges: (left, right) -> rank. A pair has one place where it can
-// be (a perfect hash, found when the table is built), so that a lookup is two loads without a branch; it may
-// be taken apart into finding the place, which can be prefetched, and reading it. All of it lies in one
-// block, in large pages where there are any: in small ones, finding the page costs more than reading.
-// Thread-safe once built.
+// PairRanks is the table of a vocabulary's merges: (left, right) -> rank. A perfect hash, found when the
+// table is built, gives each pair the one place where it can be, so a lookup is two loads without a branch. A
+// lookup can be split into finding the place, which can be prefetched, and reading it. The table is one
+// block, in large pages where the system has them: with small pages, finding the page costs more than reading
+// it. Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace tokcore {
 
 class PairRanks {
  public:
-  static constexpr int32_t kNoRank = (1 << 25) - 1;  // all bits set; there are fewer ranks
-  static constexpr uint32_t kNoSymbol = UINT32_MAX;  // no pair has it
+  static constexpr int32_t kNoRank = (1 << 25) - 1;  // all bits set; a vocabulary has fewer ranks
+  static constexpr uint32_t kNoSymbol = UINT32_MAX;  // in no pair
 
   struct Entry {
     uint64_t key;
@@ -27,7 +27,7 @@ class PairRanks {
 
   static uint64_t key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-  // Of several entries with the same key the last one counts. Throws std::bad_alloc.
+  // If several entries have the same key, the last one counts. Throws std::bad_alloc.
   void build(const std::vector<Entry>& entries);
 
   // kNoRank if there is no such pair.
@@ -37,10 +37,10 @@ class PairRanks {
     return rank(pair, slot_of(pair));
   }
 
-  // 256 x 256: of pairs of bytes, by left << 8 | right.
+  // The ranks of pairs of bytes, 256 x 256, by left << 8 | right.
   const int32_t* of_bytes() const { return of_bytes_; }
 
-  // The same in steps, for pairs of which not both are bytes.
+  // find() in steps, for pairs that are not two bytes.
   size_t slot_of(uint64_t pair) const {
     const uint64_t hash = hash_of(pair);
     const uint64_t shift = shifts_[hash >> bucket_shift_];
@@ -49,7 +49,7 @@ class PairRanks {
   void prefetch(size_t slot) const { __builtin_prefetch(&entries_[slot]); }
   int32_t rank(uint64_t pair, size_t slot) const {
     const Entry& entry = entries_[slot];
-    // No conditional, which compilers make a branch of, and which is hard to predict.
+    // Not a conditional: compilers would make it a branch, which is hard to predict.
     const int32_t differs = -static_cast<int32_t>(entry.key != pair);
     return entry.rank | (differs & kNoRank);
   }
@@ -61,7 +61,7 @@ class PairRanks {
   ZeroedMemory memory_;
   Entry* entries_ = nullptr;     // mask_ + 1
   int32_t* of_bytes_ = nullptr;  // 256 x 256
-  uint16_t* shifts_ = nullptr;   // by the hash's upper bits, what keeps the pairs that share them apart
+  uint16_t* shifts_ = nullptr;   // by the upper bits of a hash: separates the pairs that share them
   uint64_t seed_ = 0;
   uint64_t mask_ = 0;
   unsigned bucket_shift_ = 63;

@@ -1,15 +1,14 @@
 // DESCRIPTION
-// PretokenCache remembers the ids of pre-tokens that were encoded before, within a fixed number of bytes.
-// Results never depend on it: every find compares the whole key.
+// PretokenCache remembers the ids of pre-tokens that were encoded before, in a fixed number of bytes. It
+// never changes a result: every find compares the whole key.
 //
-// Pre-tokens of at most 15 bytes and 4 ids, which are nearly all, live in 32-byte entries, two to a cache
-// line:
+// Nearly all pre-tokens have at most 15 bytes and 4 ids. They live in 32-byte entries, two to a cache line:
 //     bytes 0-14   the pre-token, zeros after it
 //     byte 15      its size (bits 0-3), number of ids (4-6), used (7)
 //     bytes 16-31  the ids
-// A newcomer replaces an entry that was not used since it came, so that words seen once do not drive out the
-// common ones. The others (long, or of many ids) live in a ring of records, found by an entry or through a
-// table of positions; the ring overwrites its oldest records. One thread at a time.
+// A new entry replaces one that was not used since it came, so that words seen once do not drive out common
+// ones. All other pre-tokens (long, or with many ids) live in a ring of records, which an entry or a table of
+// positions points to; the ring overwrites its oldest records. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +29,7 @@ namespace tokcore {
 
 using Bytes16 = uint64_t __attribute__((vector_size(16)));
 
-// 1 if all bits are zero, else 0; computed, so that compilers make no branch of it.
+// 1 if all bits are zero, else 0; computed, because compilers would make a conditional a branch.
 inline uint32_t is_zero(Bytes16 bytes) {
 #if defined(__SSE2__)
   const __m128i equal = _mm_cmpeq_epi8(reinterpret_cast<__m128i>(bytes), _mm_setzero_si128());
@@ -41,7 +40,7 @@ inline uint32_t is_zero(Bytes16 bytes) {
 #endif
 }
 
-// The bytes of a pre-token of up to 15 bytes, and its size in the last byte.
+// By size: a mask for the bytes of a pre-token of up to 15 bytes, and that size in the last byte.
 struct KeyMasks {
   Bytes16 bytes[16], size[16];
 
@@ -62,24 +61,24 @@ class PretokenCache {
   static constexpr size_t kMaxShortIds = 4;
   static constexpr size_t kMaxLongBytes = 512;
 
-  // A pre-token of 1 to 15 bytes as the entries hold it, and where to look for it.
+  // A pre-token of 1 to 15 bytes in the form of entries, and its bucket.
   struct Key {
     Bytes16 bytes;
-    size_t bucket;  // bytes before it
+    size_t bucket;  // its offset in bytes
   };
 
   struct Entry {
     Bytes16 key;
     int32_t ids[kMaxShortIds];
 
-    // Number of ids; or kInRing, or kPromised.
+    // The number of ids, or kInRing or kPromised.
     size_t count() const { return high() >> 60 & 7; }
     uint64_t high() const { return little_endian(key[1]); }
   };
-  static constexpr size_t kInRing = 7;    // they are in the ring
+  static constexpr size_t kInRing = 7;    // the ids are in the ring
   static constexpr size_t kPromised = 6;  // see promise()
 
-  // An entry that was found, or nullptr, and its count().
+  // An entry and its count(); nullptr if there is none.
   struct Found {
     const Entry* entry;
     size_t count;
@@ -89,7 +88,7 @@ class PretokenCache {
     Entry entries[2];
   };
 
-  // Where the entries are: for a loop to hold in registers, as long as the cache lives.
+  // Finds entries. A loop can hold it in registers; valid as long as the cache.
   class Entries {
    public:
     Entries(uint8_t* buckets, uint64_t mask) : buckets_(buckets), mask_(mask) {}
@@ -101,7 +100,7 @@ class PretokenCache {
       std::memcpy(&bytes, text, size);
       return key_of(bytes, size);
     }
-    // The same where 16 bytes may be read.
+    // The same if 16 bytes may be read.
     Key key_inside(const uint8_t* text, size_t size) const {
       Bytes16 bytes;
       std::memcpy(&bytes, text, 16);
@@ -110,9 +109,9 @@ class PretokenCache {
 
     void prefetch(const Key& key) const { __builtin_prefetch(buckets_ + key.bucket, 1); }
 
-    // The entry of that key, marked as used.
+    // The entry of that key, which is marked as used.
     Found find(const Key& key) const {
-      // Without a conditional: which of the two it is cannot be predicted.
+      // No conditional: which of the two entries it is cannot be predicted.
       Entry* entries = entries_of(key);
       const uint32_t is_first = same(entries[0], key), is_second = same(entries[1], key);
       if ((is_first | is_second) == 0) [[unlikely]]
@@ -134,15 +133,15 @@ class PretokenCache {
     }
 
     uint8_t* buckets_;
-    uint64_t mask_;  // of bytes before a bucket
+    uint64_t mask_;  // for offsets of buckets
   };
 
   struct Ids {
-    const int32_t* ids;  // nullptr: not known
+    const int32_t* ids;  // nullptr if they are not known
     size_t count;
   };
 
-  // budget_bytes: all the memory that it may hold; below kMinBudgetBytes it remembers nothing.
+  // budget_bytes: limit of its memory; below kMinBudgetBytes it remembers nothing.
   explicit PretokenCache(size_t budget_bytes) : budget_bytes_(budget_bytes) {
     keeps_ = budget_bytes >= kMinBudgetBytes;
     const size_t num_buckets = keeps_ ? std::bit_floor(budget_bytes / 8 * 5) / sizeof(Bucket) : 2;
@@ -155,7 +154,7 @@ class PretokenCache {
     place_memory_ = ZeroedMemory(num_places * sizeof(Place));
     ring_memory_ = std::make_unique_for_overwrite<uint8_t[]>(ring_size_ + kMaxShortIds * sizeof(int32_t));
     places_ = reinterpret_cast<Place*>(place_memory_.data());
-    // All of it is touched soon, so now: not in the middle of the first text.
+    // All of it is touched soon: do that now, not in the middle of the first text.
     std::memset(place_memory_.data(), 0, num_places * sizeof(Place));
   }
 
@@ -163,16 +162,16 @@ class PretokenCache {
 
   Entries entries() const { return {bucket_memory_.data(), bucket_mask_}; }
 
-  // Of a pre-token above 15 bytes, or of its first kMaxLongBytes bytes: its hash. No entry is found by it:
-  // entries have a size, free ones only zeros. Prefetches what find_long() looks at first.
+  // The hash of a pre-token above 15 bytes, or of its first kMaxLongBytes bytes, as a key that equals no
+  // entry: entries have a size, free ones only zeros. Prefetches what find_long() reads first.
   Key long_key(const uint8_t* text, size_t size, const uint8_t* limit) const {
     const uint64_t hash = hash_bytes(text, size, limit) | 1;
     __builtin_prefetch(&places_[hash >> place_shift_]);
     return Key{Bytes16{hash, 0}, 0};
   }
 
-  // The ids of an entry that are in the ring, if it still has them. A ring's ids may be copied four at a
-  // time: what is read after them is in the ring's memory.
+  // The ids of an entry in the ring, if the ring still has them. They may be copied four at a time: the bytes
+  // after them are the ring's memory.
   Ids in_ring(const Entry& entry) const {
     uint64_t position;
     std::memcpy(&position, &entry.ids[0], sizeof(position));
@@ -194,7 +193,7 @@ class PretokenCache {
     put_note(key, kInRing, position, static_cast<int32_t>(count));
   }
 
-  // Notes that the ids of that key are on their way: in_promise() gives the same two numbers until insert().
+  // Notes that the ids of that key will come: in_promise() returns the same two numbers until insert().
   void promise(const Key& key, uint64_t when, uint32_t number) {
     if (keeps_) put_note(key, kPromised, when, static_cast<int32_t>(number));
   }
@@ -205,7 +204,7 @@ class PretokenCache {
     return entry.count() == kPromised && noted == when;
   }
 
-  // The ids of a pre-token above 15 bytes. key: long_key of it.
+  // The ids of a pre-token above 15 bytes. key: its long_key().
   Ids find_long(const uint8_t* text, size_t size, const Key& key) const {
     const uint64_t hash = key.bytes[0];
     const Place& place = places_[hash >> place_shift_];
@@ -269,7 +268,7 @@ class PretokenCache {
       } else if ((entries[0].high() & kUsed) == 0) {
         at = 0;
       } else {
-        entries[0].key[1] &= little_endian(~kUsed);  // must prove itself again
+        entries[0].key[1] &= little_endian(~kUsed);  // must be used again to stay
         at = 1;
       }
     }
@@ -279,8 +278,7 @@ class PretokenCache {
 
   uint8_t* ring(uint64_t position) const { return ring_memory_.get() + position % ring_size_; }
 
-  // Room for a record in one run. A position counts all bytes ever appended, so that overwritten ones are
-  // known.
+  // Makes room for a record. A position counts all bytes ever appended, which shows what was overwritten.
   uint64_t append(size_t size) {
     size = (size + 7) / 8 * 8;
     if (size > ring_size_ / 4) return kNoRoom;
@@ -292,7 +290,7 @@ class PretokenCache {
 
   ZeroedMemory bucket_memory_;
   ZeroedMemory place_memory_;
-  std::unique_ptr<uint8_t[]> ring_memory_;  // filled from its start, as far as it is needed
+  std::unique_ptr<uint8_t[]> ring_memory_;  // touched only as far as it is filled
   Place* places_;
   size_t budget_bytes_;
   size_t ring_size_;

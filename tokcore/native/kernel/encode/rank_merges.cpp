@@ -20,7 +20,7 @@ class TokenNumbers {
     }
   }
 
-  // -1 for what is no token.
+  // -1 if the bytes are not a token.
   int32_t number(const uint8_t* bytes, size_t size) { return *find(bytes, size); }
 
  private:
@@ -65,8 +65,8 @@ RankMerges rank_merges(const RankedTokens& tokens) {
 RankMerges rank_parts(const RankedTokens& tokens) {
   TokenNumbers numbers(tokens);
   RankMerges merges;
-  std::vector<size_t> starts;   // of the parts of a token, and its end
-  std::vector<int32_t> joined;  // what part i and the next one make, or `none`
+  std::vector<size_t> starts;   // where the parts of a token start, and its end
+  std::vector<int32_t> joined;  // the token that part i and the next one make, or `none`
   for (size_t i = 0; i < tokens.num_tokens; ++i) {
     const uint8_t* token = tokens.data + tokens.offsets[i];
     const size_t size = static_cast<size_t>(tokens.offsets[i + 1] - tokens.offsets[i]);

@@ -1,6 +1,7 @@
 // DESCRIPTION
-// A vocabulary in the order of ranks (tiktoken's way to write BPE: two neighbours merge if their joined bytes
-// are a token, the lowest rank first), seen as merges. A token's number is its place in the vocabulary.
+// Turns a vocabulary in the order of ranks into merges. This is how tiktoken writes BPE: two neighbours merge
+// if their joined bytes are a token, the lowest rank first. A token's number is its place in the vocabulary.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace tokcore {
 
-// Tokens, all different and none of them empty: token i is data[offsets[i], offsets[i + 1]).
+// Different tokens, none of them empty: token i is data[offsets[i], offsets[i + 1]).
 struct RankedTokens {
   const uint8_t* data;
   const int64_t* offsets;  // num_tokens + 1, ascending
@@ -22,12 +23,12 @@ struct RankMerges {
   std::vector<int32_t> result;
 };
 
-// Every way to make a token of two tokens: by the token it makes, then by the length of its left part.
-// O(bytes of all tokens) look-ups.
+// Every way to make a token of two tokens, sorted by that token, then by the length of the left part. O(bytes
+// of all tokens) look-ups.
 RankMerges rank_merges(const RankedTokens& tokens);
 
-// Of each token of more than one byte, the two tokens that its own bytes come down to, merging lower ranks
-// only; -1, -1 where they come down to more than two. O(length^2) for one token.
+// For each token of more than one byte, the two tokens that merging its bytes by lower ranks alone ends with;
+// -1, -1 if it ends with more than two. O(length^2) for each token.
 RankMerges rank_parts(const RankedTokens& tokens);
 
 }  // namespace tokcore

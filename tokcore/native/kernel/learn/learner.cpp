@@ -16,10 +16,10 @@ namespace tokcore {
 namespace {
 
 constexpr size_t kNumBytes = 256;
-// A batch of merges is closed by the one that reaches this many units, which bounds what workers write down.
+// The merge that reaches this many units closes its batch. This bounds what workers write down.
 constexpr size_t kMaxBatchUnits = 1 << 20;
 constexpr size_t kMaxBatchMerges = 256;
-// Of what was written down for a merge, as much memory is kept for the next one.
+// Memory for at most so many places is kept from one merge for the next.
 constexpr size_t kMaxKeptPlaces = 1 << 16;
 constexpr ptrdiff_t kPrefetchUnits = 16;
 constexpr ptrdiff_t kPrefetchSymbols = 8;
@@ -28,10 +28,10 @@ struct MergeStep {
   uint32_t left;
   uint32_t right;
   uint32_t merged;
-  UnitList units;  // those that may hold the pair, ascending
+  UnitList units;  // units that may hold the pair, ascending
 };
 
-// A symbol next to the merged ones: how often, and in how many units it is followed by (or follows) them.
+// A symbol before (or after) merged pairs: how often it stands there, and in how many units.
 struct Neighbour {
   uint32_t id;
   uint32_t num_units;
@@ -43,25 +43,25 @@ struct Place {
   uint32_t unit;
 };
 
-// What a worker writes down for one side of a merge.
+// The notes of a worker for one side of a merge.
 struct Side {
   std::vector<Neighbour> neighbours;
-  std::vector<Place> places;  // for each neighbour ascending by unit, none twice
+  std::vector<Place> places;  // for each neighbour in ascending order of units, no unit twice
 };
 struct Effects {
   Side left;
   Side right;
 };
 
-// Where the neighbour of an id is in a list, plus one; all zero between uses.
+// By id: the index of its neighbour in a list, plus one; all zero between uses.
 using NeighbourIndex = std::vector<uint32_t>;
 
 struct Worker {
-  size_t first_unit = 0;  // its share of the units; never a part of a word
+  size_t first_unit = 0;  // its share of the units; a word is never divided
   size_t end_unit = 0;
   NeighbourIndex left_index;
   NeighbourIndex right_index;
-  std::vector<Effects> effects;  // by merge of the batch
+  std::vector<Effects> effects;  // for each merge of the batch
 
   void resize(size_t num_ids) {
     left_index.resize(num_ids);
@@ -74,7 +74,7 @@ struct Job {
   const MergeStep& step;
   Worker& worker;
   Effects& effects;
-  const PairTable& pairs;  // only to prefetch what will be changed in it
+  const PairTable& pairs;  // only to prefetch the entries that will change
 
   void add_left(uint32_t id, uint32_t unit, int64_t count) const {
     if (add(worker.left_index, effects.left, id, unit, count)) {
@@ -109,7 +109,7 @@ struct Job {
   }
 };
 
-// Replaces the pair in a unit that is a word.
+// Replaces the pair in a unit that is a whole word.
 template <typename Symbol>
 inline void rewrite_word(WordStore<Symbol>& words, uint32_t number, const Job& job) {
   const MergeStep& step = job.step;
@@ -139,7 +139,7 @@ inline void rewrite_word(WordStore<Symbol>& words, uint32_t number, const Job& j
   unit.num_symbols = static_cast<uint32_t>(out);
 }
 
-// The same for a segment of a long word: neighbours, and the right half of the last pair, may be in other
+// The same for a segment of a long word: neighbours, and the right symbol of the last pair, may be in other
 // segments.
 template <typename Symbol>
 void rewrite_segment(WordStore<Symbol>& words, uint32_t number, const Job& job) {
@@ -209,13 +209,13 @@ class Learner {
   Learned run();
 
  private:
-  // A neighbour, over all workers.
+  // The sum of a neighbour over all workers.
   struct Total {
     uint32_t id;
     uint32_t num_units;
     int64_t count;
     UnitList units;    // of the new pair
-    uint32_t* cursor;  // where its next unit goes; null if the new pair is not kept
+    uint32_t* cursor;  // where the next unit goes; null if the new pair is not kept
   };
 
   bool allowed(uint32_t left, uint32_t right) const {
@@ -251,13 +251,13 @@ class Learner {
   PairTable pairs_;
   CandidateQueue queue_;
   std::vector<Worker> workers_;
-  Worker alone_;  // works on all units
+  Worker alone_;  // does merges that are left to one thread
   std::unique_ptr<WorkerPool> pool_;
   std::vector<size_t> token_bytes_;  // by id
   std::vector<Total> totals_;
   NeighbourIndex total_index_;
   std::vector<Side*> sides_;
-  std::vector<uint8_t> roles_;  // by id: 1 left part, 2 right part of a merge of the batch
+  std::vector<uint8_t> roles_;  // by id: 1 left part, 2 right part of a merge in the batch
 };
 
 void Learner::add_word(const uint8_t* word, size_t size, uint64_t count) {
@@ -297,7 +297,7 @@ void Learner::load(const uint8_t* data, const int64_t* offsets, const uint64_t* 
   count_pairs();
 }
 
-// Gives each worker about as many symbols, in whole words.
+// Deals the units, in whole words, so that workers have about equally many symbols.
 void Learner::deal_units() {
   const size_t num_ids = kNumBytes + max_merges_;
   const size_t num_units = narrow_.units.size();
@@ -320,7 +320,7 @@ void Learner::deal_units() {
   if (num_workers > 1) pool_ = std::make_unique<WorkerPool>(num_workers);
 }
 
-// Counts the pairs of bytes and lists their units, for the first merges to start from.
+// Counts the pairs of bytes and lists their units.
 void Learner::count_pairs() {
   struct First {
     int64_t count = 0;
@@ -386,7 +386,7 @@ void Learner::count_pairs() {
   }
 }
 
-// The pair to be merged next, at the top of the queue; none if no pair is left.
+// The pair to merge next, which stays at the top of the queue; nothing if no pair is left.
 std::optional<Candidate> Learner::next_candidate() {
   while (queue_.ready(pairs_)) {
     const Candidate top = queue_.top();
@@ -398,9 +398,9 @@ std::optional<Candidate> Learner::next_candidate() {
   return std::nullopt;
 }
 
-// The merges that come next whatever the first of them do: no symbol is a left part of one and a right part
-// of another. A merge then lowers no count of another, and what it creates is neither more frequent than a
-// pair outside of the batch nor preferred to it. Empty if no pair is left.
+// The next merges that do not change each other: no symbol is a left part of one and a right part of another. Then
+// no merge lowers the count of another, and no pair that a merge creates comes before another merge of the batch.
+// Empty if no pair is left.
 std::vector<MergeStep> Learner::next_batch(Learned& learned) {
   constexpr uint8_t kLeft = 1, kRight = 2;
   std::vector<MergeStep> batch;
@@ -428,7 +428,7 @@ std::vector<MergeStep> Learner::next_batch(Learned& learned) {
   return batch;
 }
 
-// The first units of the next merge, while there is something else to do.
+// Prefetches the first units of the next merge.
 void Learner::prefetch_units(const MergeStep& step) const {
   const Units& units = is_wide_ ? wide_.units : narrow_.units;
   const size_t size = std::min<size_t>(step.units.size(), kPrefetchUnits);
@@ -451,7 +451,7 @@ void Learner::apply_batch(const std::vector<MergeStep>& batch) {
   size_t num_units = 0;
   for (const MergeStep& step : batch) num_units += step.units.size();
   if (!is_wide_ && batch.back().merged >= options_.max_narrow_ids) {
-    wide_ = std::move(narrow_).widened<uint32_t>();
+    wide_ = std::move(narrow_).widen<uint32_t>();
     narrow_ = {};
     is_wide_ = true;
   }
@@ -483,8 +483,8 @@ void Learner::apply_batch(const std::vector<MergeStep>& batch) {
   }
 }
 
-// Adds up what the workers wrote down for one side of a merge, lowers the pair that was lost with each
-// neighbour, and inserts the one that is new, with its units.
+// Adds up the workers' notes for one side of a merge. For each neighbour, lowers the count of the pair that was
+// lost and inserts the new pair with its units.
 template <typename LostPair, typename NewPair>
 void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, NewPair new_pair) {
   totals_.clear();
@@ -522,9 +522,9 @@ void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, N
   for (const Total& total : totals_) total_index_[total.id] = 0;
 }
 
-// Brings the counts up to date after a merge: where x (a b) y became x Z y, (x, a) and (b, y) are lost, (x,
-// Z) and (Z, y) are new; x is what was there after the replacements to the left, y before those to the right.
-// So (Z Z) from (a b)(a b) was first (Z, a) on the right, and is then taken from it on the left.
+// Updates the counts after a merge. If x (a b) y became x Z y, then (x, a) and (b, y) are lost, (x, Z) and (Z, y)
+// are new. x is the symbol there after the replacements to the left, y the one before those to the right. So
+// (Z, Z) from (a b)(a b) first counts as (Z, a) on the right, and is then taken from that on the left.
 void Learner::settle(const MergeStep& step, const std::vector<Effects*>& parts) {
   sides_.clear();
   int64_t repeated = 0;  // (Z, Z)
@@ -563,7 +563,7 @@ Learned Learner::run() {
 
 Learned learn(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words,
               const LearnOptions& options) {
-  // All windows bound the count of every pair, and each merge takes one symbol away for good.
+  // The number of all windows bounds the count of every pair, and windows never become more.
   constexpr auto kMaxWindows = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   uint64_t weighted_windows = 0, windows = 0;
   for (size_t i = 0; i < num_words; ++i) {

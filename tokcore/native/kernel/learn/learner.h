@@ -1,14 +1,15 @@
 // DESCRIPTION
-// learn() finds BPE merges: again and again the pair of neighbouring symbols with the highest count, between
-// equal counts the one with the smaller left id, then the smaller right id, which then becomes one symbol
-// everywhere, from left to right without overlap. The count of a pair is the sum over words of the word's
-// count times its windows that hold the pair ("aaa" has two of (a, a)). Ids: 0 to 255 are the bytes in the
-// order given, 256 + i is merge i. The result depends on the sums of counts per word alone: not on order,
-// repetitions or threads. Cost: each replacement costs a constant for words of up to 256 symbols, and for
-// longer ones too, which are kept in linked segments; finding the pair to merge is O(log pairs). Memory:
-// about 2 bytes a symbol (4 beyond 65,534 ids), 12 a word, 4 a word and distinct pair in it, 50 a pair that
-// is frequent enough to be merged. See OPTIMIZATIONS.md for what was tried. Any number of calls may run at
-// once.
+// learn() finds BPE merges. Each step takes the pair of neighbouring symbols with the highest count (if
+// several are equal, the smaller left id, then the smaller right id) and makes it one symbol everywhere, from
+// left to right without overlap. The count of a pair is the sum over words of the word's count times the
+// windows of the word that hold the pair ("aaa" has two windows of (a, a)). Ids: 0 to 255 are the bytes in
+// the given order, 256 + i is merge i. The result depends only on the sum of counts of each word: not on
+// order, repetitions or threads.
+//
+// Cost: a constant for each replacement, as words of more than 256 symbols are kept in linked segments; O(log
+// pairs) to find the pair to merge. Memory: about 2 bytes a symbol (4 from 65,535 ids on), 12 a word, 4 for
+// each word and distinct pair in it, 50 for each pair frequent enough to be merged. OPTIMIZATIONS.md says
+// what was tried. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +20,19 @@ namespace tokcore {
 
 struct LearnOptions {
   size_t num_merges = 0;                // at most 2^31 - 256
-  uint64_t min_count = 0;               // a pair with a lower count is not merged, nor is one with none
-  size_t max_token_bytes = 0;           // a longer token is not made; 0: no limit
+  uint64_t min_count = 0;               // a pair with a lower count, or with count 0, is not merged
+  size_t max_token_bytes = 0;           // longer tokens are not made; 0: no limit
   size_t threads = 1;                   // at least 1
   const uint8_t* id_of_byte = nullptr;  // 256 ids, a permutation
-  // Merges that touch fewer units (words, or segments of long ones) than this are left to one thread.
+  // One thread does a merge that touches fewer units (words, or segments of long words) than this.
   size_t min_parallel_units = 8192;
-  // While ids are below this, symbols take two bytes; at most 2^16.
+  // Symbols take two bytes as long as ids are below this; at most 2^16.
   size_t max_narrow_ids = 65536;
 };
 
 enum class LearnStatus : uint8_t {
-  kOk,             // fewer merges than asked for mean that no pair was left
-  kCountOverflow,  // all windows together, each as often as its word, are more than 2^63 - 1
+  kOk,             // if there are fewer merges than asked for, no pair was left
+  kCountOverflow,  // the windows of all words, times the words' counts, are more than 2^63 - 1
 };
 
 struct Learned {

@@ -1,9 +1,9 @@
 // DESCRIPTION
-// PairTable holds, for each pair of neighbouring symbols that may still be merged, its count and the units
-// (words or segments of long words) that held it when it came up. A pair's count never rises again after its
-// insertion, so pairs that fall below the minimum are forgotten. Not thread-safe. CandidateQueue yields pairs
-// by count (highest first), then left id, then right id (lowest first). Entries may be out of date; whoever
-// pops one compares it with the table. Its order depends on the entries alone.
+// PairTable holds each pair of neighbouring symbols that may still be merged: its count, and the units (words
+// or segments of long words) that held it when it was inserted. A pair's count never rises after its
+// insertion, so pairs that fall below the minimum are forgotten. CandidateQueue yields pairs by count
+// (highest first), then left id, then right id (lowest first). Entries may be out of date, so the caller
+// compares each one with the table. The order depends only on the entries. Neither is thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr uint64_t pair_key(uint32_t left, uint32_t right) {
 constexpr uint32_t left_of(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
 constexpr uint32_t right_of(uint64_t key) { return static_cast<uint32_t>(key); }
 
-// A list of unit numbers whose length is known when it is made; up to three need no memory of their own.
+// A list of unit numbers of fixed length. Up to three numbers are stored in the list itself.
 class UnitList {
  public:
   UnitList() = default;
@@ -53,7 +53,7 @@ class UnitList {
   uint32_t size() const { return size_; }
   const uint32_t* begin() const { return const_cast<UnitList*>(this)->begin(); }
   const uint32_t* end() const { return begin() + size_; }
-  // Valid as long as the list is neither moved nor cleared.
+  // Valid until the list is moved or cleared.
   uint32_t* begin() { return size_ > kInline ? memory() : inline_; }
   void clear() {
     if (size_ > kInline) delete[] memory();
@@ -78,7 +78,7 @@ class PairTable {
  public:
   struct Pair {
     uint64_t key = kFree;
-    int64_t count = 0;  // 0: forgotten; the place is reused when its shard is rebuilt
+    int64_t count = 0;  // 0: forgotten; rebuilding the shard frees the place
     UnitList units;
   };
 
@@ -103,7 +103,7 @@ class PairTable {
     __builtin_prefetch(&shard.pairs[shard.home(hash)], 1);
   }
 
-  // Adds a pair that was never there.
+  // Adds a pair that was never in the table.
   void insert(uint64_t key, int64_t count, UnitList units) {
     const uint64_t hash = hash_of(key);
     Shard& shard = shard_of(hash);
@@ -112,7 +112,7 @@ class PairTable {
     shard.free_place(hash) = Pair{key, count, std::move(units)};
   }
 
-  // Lowers a pair's count, if it is in the table.
+  // Lowers the count of a pair, if the table has it.
   void lower(uint64_t key, int64_t by) {
     Pair* const pair = find(key);
     if (pair == nullptr) return;
@@ -120,7 +120,7 @@ class PairTable {
     if (pair->count < min_count_) forget(*pair);
   }
 
-  // Takes the units of a pair that is about to be merged, and forgets it.
+  // Forgets a pair that is about to be merged, and returns its units.
   UnitList take(uint64_t key) {
     Pair& pair = *find(key);
     UnitList units = std::move(pair.units);
@@ -128,8 +128,8 @@ class PairTable {
     return units;
   }
 
-  // Calls action(key, count) for each pair, and with a count of 0 for free places: which they are cannot be
-  // predicted, and what is looked for is mostly rarer than pairs are.
+  // Calls action(key, count) for each pair, and with a count of 0 for free places. Skipping those would need
+  // a branch that cannot be predicted; the action's own condition on the count mostly can.
   template <typename Action>
   void for_each_place(Action action) const {
     for (const Shard& shard : shards_) {
@@ -139,13 +139,13 @@ class PairTable {
 
  private:
   static constexpr uint64_t kFree = ~uint64_t{0};
-  static constexpr size_t kNumShards = 64;  // each grows by itself, so that growing needs little memory
+  static constexpr size_t kNumShards = 64;  // each grows alone, so that growing needs little memory
   static constexpr size_t kFirstPlaces = 64, kManyPairs = size_t{1} << 15;
   static constexpr size_t kMaxLoad = 3, kMaxLoadOf = 4;
 
   struct Shard {
     Buffer<Pair> pairs;
-    size_t num_used = 0;  // forgotten ones included
+    size_t num_used = 0;  // including forgotten pairs
 
     size_t home(uint64_t hash) const { return (hash >> 32) * pairs.size() >> 32; }
     size_t after(size_t at) const { return at + 1 == pairs.size() ? 0 : at + 1; }
@@ -154,7 +154,7 @@ class PairTable {
       while (pairs[at].key != kFree) at = after(at);
       return pairs[at];
     }
-    // Drops forgotten pairs and makes room for twice as many, or two fifths more where that is much memory.
+    // Drops forgotten pairs and makes room for twice as many, or for two fifths more if that is much memory.
     void rebuild() {
       num_used = 0;
       for (const Pair& pair : pairs) num_used += pair.count > 0;
@@ -183,23 +183,24 @@ struct Candidate {
   int64_t count;
   uint64_t key;
 
-  // Whether a is merged later than b.
+  // Whether a comes after b.
   friend bool operator<(const Candidate& a, const Candidate& b) {
     return a.count != b.count ? a.count < b.count : a.key > b.key;
   }
 };
 
-// Only candidates with a count of at least threshold_ are held, in a heap that so stays small; the others are
-// looked up in the table when their time has come.
+// Holds only candidates with a count of at least threshold_, so that its heap stays small. When it is empty,
+// it lowers the threshold and collects candidates from the table.
 class CandidateQueue {
  public:
-  // Whether there is a candidate; if so, top() is the next one.
+  // Whether there is a candidate; then top() is the next one.
   bool ready(const PairTable& pairs) {
     if (heap_.empty()) refill(pairs);
     return !heap_.empty();
   }
   const Candidate& top() const { return heap_.front(); }
-  // Every pair that is inserted into the table, and every one popped that stays in it with a lower count.
+  // Call for every pair inserted into the table, and for every popped pair that stays in it with a lower
+  // count.
   void push(Candidate candidate) {
     if (candidate.count < threshold_) return;
     heap_.push_back(candidate);
@@ -211,15 +212,15 @@ class CandidateQueue {
   }
 
  private:
-  // All pairs are below the threshold now. Those within a third of it, or of the highest count if that is
-  // lower.
+  // Call when all pairs are below the threshold: collects pairs within a third of it, or of the highest count
+  // if that is lower.
   void refill(const PairTable& pairs) {
     const int64_t highest = collect(pairs, threshold_ - 1);
     if (heap_.empty() && highest != 0) collect(pairs, highest);
     std::make_heap(heap_.begin(), heap_.end());
   }
 
-  // Those within a third of a count; returns the highest there is.
+  // Collects pairs within a third of `limit`; returns the highest count of all pairs.
   int64_t collect(const PairTable& pairs, int64_t limit) {
     threshold_ = std::max<int64_t>(1, limit - limit / 3);
     int64_t highest = 0;

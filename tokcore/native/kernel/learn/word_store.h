@@ -1,8 +1,8 @@
 // DESCRIPTION
-// WordStore holds the symbols of all words, back to back, in units: a word of up to kMaxUnit symbols is one
-// unit; a longer one is a chain of units of kSegment symbols, linked, so that nothing has to look at all of
-// it. Units shrink in place. A pair belongs to the unit of its left symbol. Different words may be worked on
-// by different threads.
+// WordStore holds the symbols of all words, back to back, in units. A word of up to kMaxUnit symbols is one
+// unit. A longer word is a linked chain of units of kSegment symbols, so that no step has to read all of it.
+// Units shrink in place. A pair belongs to the unit of its left symbol. Threads may work on different words
+// at once.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace tokcore {
 inline constexpr uint32_t kNoUnit = std::numeric_limits<uint32_t>::max();
 inline constexpr uint32_t kNoSymbol = std::numeric_limits<uint32_t>::max();
 
-// What is known of units, apart from their symbols.
+// The counts, places and links of units; not their symbols.
 class Units {
  public:
   static constexpr size_t kMaxUnit = 256;
@@ -28,7 +28,7 @@ class Units {
 
   struct Unit {
     uint64_t count;        // of its word
-    uint32_t start;        // of its symbols, behind the base of its block
+    uint32_t start;        // of its symbols, from the base of its block
     uint32_t num_symbols;  // that are left
   };
 
@@ -41,14 +41,14 @@ class Units {
     units_.push_back(
         {count, static_cast<uint32_t>(start - bases_.back()), static_cast<uint32_t>(num_symbols)});
   }
-  // Units from the next one on are segments of long words.
+  // From now on, added units are segments of long words.
   void begin_chains() { first_chained_ = units_.size(); }
   void add_link(bool is_first, bool is_last) {
     const auto unit = static_cast<uint32_t>(first_chained_ + next_.size());
     previous_.push_back(is_first ? kNoUnit : unit - 1);
     next_.push_back(is_last ? kNoUnit : unit + 1);
   }
-  // Moves all units together, in order: calls copy(from, to, num_symbols) for each.
+  // Closes the gaps between units: calls copy(from, to, num_symbols) for each, in order.
   template <typename Copy>
   void pack(Copy copy) {
     uint64_t to = 0;
@@ -68,7 +68,7 @@ class Units {
   void prefetch(size_t unit) const { __builtin_prefetch(&units_[unit], 1); }
 
   bool is_segment(size_t unit) const { return unit >= first_chained_; }
-  // Its neighbours in the same word that are not empty; kNoUnit where there is none.
+  // The nearest non-empty units of the same word; kNoUnit if there is none.
   uint32_t next_of(size_t unit) const { return is_segment(unit) ? next_[unit - first_chained_] : kNoUnit; }
   uint32_t previous_of(size_t unit) const {
     return is_segment(unit) ? previous_[unit - first_chained_] : kNoUnit;
@@ -80,7 +80,7 @@ class Units {
   }
 
  private:
-  static constexpr size_t kBlockBits = 12;  // 4,096 units of at most 256 symbols fit 32 bits many times over
+  static constexpr size_t kBlockBits = 12;  // 4,096 units of at most 256 symbols fit 32 bits easily
   static constexpr size_t kBlock = size_t{1} << kBlockBits;
   Buffer<Unit> units_;
   std::vector<uint64_t> bases_;
@@ -94,7 +94,7 @@ class WordStore {
  public:
   Units units;
 
-  // Room for that many symbols, which have no value yet.
+  // Makes room for that many symbols, without values.
   void allocate(uint64_t num_symbols) { memory_.resize(num_symbols * sizeof(Symbol)); }
   Symbol* symbols() const { return reinterpret_cast<Symbol*>(const_cast<uint8_t*>(memory_.data())); }
   Symbol* begin(size_t unit) const { return symbols() + units.start_of(unit); }
@@ -104,7 +104,7 @@ class WordStore {
     return unit == kNoUnit ? kNoSymbol : begin(unit)[units[unit].num_symbols - 1];
   }
 
-  // Takes the first symbol away from a segment; an empty one is unlinked.
+  // Removes the first symbol of a segment, and unlinks the segment if it becomes empty.
   void drop_first(uint32_t unit) {
     Symbol* const at = begin(unit);
     const uint32_t left = --units[unit].num_symbols;
@@ -112,10 +112,10 @@ class WordStore {
     if (left == 0) units.unlink(unit);
   }
 
-  // The same words with wider symbols, closely packed; in the same memory if they fit it, as they do once
-  // there are two symbols less for each that is left.
+  // The same words with wider symbols, without gaps. Uses the same memory if they fit: when at most half of
+  // the symbols are left.
   template <typename Wide>
-  WordStore<Wide> widened() && {
+  WordStore<Wide> widen() && {
     uint64_t num_symbols = 0;
     units.pack([&](uint64_t old_start, uint64_t new_start, uint32_t size) {
       std::memmove(symbols() + new_start, symbols() + old_start, size * sizeof(Symbol));
@@ -128,8 +128,8 @@ class WordStore {
       wide.memory_ = std::move(memory_);
     }
     wide.units = std::move(units);
-    // From the back, so that none is overwritten before it is read; copied as bytes, as they are of two
-    // types.
+    // From the back, so that no symbol is overwritten before it is read. Copied as bytes, because the types
+    // differ.
     const uint8_t* const from = memory_.empty() ? wide.memory_.data() : memory_.data();
     for (uint64_t i = num_symbols; i-- > 0;) {
       Symbol symbol;

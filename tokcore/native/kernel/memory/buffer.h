@@ -1,6 +1,6 @@
 // DESCRIPTION
-// Buffer is a vector for arrays that are large and written once: new elements are not set to zero, and the
-// memory of a large one is in large pages.
+// Buffer is a vector for large arrays that are written once: new elements are not set to zero, and a large
+// buffer is in large pages. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,13 @@
 // DESCRIPTION
-// hash_bytes is a 64-bit hash of a byte string that is the same on every machine and in every release:
-// partitions of count tables follow from it. Definition (integers modulo 2^64; fold(a, b) = high ^ low half
-// of the 128-bit product a * b; twin: tokcore.reference.hash_bytes):
+// hash_bytes is a 64-bit hash of a byte string. It is the same on every machine and in every release, because
+// the partitions of count tables depend on it. Definition (integers modulo 2^64; fold(a, b) = high ^ low half
+// of the 128-bit product a * b; oracle: tokcore.reference.hash_bytes):
 //   state = size * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93
-//   for each 16-byte block, the last (for an empty string, the only) one padded with zeros,
-//   low and high being its halves as little-endian integers:
+//   for each 16-byte block (the last one, or the only one of an empty string, padded with zeros),
+//   with its halves low and high as little-endian integers:
 //     state = fold(low ^ state ^ 0xA0761D6478BD642F, high ^ 0xE7037ED1A0B428DB ^ (state >> 32))
 //   hash = fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
-// Two multiplications for up to 16 bytes. Not a defence against chosen keys. Thread-safe.
+// Two multiplications for up to 16 bytes. Does not resist chosen keys. Thread-safe.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ inline uint64_t big_endian(uint64_t value) {
   return value;
 }
 
-// Masks that keep the first bytes of a block, by their number.
+// By number: a mask that keeps so many first bytes of a block.
 inline constexpr auto kFirstBytes = [] {
   constexpr uint64_t kAll = ~uint64_t{0};
   std::array<Block16, 17> masks{};
@@ -52,8 +52,7 @@ inline constexpr auto kFirstBytes = [] {
   return masks;
 }();
 
-// The 16 bytes at `bytes`, of which only the first `size` (at most 16) are kept, the others being zero; reads
-// no byte at or after `limit`.
+// The first `size` (at most 16) bytes at `bytes`, and zeros up to 16. Reads no byte at or after `limit`.
 inline Block16 load_block(const uint8_t* bytes, size_t size, const uint8_t* limit) {
   Block16 block{0, 0};
   if (limit - bytes >= 16) {
@@ -88,7 +87,7 @@ inline uint64_t hash_step(uint64_t state, Block16 block) {
 
 inline uint64_t hash_end(uint64_t state) { return fold(state ^ 0x8EBC6AF09C88C6E3u, 0x589965CC75374CC3u); }
 
-// Reads no byte at or after `limit`, which is not before bytes + size.
+// limit: at least bytes + size; no byte at or after it is read.
 inline uint64_t hash_bytes(const uint8_t* bytes, size_t size, const uint8_t* limit) {
   uint64_t state = hash_start(size);
   for (; size > 16; bytes += 16, size -= 16) state = hash_step(state, load_block(bytes, 16, limit));

@@ -1,6 +1,7 @@
 // DESCRIPTION
-// Memory in large pages, where the system has them: a small one costs more to get than to fill, and more to
-// find than to read. They are asked for before the first touch; without them all works as well.
+// Memory in large pages, where the system has them: getting a small page costs more than filling it, and
+// finding it more than reading it. They are asked for before the first touch. Everything also works without
+// them. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ namespace tokcore {
 
 constexpr size_t kSmallPage = 4096, kLargePage = size_t{2} << 20;
 
-// For what of a block can have them. From its first small page on: the large page that a block begins with
-// has a few bytes of malloc's before it.
+// Asks for large pages for a block, from its first whole small page on: malloc's own bytes stand before the
+// block in the large page where it begins.
 inline void advise_large_pages(void* block, size_t size) {
 #if defined(__linux__)
   const uintptr_t begin = reinterpret_cast<uintptr_t>(block) & ~(kSmallPage - 1);
@@ -28,8 +29,8 @@ inline void advise_large_pages(void* block, size_t size) {
 #endif
 }
 
-// A block for std::realloc and std::free; nullptr if there is none. Not an aligned one: those are never the
-// block of that size that was freed last, but fresh pages, which must be cleared.
+// A block for std::realloc and std::free; nullptr if memory is short. Not aligned: an aligned block would
+// never be the one of that size that was freed last, but fresh pages, which the system must clear.
 inline void* allocate_in_large_pages(size_t size) {
   void* block = std::malloc(size);
   if (block != nullptr && size >= kLargePage) advise_large_pages(block, size);

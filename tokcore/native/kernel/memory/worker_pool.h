@@ -1,7 +1,7 @@
 // DESCRIPTION
-// WorkerPool runs one function on several threads at once, the calling one among them, as often as asked, and
-// waits. An exception in any of them is thrown again by run(). Not thread-safe; for rounds of a hundred
-// microseconds or more.
+// WorkerPool runs a function on several threads at once, one of them the calling thread, and waits for all.
+// run() rethrows an exception of any of them. Worth it for rounds of a hundred microseconds or more. Not
+// thread-safe.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // action(i) for every worker i; 0 is the calling thread.
+  // Calls action(i) for every worker i; worker 0 is the calling thread.
   void run(const std::function<void(size_t)>& action) {
     action_ = &action;
     pending_.store(threads_.size(), std::memory_order_relaxed);

@@ -1,7 +1,6 @@
 // DESCRIPTION
-// ZeroedMemory is a block of zero bytes for a large table: on a cache line, in large pages where the system
-// has them (asked for before the first touch), and costing nothing until it is touched. Throws
-// std::bad_alloc.
+// ZeroedMemory is a block of zero bytes for a large table. It starts on a cache line, lies in large pages
+// where the system has them, and costs nothing until it is touched. Throws std::bad_alloc. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +25,7 @@ class ZeroedMemory {
   explicit ZeroedMemory(size_t size) : size_(size) {
     if (size == 0) return;
 #if defined(__linux__)
-    // Whole large pages, and room to move the start to one; small blocks need neither.
+    // A large block is whole large pages, and room to move the start to the first of them.
     const bool is_large = size >= kLargePage;
     if (is_large) size = (size + kLargePage - 1) & ~(kLargePage - 1);
     const size_t slack = is_large ? kLargePage : 0;
@@ -64,8 +63,8 @@ class ZeroedMemory {
 
   uint8_t* data() const { return data_; }
 
-  // Makes it larger: its bytes stay, at another address, the new ones are zero and about to be used. On Linux
-  // large pages move, not bytes, so that never more than new_size is in use.
+  // Makes the block larger, at another address. Its bytes stay; the new ones are zero, and for use soon. On
+  // Linux pages move, not bytes, so that never more than new_size is in use.
   void grow(size_t new_size) {
     ZeroedMemory larger(new_size);
 #if defined(__linux__)
@@ -73,7 +72,7 @@ class ZeroedMemory {
       if (mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, larger.data_) != larger.data_) {
         throw std::bad_alloc();
       }
-      // What was moved away is not to be unmapped: somebody else may already have those addresses.
+      // Do not unmap the old addresses: another thread may already have them.
       auto* const block = static_cast<uint8_t*>(block_);
       unmap(block, data_);
       unmap(data_ + size_, block + block_size_);

@@ -1,19 +1,19 @@
 // DESCRIPTION
-// BoundaryAlgebra turns class masks into boundary masks: bit i of word w says that a pre-token starts at byte
-// 64 * w + i. It works on whole words with shifts, additions (a carry runs through a row of ones) and little
-// else; the state between words is a few bits. Words are given in order, from a position where a pre-token
-// starts.
+// BoundaryAlgebra turns class masks into boundary masks: bit i of word w is set if a pre-token starts at byte
+// 64 * w + i. It works on whole words, mostly with shifts and with additions, whose carry runs through a row
+// of ones. Only a few bits of state pass from word to word. Words are given in order; the first one starts
+// with a pre-token.
 //
-// What a boundary needs to know is to its left, with two exceptions: a row of whitespace is cut according to
-// how it ends, so the next words' masks must be there; and boundaries within whitespace that touches the end
-// of the known text are not to be believed. Contractions are looked up in the text.
+// A boundary depends only on the text to its left, except in whitespace: a row of whitespace is cut depending
+// on how it ends. So the masks of the next words must be there, and boundaries within whitespace that ends
+// the known text may be wrong. Contractions are looked up in the text.
 //
-// o200k alone has contexts that masks do not decide: a word where a caseless letter or a mark comes before a
-// capital, a mark after punctuation, a slash after the line ends that punctuation takes along. There it
-// stops: see `stop`.
+// Only o200k has contexts that masks do not decide: a word where a caseless letter or a mark comes before a
+// capital, a mark after punctuation, a slash after line ends that belong to punctuation. next() returns
+// where.
 //
-// Plain 64-bit arithmetic, with internal linkage: sources that include it are compiled for different
-// processors.
+// Plain 64-bit arithmetic with internal linkage, because the sources that include it are compiled for
+// different processors.
 #pragma once
 
 #include <cstddef>
@@ -50,59 +50,58 @@ constexpr Rules rules_of(Pattern pattern) {
   return {false, false, 3};
 }
 
-// Where letters are that make a contraction of an apostrophe before them, by how many letters.
+// The positions of letters that make a contraction with an apostrophe before them, by number of letters.
 struct Contractions {
   uint64_t one_letter;
-  uint64_t two_letters;  // the first one
+  uint64_t two_letters;  // the first of the two
 };
 
-// Finder::find(bytes, size) finds the contractions of a word; size: up to the end of the text.
+// Finder::find(bytes, size) finds the contractions of a word; size: bytes up to the end of the text.
 template <Rules rules, typename Finder>
 class BoundaryAlgebra {
  public:
-  // masks: num_words words and an empty one after them. starts: as many, written by next().
-  // text: the bytes of the first word on, size of them up to the end of the text.
+  // masks: num_words words, and an empty one after them. starts: num_words words, which next() writes.
+  // text: the first word's bytes, size of them up to the end of the text.
   BoundaryAlgebra(const ClassMasks* masks, size_t num_words, uint64_t* starts, const uint8_t* text,
                   size_t size)
       : masks_(masks), num_words_(num_words), starts_(starts), text_(text), size_(size) {}
 
-  // Does the next word. May add a bit to the word before it.
-  // Returns the bits (usually none) where masks do not decide: boundaries from the lowest one on are not to
-  // be believed.
+  // Writes the boundaries of the next word; may also add one to the word before it. Returns a bit (usually
+  // none) for each place that masks do not decide: boundaries from the lowest such bit on may be wrong.
   uint64_t next() {
     const ClassMasks& m = masks_[word_];
     const uint64_t word_character = rules.o200k ? m.letter | m.mark : m.letter;
-    const uint64_t after_word = shifted(word_character, previous_.word_character);
-    const uint64_t after_other = shifted(m.other, previous_.other);
-    const uint64_t after_blank = shifted(m.blank, previous_.blank);
+    const uint64_t after_word = shift(word_character, previous_.word_character);
+    const uint64_t after_other = shift(m.other, previous_.other);
+    const uint64_t after_blank = shift(m.blank, previous_.blank);
     const uint64_t word_start = word_character & ~after_word;
-    const uint64_t number_start = m.number & ~shifted(m.number, previous_.number);
+    const uint64_t number_start = m.number & ~shift(m.number, previous_.number);
     const uint64_t other_start = m.other & ~after_other;
     const uint64_t punctuation = other_start & ~after_blank;  // starts a pre-token
     uint64_t undecided = 0;
     uint64_t starts;
     if constexpr (rules.gpt2) {
       starts = ((word_start | number_start) & ~after_blank) | punctuation;
-      starts |= m.space & ~shifted(m.space, previous_.space);
+      starts |= m.space & ~shift(m.space, previous_.space);
       starts |= last_spaces(m, m.space);
-      const uint64_t quoted = shifted(punctuation & m.apostrophe, previous_.quote) & word_start;
+      const uint64_t quoted = shift(punctuation & m.apostrophe, previous_.quote) & word_start;
       previous_.quote = (punctuation & m.apostrophe) >> 63;
       starts = split_contractions(starts, quoted);
       previous_.space = m.space >> 63;
     } else {
-      // One character of punctuation at the start of a pre-token takes the word after it along.
+      // If a pre-token starts with one character of punctuation, the word after it belongs to it.
       const uint64_t prefixed = after_one_character(m, punctuation) & word_character;
-      // Punctuation takes the line ends after it along.
+      // Line ends after punctuation belong to it.
       const uint64_t tail_start = m.line_end & (after_other | previous_.tail);
       const uint64_t tail = m.line_end & ~(m.line_end + tail_start);
       const uint64_t space = m.space & ~tail;
       const uint64_t line_end = m.line_end & ~tail;
       const uint64_t indent = m.space & ~m.line_end;
-      const uint64_t after_indent = shifted(indent, previous_.indent);
+      const uint64_t after_indent = shift(indent, previous_.indent);
       starts = number_start | punctuation | (word_start & ~after_indent & ~prefixed);
-      starts |= space & ~shifted(space, previous_.space);
+      starts |= space & ~shift(space, previous_.space);
       starts |= last_spaces(m, indent);
-      starts |= after_last_line_end(m, indent & shifted(line_end, previous_.line_end), indent);
+      starts |= after_last_line_end(m, indent & shift(line_end, previous_.line_end), indent);
       if constexpr (rules.max_digits == 1) {
         starts |= m.number & ~m.continuation;
       } else {
@@ -110,16 +109,15 @@ class BoundaryAlgebra {
       }
       if constexpr (rules.o200k) {
         const uint64_t caseless = word_character & ~m.upper & ~m.lower;
-        starts |= m.upper & shifted(m.lower, previous_.lower);
-        undecided = (m.upper & shifted(caseless, previous_.caseless)) |
-                    (m.mark & word_start & after_other & ~prefixed) |
-                    (m.slash & shifted(tail, previous_.tail));
+        starts |= m.upper & shift(m.lower, previous_.lower);
+        undecided = (m.upper & shift(caseless, previous_.caseless)) |
+                    (m.mark & word_start & after_other & ~prefixed) | (m.slash & shift(tail, previous_.tail));
         starts = join_contractions(starts, m.apostrophe & after_word);
         previous_.caseless = caseless >> 63;
         previous_.lower = m.lower >> 63;
       } else {
         const uint64_t quote = punctuation & m.apostrophe;
-        starts = split_contractions(starts, shifted(quote, previous_.quote) & prefixed);
+        starts = split_contractions(starts, shift(quote, previous_.quote) & prefixed);
         previous_.quote = quote >> 63;
       }
       previous_.tail = tail >> 63;
@@ -136,32 +134,32 @@ class BoundaryAlgebra {
   }
 
  private:
-  // The last bits of the word before: 0 or 1 each.
+  // The last bits of the word before, 0 or 1 each.
   struct LastBits {
     uint64_t word_character = 0, number = 0, space = 0, other = 0, blank = 0, indent = 0, line_end = 0,
              tail = 0;
     uint64_t quote = 0, lower = 0, caseless = 0;
-    uint64_t one_character = 0;  // a prefix character ended, or goes on, at the end of the word
+    uint64_t one_character = 0;  // a prefix character ends with the word, or goes on after it
   };
 
   // The bytes right after those of mask.
-  static uint64_t shifted(uint64_t mask, uint64_t last_bit) { return mask << 1 | last_bit; }
+  static uint64_t shift(uint64_t mask, uint64_t last_bit) { return mask << 1 | last_bit; }
 
   // The byte after the character that starts at each bit of `first`.
   uint64_t after_one_character(const ClassMasks& m, uint64_t first) {
-    const uint64_t second_byte = shifted(first, previous_.one_character);
+    const uint64_t second_byte = shift(first, previous_.one_character);
     const uint64_t sum = second_byte + m.continuation;
     previous_.one_character = first >> 63 | static_cast<uint64_t>(sum < second_byte);
     return sum & ~m.continuation;
   }
 
-  // The first byte of the last whitespace character before something else, among those in `space`.
+  // The first byte of the last whitespace character of each row, among those in `space`.
   uint64_t last_spaces(const ClassMasks& m, uint64_t space) {
     const uint64_t followed = m.space >> 1 | masks_[word_ + 1].space << 63;
     const uint64_t last = space & ~followed;
     if ((last & m.continuation) == 0) [[likely]]
       return last;
-    // Whitespace outside of ASCII has two or three bytes: step back to its first one.
+    // Whitespace outside of ASCII has two or three bytes: step back to the first.
     uint64_t first = last & ~m.continuation;
     uint64_t back = last & m.continuation;
     for (uint32_t step = 1; step <= 2; ++step) {
@@ -177,7 +175,7 @@ class BoundaryAlgebra {
     return first;
   }
 
-  // Of the whitespace that comes right after a line end (first_indent), what has no other line end after it.
+  // Those bits of first_indent, the whitespace right after a line end, whose row has no further line end.
   uint64_t after_last_line_end(const ClassMasks& m, uint64_t first_indent, uint64_t indent) {
     if (first_indent == 0) return 0;
     const uint64_t sum = first_indent + indent;
@@ -190,8 +188,7 @@ class BoundaryAlgebra {
     return kept;
   }
 
-  // Whether the row of whitespace without line ends that holds this bit of the word is followed by a line
-  // end.
+  // Whether a line end follows the row of whitespace without line ends that holds this bit of the word.
   bool line_end_follows(uint32_t bit) const {
     uint64_t from = ~uint64_t{0} << bit;
     for (size_t w = word_; w < num_words_; ++w, from = ~uint64_t{0}) {
@@ -201,7 +198,7 @@ class BoundaryAlgebra {
     return false;
   }
 
-  // Starts of the groups of at most max_digits digits.
+  // The starts of groups of at most max_digits digits.
   uint64_t digit_groups(const ClassMasks& m, uint64_t run_start) {
     constexpr uint32_t kGroup = rules.max_digits == 0 ? 1 : rules.max_digits;
     uint64_t groups = run_start;
@@ -222,7 +219,7 @@ class BoundaryAlgebra {
       const uint64_t needed = (uint64_t{2} << left) - 1;
       if ((m.number & needed) == needed) groups |= uint64_t{1} << left;
     }
-    uint64_t continued = m.number;  // a digit, and kGroup digits before it
+    uint64_t continued = m.number;  // digits that have kGroup digits before them
     for (uint32_t i = 1; i <= kGroup; ++i) continued &= m.number << i;
     for (uint32_t size = kGroup; size < kWordBytes; size *= 2) {  // twice as far each time
       const uint64_t more = groups << size & continued;
@@ -236,7 +233,7 @@ class BoundaryAlgebra {
     return groups;
   }
 
-  // letters: the letters right after an apostrophe that starts a pre-token.
+  // letters: letters right after an apostrophe that starts a pre-token.
   uint64_t split_contractions(uint64_t starts, uint64_t letters) {
     starts |= start_in_next_;
     start_in_next_ = 0;
@@ -247,7 +244,7 @@ class BoundaryAlgebra {
     return (starts & ~(one | two)) | one << 1 | two << 2;
   }
 
-  // quotes: the apostrophes right after a word; with the letters of a contraction they belong to it.
+  // quotes: apostrophes right after a word. With the letters of a contraction they belong to that word.
   uint64_t join_contractions(uint64_t starts, uint64_t quotes) {
     starts = (starts & ~joined_in_next_) | start_in_next_;
     joined_in_next_ = 0;
@@ -255,7 +252,7 @@ class BoundaryAlgebra {
     for (; quotes != 0; quotes &= quotes - 1) {
       const uint32_t bit = static_cast<uint32_t>(__builtin_ctzll(quotes));
       const size_t position = word_ * kWordBytes + bit;
-      if (position == contraction_end_) continue;  // that word has its contraction
+      if (position == contraction_end_) continue;  // this word already has a contraction
       const size_t letters_size = contraction_size(text_, size_, position + 1, true);
       if (letters_size == 0) continue;
       contraction_end_ = position + 1 + letters_size;
@@ -279,9 +276,9 @@ class BoundaryAlgebra {
   size_t size_;
   size_t word_ = 0;
   LastBits previous_;
-  uint32_t digits_in_group_ = 0;  // of the number that the word before ends with
-  uint64_t start_in_next_ = 0;    // boundaries found ahead
-  uint64_t joined_in_next_ = 0;   // what is none, found ahead
+  uint32_t digits_in_group_ = 0;  // of the number at the end of the word before
+  uint64_t start_in_next_ = 0;    // boundaries of the next word, found early
+  uint64_t joined_in_next_ = 0;   // places of the next word that are no boundaries, found early
   size_t contraction_end_ = 0;
 };
 

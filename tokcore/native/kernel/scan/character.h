@@ -1,8 +1,8 @@
 // DESCRIPTION
-// Character decodes one character of UTF-8 text with its classes. A byte that is not part of a well-formed
+// Character is one decoded character of UTF-8 text, with its classes. A byte outside of every well-formed
 // sequence (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF) is a character of
-// one byte without classes, as is the end of the text, which has size 0. Everything here has internal
-// linkage: sources that include it are compiled for different processors.
+// one byte without classes. The end of the text is a character of size 0 without classes. Everything here has
+// internal linkage, because the sources that include it are compiled for different processors.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tokcore {
 
-// A byte outside of every well-formed sequence, and the end of the text: no code point.
+// Stands for the code point of a malformed byte and of the end of the text.
 static constexpr uint32_t kNoCodePoint = 0xFFFFFFFF;
 
 struct Character {

@@ -1,7 +1,6 @@
 // DESCRIPTION
-// ClassMasks is what the wide scanners know of 64 bytes of text: one bit per byte and class, lowest bit
-// first. Each byte of a character has the character's class. Bits past the end of the known text are in no
-// mask.
+// ClassMasks holds the classes of 64 bytes of text for the wide scanners: one bit per byte and class, lowest
+// bit first. Each byte of a character has the character's class. Bits past the end of the known text are 0.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +13,12 @@ struct ClassMasks {
   uint64_t letter;
   uint64_t number;
   uint64_t space;         // White_Space, line ends included
-  uint64_t other;         // neither of these; o200k: nor mark
+  uint64_t other;         // none of the three above; for o200k not a mark either
   uint64_t line_end;      // CR, LF
   uint64_t blank;         // U+0020
   uint64_t apostrophe;    // U+0027
-  uint64_t continuation;  // every byte of a character but its first
-  // Only o200k asks for these.
+  uint64_t continuation;  // all bytes of a character except the first
+  // Set only for o200k.
   uint64_t mark;
   uint64_t upper;  // Lu, Lt
   uint64_t lower;  // Ll

@@ -1,6 +1,6 @@
 // DESCRIPTION
-// The letters of English contractions, which all named patterns cut after an apostrophe.
-// Internal linkage: sources that include it are compiled for different processors.
+// The letters of English contractions, which all named patterns look for after an apostrophe.
+// Internal linkage, because the sources that include it are compiled for different processors.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tokcore {
 
-// The size in bytes of s, d, m, t, ll, ve or re at position, 0 if there is none. With fold_case also in upper
-// case, and of U+017F (long s), which folds to s.
+// The size in bytes of s, d, m, t, ll, ve or re at position; 0 if there is none. With fold_case also in upper
+// case, and also U+017F (long s), which folds to s.
 [[maybe_unused]] static inline size_t contraction_size(const uint8_t* text, size_t size, size_t position,
                                                        bool fold_case) {
   const auto letter = [&](size_t i) -> uint8_t {

@@ -10,7 +10,7 @@
 namespace tokcore {
 namespace {
 
-// Whether processor and operating system support every instruction that *_avx2.cpp files are compiled with.
+// Whether processor and operating system support all instructions that *_avx2.cpp files are compiled for.
 bool has_avx2() {
 #if defined(__x86_64__) && defined(__GNUC__)
   unsigned int a, b, c = 0, d;

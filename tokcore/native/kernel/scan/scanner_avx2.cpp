@@ -14,7 +14,7 @@ struct Word {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes)),
             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + 32))};
   }
-  static Word repeated(uint64_t row) {
+  static Word repeat(uint64_t row) {
     const __m256i bytes = _mm256_set1_epi64x(static_cast<int64_t>(row));
     return {bytes, bytes};
   }
@@ -32,7 +32,7 @@ struct Word {
     return signs([=](__m256i bytes) { return _mm256_cmpeq_epi8(bytes, wanted); });
   }
 
-  Word shuffled(const Word& places) const {
+  Word shuffle(const Word& places) const {
     return {_mm256_shuffle_epi8(low, places.low), _mm256_shuffle_epi8(high, places.high)};
   }
   Word bits_3_to_5() const {
@@ -50,7 +50,7 @@ struct Word {
   Word map(Function function) const {
     return {function(low), function(high)};
   }
-  // The highest bits of what function makes of the bytes.
+  // The highest bit of each byte of map(function).
   template <typename Function>
   uint64_t signs(Function function) const {
     const Word made = map(function);
@@ -63,7 +63,7 @@ __m256i twice(const uint8_t* table) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
-Word looked_up(const Word& word, const uint8_t (&by_low)[16], const uint8_t (&by_high)[16]) {
+Word look_up(const Word& word, const uint8_t (&by_low)[16], const uint8_t (&by_high)[16]) {
   const __m256i low_table = twice(by_low), high_table = twice(by_high), nibble = _mm256_set1_epi8(0x0F);
   return word.map([=](__m256i bytes) {
     const __m256i low = _mm256_and_si256(bytes, nibble);

@@ -11,7 +11,7 @@ struct Word {
   __m512i bytes;
 
   static Word load(const uint8_t* text) { return {_mm512_loadu_si512(text)}; }
-  static Word repeated(uint64_t row) { return {_mm512_set1_epi64(static_cast<int64_t>(row))}; }
+  static Word repeat(uint64_t row) { return {_mm512_set1_epi64(static_cast<int64_t>(row))}; }
 
   template <int bit>
   uint64_t mask() const {
@@ -24,7 +24,7 @@ struct Word {
     return _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(static_cast<char>(value)));
   }
 
-  Word shuffled(const Word& places) const { return {_mm512_shuffle_epi8(bytes, places.bytes)}; }
+  Word shuffle(const Word& places) const { return {_mm512_shuffle_epi8(bytes, places.bytes)}; }
   Word bits_3_to_5() const { return {_mm512_and_si512(_mm512_srli_epi16(bytes, 3), _mm512_set1_epi8(7))}; }
   Word power_of_bits_0_to_2() const {
     const __m512i powers = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201u));
@@ -36,7 +36,7 @@ __m512i four_times(const uint8_t* table) {
   return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
-Word looked_up(const Word& word, const uint8_t (&by_low)[16], const uint8_t (&by_high)[16]) {
+Word look_up(const Word& word, const uint8_t (&by_low)[16], const uint8_t (&by_high)[16]) {
   const __m512i nibble = _mm512_set1_epi8(0x0F);
   const __m512i low = _mm512_and_si512(word.bytes, nibble);
   const __m512i high = _mm512_and_si512(_mm512_srli_epi16(word.bytes, 4), nibble);

@@ -13,10 +13,10 @@ using unicode::kNumber;
 using unicode::kSpace;
 using unicode::kUpper;
 
-// What tells the patterns of the cl100k family apart.
+// The differences between the patterns of the cl100k family.
 struct Family {
   uint32_t max_digits;
-  bool takes_final_space;  // \s++$ : the last whitespace of the text is one pre-token, line ends or not
+  bool takes_final_space;  // \s++$ : whitespace that ends the text is one pre-token, even with line ends
 };
 
 bool is_line_end(Character c) { return c.code_point == '\r' || c.code_point == '\n'; }
@@ -52,15 +52,15 @@ struct Text {
     return position;
   }
 
-  // (?i:'s|'t|'re|'ve|'m|'ll|'d) in bytes, 0 if it does not match.
+  // Bytes that (?i:'s|'t|'re|'ve|'m|'ll|'d) matches; 0 for no match.
   size_t contraction(size_t position, bool fold_case) const {
     if (position >= size || bytes[position] != '\'') return 0;
     const size_t letters = contraction_size(bytes, size, position + 1, fold_case);
     return letters == 0 ? 0 : letters + 1;
   }
 
-  // \s++$ (if takes_final_space) | \s*[\r\n]+ (if stops_at_line_end) | \s+(?!\S) | \s+   at a whitespace
-  // character.
+  // End of the match of the whitespace alternatives at `begin`, a whitespace character: \s++$ (if
+  // takes_final_space) | \s*[\r\n]+ (if stops_at_line_end) | \s+(?!\S) | \s+
   size_t whitespace_end(size_t begin, bool stops_at_line_end, bool takes_final_space) const {
     size_t end = begin;
     size_t last = begin;        // start of the last whitespace character
@@ -105,10 +105,10 @@ size_t cut_cl100k(const uint8_t* bytes, size_t size, size_t begin) {
 bool in_head(Character c) { return c.is(kLetter | kMark) && !c.is(kLower); }
 bool in_tail(Character c) { return c.is(kLetter | kMark) && !c.is(kUpper); }
 
-// End of head* tail+ at begin, begin if it does not match. The head gives back as little as it must.
+// End of head* tail+ at begin; begin for no match. The head backtracks no further than it must.
 size_t head_and_tail_end(const Text& text, size_t begin) {
   size_t end = begin;
-  size_t after_tail = begin;  // end of the last character of the head that may be the tail
+  size_t after_tail = begin;  // end of the head's last character that can also be the tail
   Character c = text.at(end);
   for (; in_head(c); c = text.at(end)) {
     end += c.size;
@@ -117,7 +117,7 @@ size_t head_and_tail_end(const Text& text, size_t begin) {
   return in_tail(c) ? text.skip_while(end, in_tail) : after_tail;
 }
 
-// End of head+ tail* at begin, begin if it does not match.
+// End of head+ tail* at begin; begin for no match.
 size_t head_end(const Text& text, size_t begin) {
   const size_t end = text.skip_while(begin, in_head);
   return end == begin ? begin : text.skip_while(end, in_tail);

@@ -1,6 +1,6 @@
 // DESCRIPTION
-// The portable scanner: one character after the other, for any processor. It is the oracle of the wider ones,
-// and does for them what is too rare to be worth masks.
+// The portable scanner: one character after the other, on any processor. It is the oracle of the wide
+// scanners, which also call it for text too rare to be worth masks.
 #pragma once
 
 #include <cstddef>

@@ -1,18 +1,19 @@
 // DESCRIPTION
-// The wide scanner, for vectors of any width: 64 bytes at a time become class masks, class masks boundary
-// masks, and their bits the ends. With internal linkage: sources that include it are compiled for different
-// processors. Each of them first defines, in namespace tokcore and internally:
+// The wide scanner, for vectors of any width. It turns 64 bytes at a time into class masks, class masks into
+// boundary masks, and the bits of those into ends. Everything has internal linkage, because the sources that
+// include it are compiled for different processors. Each of them first defines, in an unnamed namespace
+// within tokcore:
 //   Word          64 bytes, with
-//     load(bytes)             the bytes at any address
+//     load(bytes)             the 64 bytes at any address
 //     mask<bit>()             that bit of every byte
-//     at_least(b), equal(b)   which bytes are b or greater; b
-//     repeated(row)           eight bytes, eight times
-//     shuffled(places)        of each eight bytes, those at places, which are below 8
-//     bits_3_to_5(), power_of_bits_0_to_2()   of each byte: a number below 8; 1 << a number below 8
-//   looked_up(word, by_low, by_high)   the bits that both tables have, by the halves of each byte
-//   common(a, b)                       which bytes of a and b have a bit in common
-//   write_ends(bits, base, ends)       writes base + the positions of the bits, and returns their number;
-//                                      up to 7 more are overwritten
+//     at_least(b), equal(b)   a bit for each byte that is at least b; that is b
+//     repeat(row)             eight bytes, eight times
+//     shuffle(places)         within each eight bytes, the bytes at the given places, which are below 8
+//     bits_3_to_5(), power_of_bits_0_to_2()   for each byte b: b >> 3 & 7; 1 << (b & 7)
+//   look_up(word, by_low, by_high)   for each byte: by_low[its low half] & by_high[its high half]
+//   common(a, b)                     a bit for each position where the bytes of a and b share a bit
+//   write_ends(bits, base, ends)     writes base + the position of each bit, and returns their number; may
+//                                    overwrite up to 7 elements after them
 #pragma once
 
 #include <bit>
@@ -28,16 +29,16 @@
 namespace tokcore {
 namespace {
 
-constexpr size_t kMaxWords = 32;      // classified at once; their masks stay in the first-level cache
-constexpr size_t kReadAhead = 4;      // bytes after a word that decoding its last character may touch
-constexpr size_t kMinWideBytes = 24;  // less is quicker one by one
+constexpr size_t kMaxWords = 32;      // words classified at once; their masks fit the first-level cache
+constexpr size_t kReadAhead = 4;      // bytes after a word that decoding its last character may read
+constexpr size_t kMinWideBytes = 24;  // less is quicker character by character
 
-// One word of text and as much of what follows as decoding reads; copied where the text ends too soon.
+// A copy of one word of text and the bytes that decoding reads after it, for the end of the text.
 struct PaddedWord {
   alignas(64) uint8_t bytes[kWordBytes + kReadAhead];
 };
 
-// Classes of ASCII by the two halves of a byte: a byte has the bits that both halves allow.
+// Classes of ASCII: a byte has the bits that both its low and its high half allow.
 enum AsciiBit : int {
   kLetterAToO,  // 41 to 4F, 61 to 6F
   kLetterPToZ,  // 50 to 5A, 70 to 7A
@@ -68,15 +69,15 @@ Word ascii_classes(const Word& text) {
                                        0x01 | 0x80};
   static constexpr uint8_t kHigh[16] = {
       0x08 | 0x40, 0, 0x10 | 0x20 | 0x80, 0x04, 0x01, 0x02, 0x01, 0x02, 0, 0, 0, 0, 0, 0, 0, 0};
-  return looked_up(text, kLow, kHigh);
+  return look_up(text, kLow, kHigh);
 }
 
-// First bytes of characters that two bytes show to be letters: most of Latin, Cyrillic, Han and Hangul needs
-// no table. Each rule has a bit, that a first byte asks for and a second one grants:
+// The first bytes of characters that two bytes show to be letters, so that most of Latin, Cyrillic, Han and
+// Hangul needs no table. Each rule has a bit, which the first byte must ask for and the second must grant:
 //   0: C4 to CA   1: D0, D1, D3, DA   2: E5 to E9, EB, EC   and any second byte
 //   3: E4, B8 to BF   4: EA, B0 to BF   5: ED, 80 to 8D and 90 to 9D
-//   6: C3, 80 to 8F and A0 to AF   7: C3, 90 to 9F and B0 to BF, but for 97 and B7 (the signs of arithmetic)
-// With the case wanted as well, only the rules whose letters have none apply: 2 to 5.
+//   6: C3, 80 to 8F and A0 to AF   7: C3, 90 to 9F and B0 to BF, except 97 and B7 (multiplication, division)
+// If the case is wanted too, only the rules for letters without case apply: 2 to 5.
 template <bool with_case>
 uint64_t letter_leads(const uint8_t* bytes, const Word& text) {
   constexpr auto r = [](auto... bits) { return static_cast<uint8_t>((0 | ... | (1 << bits))); };
@@ -95,17 +96,16 @@ uint64_t letter_leads(const uint8_t* bytes, const Word& text) {
   static constexpr uint8_t kGrantsHigh[16] = {
       0, 0, 0, 0, 0, 0, 0, 0, r(0, 1, 2, 5, 6), r(0, 1, 2, 5, 7), r(0, 1, 2, 6), r(0, 1, 2, 3, 4, 7),
       0, 0, 0, 0};
-  return common(looked_up(text, kAsksLow, kAsksHigh),
-                looked_up(Word::load(bytes + 1), kGrantsLow, kGrantsHigh));
+  return common(look_up(text, kAsksLow, kAsksHigh), look_up(Word::load(bytes + 1), kGrantsLow, kGrantsHigh));
 }
 
-// What the next word must know of the one before it: 0 or 1 each, but for the bytes that are owed.
+// What a word needs to know about the word before it. All are 0 or 1, except `owed`.
 struct Before {
   uint64_t owed = 0;  // continuation bytes that its last character still needs, as the lowest bits
   uint64_t letter = 0, number = 0, space = 0, mark = 0, upper = 0, lower = 0;
 };
 
-// Gives each byte of a character the bit of its first byte.
+// Copies the bit of each character's first byte to its other bytes.
 uint64_t spread(uint64_t first_bytes, uint64_t before, uint64_t continuation) {
   uint64_t all = first_bytes | (before & continuation);
   all |= all << 1 & continuation;
@@ -113,7 +113,7 @@ uint64_t spread(uint64_t first_bytes, uint64_t before, uint64_t continuation) {
   return all | (all << 1 & continuation);
 }
 
-// The class bits of the characters of a word, at their first bytes; one mask per unicode::ClassBit.
+// The classes of the characters of a word, at their first bytes: one mask per unicode::ClassBit.
 template <bool with_case>
 struct Planes {
   static constexpr uint32_t kCount = with_case ? 6 : 3;  // without case: letter, number, space
@@ -124,22 +124,22 @@ struct Planes {
   }
 };
 
-// Classifies at once all characters of a word that share all bytes but the last, and so one row of the
-// tables: the last byte selects a bit of the row, for 64 of them by three shuffles.
+// Classifies all characters of a word that differ only in their last bytes, and so share a row of the tables.
+// The last byte selects a bit of the row; three shuffles do that for 64 characters at once.
 class RowLookup {
  public:
   explicit RowLookup(const Word& last_bytes)
       : byte_(last_bytes.bits_3_to_5()), bit_(last_bytes.power_of_bits_0_to_2()) {}
 
-  // The last bytes that select a set bit of the row.
-  uint64_t selected(uint64_t row) const { return common(Word::repeated(row).shuffled(byte_), bit_); }
+  // A bit for each last byte that selects a set bit of the row.
+  uint64_t selected(uint64_t row) const { return common(Word::repeat(row).shuffle(byte_), bit_); }
 
  private:
   Word byte_, bit_;
 };
 
-// Does the rows of most characters of `length` bytes among those that start at `rest`; returns what is left
-// to do one by one.
+// Classifies characters of `length` bytes that start at the bits of `rest`, a row at a time. Returns the bits
+// of those that are left to be classified one by one.
 template <uint32_t length, bool with_case>
 uint64_t add_rows(const uint8_t* bytes, const Word& text, uint64_t rest, bool* valid,
                   Planes<with_case>* planes) {
@@ -216,8 +216,8 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
   return true;
 }
 
-// Classifies 64 bytes (kReadAhead more must be readable). False if a byte of them is not part of well-formed
-// UTF-8, or finishes no character of the word before that it should finish.
+// Classifies 64 bytes; kReadAhead more must be readable. False if one of them is not part of well-formed
+// UTF-8, or if they do not complete the last character of the word before.
 template <bool with_case>
 bool classify(const uint8_t* bytes, Before* before, ClassMasks* m) {
   const Word text = Word::load(bytes);
@@ -265,7 +265,7 @@ void keep_bits(uint64_t bits, ClassMasks* m) {
   }
 }
 
-// Bytes at the start of a stretch of text of which the classes are known, whole characters.
+// Classifies up to num_words words. Returns how many bytes, whole characters, have known classes.
 template <bool with_case>
 size_t classify_words(const uint8_t* text, size_t size, size_t num_words, ClassMasks* masks) {
   Before before;
@@ -282,7 +282,7 @@ size_t classify_words(const uint8_t* text, size_t size, size_t num_words, ClassM
   }
   size_t known = word * kWordBytes < size ? word * kWordBytes : size;
   if (word != 0 && before.owed != 0) {
-    // The last character goes on in a word that is not known.
+    // The last character ends in a word whose classes are not known: leave it out.
     do --known;
     while (masks[word - 1].continuation >> known % kWordBytes & 1);
   }
@@ -293,10 +293,10 @@ size_t classify_words(const uint8_t* text, size_t size, size_t num_words, ClassM
   return known;
 }
 
-// Finds the letters of contractions (contraction.h) in a word of text, all at once.
+// Finds the letters of all contractions (contraction.h) in a word of text at once.
 template <bool fold_case>
 struct ContractionFinder {
-  // size: up to the end of the text.
+  // size: bytes up to the end of the text.
   [[gnu::noinline]] static Contractions find(const uint8_t* bytes, size_t size) {
     PaddedWord padded;
     if (size <= kWordBytes) {
@@ -312,7 +312,7 @@ struct ContractionFinder {
     static constexpr uint8_t kHigh[16] = {
         0, 0, 0, 0, fold_case ? kFrom0 : 0, fold_case ? kFrom10 : 0, kFrom0, kFrom10, 0, 0, 0, 0, 0, 0, 0, 0};
     const Word text = Word::load(bytes);
-    const Word letters = looked_up(text, kLow, kHigh);
+    const Word letters = look_up(text, kLow, kHigh);
     uint8_t next = bytes[kWordBytes];
     if (fold_case && next < 0x80) next |= 0x20;
     const auto before = [&](uint64_t mask, uint8_t letter) {
@@ -325,7 +325,7 @@ struct ContractionFinder {
   }
 };
 
-// Where the whitespace that touches the end of the known text starts, `known` if there is none.
+// The start of the whitespace that ends the known text; `known` if there is none.
 size_t final_space(const ClassMasks* masks, size_t known) {
   while (known != 0) {
     const size_t word = (known - 1) / kWordBytes;
@@ -340,11 +340,11 @@ size_t final_space(const ClassMasks* masks, size_t known) {
 
 struct Progress {
   size_t num_ends;
-  bool undecided;  // the next pre-token is one that masks do not decide
+  bool undecided;  // masks do not decide where the next pre-token ends
 };
 
-// The ends that masks decide in the first num_words words of text, which start a pre-token. Fewer than all of
-// them: what depends on text not looked at is left out.
+// Writes the ends that masks decide in the first num_words words of text, which start with a pre-token.
+// Leaves out ends that depend on text after those words.
 template <Rules rules>
 Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t base, uint64_t* ends,
                     size_t capacity) {
@@ -355,12 +355,12 @@ Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t
   num_words = (known + kWordBytes - 1) / kWordBytes;
   masks[num_words].space = 0;
   BoundaryAlgebra<rules, ContractionFinder<!rules.gpt2>> algebra(masks, num_words, starts, text, size);
-  size_t limit = final_space(masks, known);  // the last position at which a boundary is to be believed
+  size_t limit = final_space(masks, known);  // boundaries after this position may be wrong
   uint64_t undecided = 0;
   size_t word = 0;
   for (size_t found = 0; word < num_words && undecided == 0; ++word) {
     if (word >= 2) found += static_cast<size_t>(std::popcount(starts[word - 2]));
-    if (found > capacity) break;  // all that there is room for; not counting the last word, which may change
+    if (found > capacity) break;  // enough; the last word is not counted yet, as the next one may change it
     undecided = algebra.next();
   }
   if (undecided != 0) {
@@ -389,11 +389,12 @@ template <Pattern pattern>
 size_t scan_pattern(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) {
   const Cut cut = portable_cut(pattern);
   size_t count = 0;
-  size_t most_words = kMaxWords;  // fewer after a place that masks do not decide, since the rest was in vain
+  size_t most_words =
+      kMaxWords;  // fewer after an undecided place, whose following words were classified in vain
   while (count < capacity && begin < size) {
     const size_t left = size - begin;
     if (left >= kMinWideBytes) {
-      // A word of text holds some ten to fifteen pre-tokens: do not classify more than there is room for.
+      // A word of text has ten to fifteen pre-tokens: classify no more than there is room for.
       size_t num_words = (capacity - count) / 12 + 1;
       num_words = num_words < most_words ? num_words : most_words;
       const size_t words_left = (left + kWordBytes - 1) / kWordBytes;
@@ -411,7 +412,8 @@ size_t scan_pattern(const uint8_t* text, size_t size, size_t begin, uint64_t* en
         continue;
       }
     }
-    // Malformed text, a pre-token longer than the masks, or the end of the text.
+    // Malformed text, a pre-token longer than the masks, or the end of the text: go on character by
+    // character.
     for (const size_t until = begin + kWordBytes; count < capacity && begin < until && begin < size;) {
       begin = cut(text, size, begin);
       ends[count++] = begin;

@@ -13,14 +13,14 @@ namespace {
 constexpr uint64_t kOnes = 0x0101010101010101u;
 constexpr uint64_t kHighBits = 0x80 * kOnes;
 
-// A larger buffer, which one huge line has made, is given back.
+// A larger buffer, grown for one huge line, is freed.
 constexpr size_t kKeptBytes = size_t{1} << 23;
 
-// Digits of an integer, and of any number, of which no reader makes anything but a finite number.
+// With at most so many digits, every reader gets the same integer, and a finite number.
 constexpr ptrdiff_t kMaxIdDigits = 18;
 constexpr ptrdiff_t kMaxNumberBytes = 100;
 
-// Bytes that are looked at together, by whatever vector units the processor's least form has.
+// Bytes that are checked together, with the vector instructions that every processor of the platform has.
 using Block = uint8_t __attribute__((vector_size(16)));
 constexpr ptrdiff_t kBlock = sizeof(Block);
 
@@ -30,7 +30,7 @@ bool is_zero(const Block& block) {
   return (words[0] | words[1]) == 0;
 }
 
-// How many plain characters a block begins with.
+// The number of plain characters at the start of a block.
 size_t plain_bytes(const Block& block) {
   const auto special = (block == '"') | (block == '\\') | (block < 0x20);
   uint64_t words[kBlock / 8];
@@ -74,7 +74,7 @@ size_t put_character(uint32_t code, uint8_t* out) {
   return 4;
 }
 
-// What bytes.strip() of Python takes away.
+// Whether all bytes are what Python's bytes.strip() removes.
 bool is_blank(const uint8_t* p, const uint8_t* end) {
   return std::all_of(p, end, [](uint8_t byte) { return byte == ' ' || (byte >= 9 && byte <= 13); });
 }
@@ -93,7 +93,7 @@ bool is_utf8_by_characters(const uint8_t* p, const uint8_t* end) {
       }
       p += std::countr_zero(high) >> 3;
     }
-    // Characters of other scripts stand in long runs, with single ASCII characters between them.
+    // Characters of other scripts come in long runs, with single ASCII characters between them.
     while (p < end) {
       const uint8_t first = *p;
       const ptrdiff_t left = end - p;
@@ -129,7 +129,7 @@ bool contains(const uint8_t* data, size_t size, const std::string& part) {
 }  // namespace
 
 bool is_utf8(const uint8_t* start, const uint8_t* end) {
-  // Blocks look at the three bytes before them, and may end within a character.
+  // A block checks the three bytes before it too, and may end within a character.
   const uint8_t* p = std::min(end, start + 3);
   while (p < end && continues(*p)) ++p;
   if (!is_utf8_by_characters(start, p)) return false;
@@ -153,20 +153,20 @@ bool is_utf8(const uint8_t* start, const uint8_t* end) {
         ((before == 0xF0) & (block < 0x90)) | ((before == 0xF4) & (block >= 0x90)));
   }
   if (!is_zero(bad)) return false;
-  // From the start of the character that the last block ends with or in.
+  // Go on at the start of the last block's last character, which may not end in that block.
   for (int i = 0; i < 4 && p[-1] >= 0x80; ++i) {
     if (*--p >= 0xC0) break;
   }
   return is_utf8_by_characters(p, end);
 }
 
-// The reading of one line. Every function goes on from p, and returns false for what is refused.
+// Reads one line. Every function goes on from p_, and returns false to refuse the line.
 class JsonLines::Line {
  public:
   Line(const std::vector<WantedField>& wanted, const uint8_t* start, const uint8_t* limit)
       : wanted_(wanted), p_(start), limit_(limit) {}
 
-  // What was found of a wanted field. start: in values.
+  // A wanted field. start: its place in values.
   struct Field {
     bool is_there = false;
     size_t start = 0;
@@ -174,7 +174,7 @@ class JsonLines::Line {
   };
   Field fields[kNumFields];
 
-  // The whole line, its line feed included. text has room for what is left of the range.
+  // Reads the whole line with its line feed. text has room for the rest of the range.
   bool read(uint8_t* text, std::string* values) {
     skip_spaces();
     if (!take('{') || !read_object(0, (1u << kNumFields) - 1, text, values)) return false;
@@ -185,8 +185,8 @@ class JsonLines::Line {
   const uint8_t* position() const { return p_; }
 
  private:
-  // An object whose brace is behind us. inside: bits of the wanted fields whose path has led here in `depth`
-  // steps.
+  // Reads an object, from after its brace. inside: a bit for each wanted field whose path leads to this object in
+  // `depth` steps.
   bool read_object(size_t depth, unsigned inside, uint8_t* text, std::string* values) {
     if (depth == kMaxDepth) return false;
     unsigned entered = 0;
@@ -199,7 +199,7 @@ class JsonLines::Line {
       for (size_t i = 0; i < kNumFields; ++i) {
         const WantedField& wanted = wanted_[i];
         if ((inside >> i & 1) == 0 || wanted.path.empty()) continue;
-        // A field whose own name has dots comes before the path that it looks like.
+        // A field whose own name has dots goes before the path that the name looks like.
         if (depth == 0 && wanted.path.size() > 1 && name == wanted.name) return false;
         if (name == wanted.path[depth]) (depth + 1 == wanted.path.size() ? leaves : inner) |= 1u << i;
       }
@@ -241,7 +241,7 @@ class JsonLines::Line {
     take('-');
     const uint8_t* digits = p_;
     while (p_ < limit_ && is_digit(*p_)) ++p_;
-    // No zeros in front, and no "-0", which has no one form.
+    // No leading zeros, and no "-0", which readers write in different ways.
     if (p_ == digits || p_ - digits > kMaxIdDigits || (*digits == '0' && p_ - number > 1)) return false;
     if (p_ < limit_ && (*p_ == '.' || *p_ == 'e' || *p_ == 'E')) return false;
     values->append(number, p_);
@@ -271,8 +271,8 @@ class JsonLines::Line {
     return true;
   }
 
-  // Up to the next quote or backslash; false at a control character, the end, or if there was no UTF-8 before
-  // it.
+  // Goes to the next quote or backslash; false at a control character, at the end, or if the bytes before are not
+  // UTF-8.
   bool skip_plain() {
     const uint8_t* start = p_;
     Block seen{};
@@ -281,8 +281,8 @@ class JsonLines::Line {
     return is_zero(seen & 0x80) || is_utf8(start, p_);
   }
 
-  // How many plain characters come now, which are copied to out, if there is one, with up to kBlock bytes
-  // more than are said. Adds to seen what was looked at, at least.
+  // Returns the number of plain characters from here on. Copies them to out, unless it is nullptr, and up to kBlock
+  // bytes after them. Adds at least their bits to seen.
   size_t pass_plain(Block* seen, uint8_t* out) const {
     const uint8_t* p = p_;
     while (limit_ - p >= kBlock) {
@@ -301,7 +301,7 @@ class JsonLines::Line {
     return static_cast<size_t>(p - p_);
   }
 
-  // A string whose opening quote is behind us, unescaped; may write up to kBlock bytes more than it says.
+  // Reads and unescapes a string, from after its opening quote; may write up to kBlock bytes after its end.
   bool read_string(uint8_t* out, size_t* size) {
     uint8_t* const begin = out;
     const uint8_t* const start = p_;
@@ -319,7 +319,7 @@ class JsonLines::Line {
       out += length;
     }
     *size = static_cast<size_t>(out - begin);
-    // An escape divides no character: the line's bytes are UTF-8 exactly if the string's are.
+    // No escape divides a character: the line's bytes are UTF-8 exactly if the string's are.
     return is_zero(seen & 0x80) || is_utf8(start, p_);
   }
 
@@ -332,7 +332,7 @@ class JsonLines::Line {
     }
   }
 
-  // The character of an escape whose backslash is behind us; the number of its bytes, 0 if it is refused.
+  // Reads an escape, from after its backslash. Returns the number of bytes written; 0 to refuse the line.
   size_t read_escape(uint8_t* out) {
     if (p_ == limit_) return 0;
     switch (*p_++) {
@@ -387,7 +387,7 @@ class JsonLines::Line {
     return code;
   }
 
-  // Any value, which is checked and forgotten.
+  // Checks a value of any type and skips it.
   bool skip_value() {
     bool is_object[kMaxDepth];
     size_t depth = 0;
@@ -408,7 +408,7 @@ class JsonLines::Line {
       } else if (!skip_word()) {
         return false;
       }
-      // Behind a value: close what ends here, then go to the next value.
+      // After a value: close all that ends here, then go to the next value.
       while (!opened) {
         if (depth == 0) return true;
         skip_spaces();
@@ -496,7 +496,7 @@ int32_t JsonLines::know_lang(std::string_view lang) {
 JsonLinesResult JsonLines::read(const uint8_t* data, size_t start, size_t end, size_t max_bytes,
                                 size_t max_documents, JsonDocuments* out) {
   *out = {};
-  // No text is longer than its line; strings are written a block at a time.
+  // No text is longer than its line; kBlock more, because strings are written a block at a time.
   texts_.resize(end - start + kBlock);
   size_t size = 0;
   JsonLinesResult result{start, false, end};

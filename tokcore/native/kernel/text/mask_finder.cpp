@@ -31,12 +31,12 @@ using Class = bool (*)(uint8_t);
 
 struct KeyPrefix {
   std::string_view text;
-  size_t trigger;  // where its rarest byte is, the first of that value
+  size_t trigger;  // place of its rarest byte, the first of that value
   Class rest;
   size_t least;  // bytes of the rest
 };
 
-// By the trigger, so that only its own are looked at.
+// Sorted by trigger, so that a trigger tries only its own prefixes.
 constexpr KeyPrefix kDashPrefixes[] = {
     {"glpat-", 5, is_key_byte, 20},  {"sk-", 2, is_key_byte, 20},     {"xoxa-", 4, is_alnum_dash, 10},
     {"xoxb-", 4, is_alnum_dash, 10}, {"xoxe-", 4, is_alnum_dash, 10}, {"xoxo-", 4, is_alnum_dash, 10},
@@ -64,7 +64,7 @@ std::span<const KeyPrefix> key_prefixes(uint8_t trigger) {
       return kLetterJPrefixes;
   }
 }
-constexpr size_t kTokenParts = 3;  // of a JSON web token, each of at least as many bytes
+constexpr size_t kTokenParts = 3;  // of a JSON web token; also the least bytes of each part
 
 struct IbanLength {
   size_t length;
@@ -101,7 +101,7 @@ size_t iban_length(std::string_view country) {
   return 0;
 }
 
-// What a candidate turned out to be: a match, or something of its form whose check digits are wrong.
+// The result for a candidate: a match, or text of the right form with wrong check digits.
 struct Match {
   size_t start;
   size_t end;
@@ -109,7 +109,7 @@ struct Match {
 };
 using MaybeMatch = std::optional<Match>;
 
-// One text. Positions past the end read as a zero byte, which belongs to no class.
+// One text. A position past its end reads as a zero byte, which is in no class.
 class Reader {
  public:
   Reader(const uint8_t* text, size_t size) : text_(text), size_(size) {}
@@ -129,7 +129,7 @@ class Reader {
     return {reinterpret_cast<const char*>(text_) + start, end - start};
   }
 
-  // at: of the trigger; floor: where the last match of the preset ended.
+  // at: position of the trigger. floor: end of the preset's last match.
   MaybeMatch key(size_t at, size_t floor) const;
   MaybeMatch card(size_t start) const;
   MaybeMatch email(size_t at, size_t floor) const;
@@ -215,7 +215,7 @@ MaybeMatch Reader::email(size_t sign, size_t floor) const {
   size_t start = sign;
   while (start > floor && is_mail_user(text_[start - 1])) --start;
   if (start == sign) return std::nullopt;
-  // Labels up to an empty one; the last that begins with two letters, behind another, is where it may end.
+  // Labels up to an empty one; the domain ends with the last label, after the first, that begins with two letters.
   size_t end = 0;
   for (size_t label = sign + 1, number = 0;; ++number) {
     const size_t label_end = run_end(label, is_alnum_dash);
@@ -241,7 +241,7 @@ MaybeMatch Reader::iban(size_t first_digit) const {
   if (length == 0) return std::nullopt;
   const bool is_spaced = at(start + 4) == ' ';
   size_t end = start + 4;
-  unsigned remainder = 0;  // of the number modulo 97, letters counting as 10 to 35
+  unsigned remainder = 0;  // of the number modulo 97; letters count as 10 to 35
   const auto add = [&](uint8_t c) {
     const unsigned value = is_digit(c) ? c - '0' : c - 'A' + 10u;
     remainder = (remainder * (value > 9 ? 100 : 10) + value) % 97;
@@ -359,14 +359,13 @@ MaskFinder::MaskFinder(uint32_t presets) : presets_(presets) {
 
 void MaskFinder::find(const uint8_t* text, size_t size, std::vector<MaskedSpan>* spans) const {
   const Reader reader(text, size);
-  std::array<size_t, kNumMaskPresets> ends{};  // of the last match of each preset
+  std::array<size_t, kNumMaskPresets> ends{};  // end of each preset's last match
   const size_t first = spans->size();
-  // look(floor) finds a match that starts at floor or behind it.
+  // look(floor) finds a match that starts at floor or later.
   size_t at = 0;
   const auto try_preset = [&](MaskPreset preset, auto look) {
     const auto number = static_cast<unsigned>(preset);
-    // Within the last match nothing is looked for, or a text of nothing but beginnings would be read again
-    // and again.
+    // Skip triggers within the last match: otherwise a text of beginnings alone would be read again and again.
     if ((presets_ >> number & 1) == 0 || at < ends[number]) return;
     const MaybeMatch found = look(ends[number]);
     if (!found || found->start < ends[number]) return;
@@ -386,7 +385,7 @@ void MaskFinder::find(const uint8_t* text, size_t size, std::vector<MaskedSpan>*
       try_preset(MaskPreset::kIban, [&](size_t) { return reader.iban(at); });
       try_preset(MaskPreset::kIpv4, [&](size_t) { return reader.ipv4(at); });
       try_preset(MaskPreset::kPhone, [&](size_t) { return reader.american_phone(at); });
-      at = reader.run_end(at, is_digit) - 1;  // all of them look at the first digit only
+      at = reader.run_end(at, is_digit) - 1;  // a row of digits is tried only at its first digit
       continue;
     }
     switch (byte) {

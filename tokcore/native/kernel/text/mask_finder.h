@@ -1,9 +1,9 @@
 // DESCRIPTION
-// MaskFinder finds the spans of a text that are not to be counted: e-mail addresses, keys, cards and so on,
-// as tokcore/mask_presets.py defines them. One pass: a byte that no chosen preset cares about costs a look-up
-// in a table, and each preset is looked for from a byte that is rare in text ('@', '_', '+', the first of a
-// row of digits, ...). Linear time for every input, since what a candidate looks at is bounded or belongs to
-// it alone. Immutable, safe to share between threads.
+// MaskFinder finds the spans of a text that must not be counted: e-mail addresses, keys, cards and so on, as
+// tokcore/mask_presets.py defines them. One pass: each preset has a trigger, a byte that is rare in text
+// ('@', '_', '+', the first of a row of digits, ...), and every other byte costs a look-up in a table. Linear
+// time for every input: the bytes that a candidate reads are bounded in number or read by no other.
+// Immutable, so thread-safe.
 #pragma once
 
 #include <array>
@@ -34,10 +34,10 @@ struct MaskedSpan {
 
 class MaskFinder {
  public:
-  // presets: bit i chooses the preset of that number.
+  // presets: bit i chooses preset i.
   explicit MaskFinder(uint32_t presets);
 
-  // Appends the spans of a text, by start, then preset.
+  // Appends the spans of a text, sorted by start, then preset.
   void find(const uint8_t* text, size_t size, std::vector<MaskedSpan>* spans) const;
 
  private:
