@@ -1,13 +1,16 @@
-"""What the kernel does, said as plainly as Python can: slow, obvious, and the oracle of the tests.
+"""The kernel in plain Python: slow, obvious, and the oracle of the tests. Read this file first.
 
-Every class and function has a twin of the same name and signature in tokcore.kernel.
+It goes from simple to complex: split, count, learn, encode; then what else the kernel does. Each of the first four
+begins with the algorithm on plain values. After it comes the function or class on batches of texts, whose name and
+signature are those of tokcore.kernel.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,80 +27,75 @@ from tokcore.unicode import expand
 
 Ids = npt.NDArray[np.int32]
 
+# --------------------------------------------------------------------------------------------------------------- split
+
+
+def split_text(pattern: str, text: bytes) -> list[bytes]:
+    """The pre-tokens of a text: the matches of a named pattern. Joined they are the text.
+
+    A byte outside of every well-formed UTF-8 sequence is a character of its own: not a letter, number or whitespace.
+
+    >>> split_text("gpt2", b"don't stop")
+    [b'don', b"'t", b' stop']
+    """
+    characters = text.decode("utf-8", "surrogateescape")
+    return [match.group().encode("utf-8", "surrogateescape") for match in _matcher(pattern).finditer(characters)]
+
+
+@functools.cache
+def _matcher(pattern: str) -> Any:
+    """The pattern's published text, with its classes spelled out from the pinned Unicode tables."""
+    return regex.compile(expand(PATTERNS[pattern]))
+
 
 def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
-    """tokcore.kernel.split: the matches of the pattern's published text, with classes of the pinned tables."""
-    matcher = regex.compile(expand(PATTERNS[pattern]))
+    """As tokcore.kernel.split."""
     ends: list[int] = []
     firsts = [0]
     for i in range(texts.num_texts):
         position = int(texts.offsets[i])
-        for match in matcher.finditer(texts.text(i).decode("utf-8", "surrogateescape")):
-            position += len(match.group().encode("utf-8", "surrogateescape"))
+        for pretoken in split_text(pattern, texts.text(i)):
+            position += len(pretoken)
             ends.append(position)
         firsts.append(len(ends))
     return np.array(ends, np.int64), np.array(firsts, np.int64)
 
 
-class Encoder:
-    """tokcore.kernel.Encoder, by the definition of BPE encoding. No cache: cache_bytes and threads are ignored."""
+# --------------------------------------------------------------------------------------------------------------- count
 
-    def __init__(
-        self,
-        pattern: str | None,
-        tokens: Texts,
-        token_ids: npt.NDArray[np.int32],
-        left: npt.NDArray[np.int32],
-        right: npt.NDArray[np.int32],
-        result: npt.NDArray[np.int32],
-        priority: npt.NDArray[np.uint32],
-        whole: bool,
-        cache_bytes: int,
-    ) -> None:
-        self._pattern = pattern
-        self._ids = {tokens.text(i): int(id) for i, id in enumerate(token_ids)}
-        self._merges = dict(
-            zip(
-                zip(left.tolist(), right.tolist(), strict=True),
-                zip(priority.tolist(), result.tolist(), strict=True),
-                strict=True,
-            )
-        )
-        self._whole = whole
 
-    def encode_piece(self, piece: bytes) -> list[int]:
-        """The ids of one pre-token: merge the pair of lowest priority number, leftmost first, until none is left."""
-        if self._whole and piece in self._ids:
-            return [self._ids[piece]]
-        ids = [self._ids[bytes([byte])] for byte in piece]
-        while True:
-            candidates = [(*self._merges[pair], i) for i, pair in enumerate(pairwise(ids)) if pair in self._merges]
-            if not candidates:
-                return ids
-            _, merged, i = min(candidates, key=lambda candidate: (candidate[0], candidate[2]))
-            ids[i : i + 2] = [merged]
+def cut_pretoken(pretoken: bytes, limit: int) -> list[bytes]:
+    """The parts of a pre-token, each as long as it can be without passing limit bytes or dividing a character.
 
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[npt.NDArray[np.int32], Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
-        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
+    A byte outside of every well-formed UTF-8 sequence is a character of its own. A limit of 0 never cuts.
 
-    def encode_pieces(
-        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
-    ) -> tuple[npt.NDArray[np.int32], Offsets, Offsets]:
-        ids: list[int] = []
-        offsets = [0]
-        for i in range(texts.num_texts):
-            begin = texts.offsets[i]
-            for end in ends[firsts[i] : firsts[i + 1]]:
-                ids += self.encode_piece(texts.data[begin:end].tobytes())
-                begin = end
-            offsets.append(len(ids))
-        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+    >>> cut_pretoken("aéaéa".encode(), 5)
+    [b'a\\xc3\\xa9a', b'\\xc3\\xa9a']
+    """
+    parts = [b""]
+    for character in pretoken.decode("utf-8", "surrogateescape"):
+        encoded = character.encode("utf-8", "surrogateescape")
+        if limit and len(parts[-1]) + len(encoded) > limit:
+            parts.append(b"")
+        parts[-1] += encoded
+    return [part for part in parts if part]
+
+
+def check_max_pretoken_bytes(limit: int) -> None:
+    """Raise ValueError for a limit that is shorter than some characters."""
+    if limit < 0 or 0 < limit < 4:
+        raise ValueError(f"max_pretoken_bytes = {limit}: must be 0 (never cut) or at least 4, the longest character")
 
 
 class Counter:
-    """tokcore.kernel.Counter: two dictionaries."""
+    """As tokcore.kernel.Counter: two dictionaries.
+
+    >>> from tokcore.texts import texts_from_strings
+    >>> counter = Counter("gpt2", max_pretoken_bytes=0)
+    >>> counter.add(texts_from_strings(["to be or not to be", "to be"]))
+    >>> tuples_from_rows(counter.take())  # pre-token, occurrences, documents
+    [(b' be', 3, 2), (b' not', 1, 1), (b' or', 1, 1), (b' to', 1, 1), (b'to', 2, 2)]
+    """
 
     def __init__(self, pattern: str, max_pretoken_bytes: int) -> None:
         check_max_pretoken_bytes(max_pretoken_bytes)
@@ -152,51 +150,166 @@ class Counter:
         return [counters[0].take()]
 
 
-class IdCounter:
-    """tokcore.kernel.IdCounter: a dictionary."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, tuple[int, int, int]] = {}
-
-    def add(self, ids: npt.NDArray[np.int32], offsets: Offsets) -> None:
-        if (ids[offsets[0] : offsets[-1]] < 0).any():
-            raise ValueError("ids: one is negative")
-        for start, end in pairwise(offsets.tolist()):
-            for id, number in collections.Counter(ids[start:end].tolist()).items():
-                count, documents, most = self._rows.get(id, (0, 0, 0))
-                self._rows[id] = (count + number, documents + 1, max(most, number))
-
-    def take(self) -> tuple[npt.NDArray[np.int32], *tuple[npt.NDArray[np.uint64], ...]]:
-        rows, self._rows = sorted(self._rows.items()), {}
-        columns = [np.array([row[i] for _, row in rows], np.uint64) for i in range(3)]
-        return np.array([id for id, _ in rows], np.int32), *columns
+# --------------------------------------------------------------------------------------------------------------- learn
 
 
-def check_max_pretoken_bytes(limit: int) -> None:
-    """Raise ValueError for a limit into which not every character fits."""
-    if limit < 0 or 0 < limit < 4:
-        raise ValueError(f"max_pretoken_bytes = {limit}: must be 0 (never cut) or at least 4, the longest character")
+def merge(word: list[int], pair: tuple[int, int], merged: int) -> list[int]:
+    """The word with every occurrence of pair replaced by merged, from left to right without overlap.
 
-
-def cut_pretoken(word: bytes, limit: int) -> list[bytes]:
-    """The parts of a pre-token: each as long as it can be without passing limit bytes or dividing a character.
-
-    A byte that belongs to no well-formed UTF-8 sequence is a character of its own; a limit of 0 never cuts.
-
-    >>> cut_pretoken("aéaéa".encode(), 5)
-    [b'a\\xc3\\xa9a', b'\\xc3\\xa9a']
+    >>> merge([1, 1, 1, 2], (1, 1), 9)
+    [9, 1, 2]
     """
-    parts = [b""]
-    for character in word.decode("utf-8", "surrogateescape"):
-        encoded = character.encode("utf-8", "surrogateescape")
-        if limit and len(parts[-1]) + len(encoded) > limit:
-            parts.append(b"")
-        parts[-1] += encoded
-    return [part for part in parts if part]
+    result: list[int] = []
+    i = 0
+    while i < len(word):
+        if tuple(word[i : i + 2]) == pair:
+            result.append(merged)
+            i += 2
+        else:
+            result.append(word[i])
+            i += 1
+    return result
+
+
+def count_pairs(words: Iterable[tuple[list[int], int]]) -> collections.Counter[tuple[int, int]]:
+    """The count of each pair of neighbours: every window that holds it adds its word's count.
+
+    >>> count_pairs([([1, 1, 1], 2), ([1, 7], 5)])
+    Counter({(1, 7): 5, (1, 1): 4})
+    """
+    pairs: collections.Counter[tuple[int, int]] = collections.Counter()
+    for word, count in words:
+        for pair in pairwise(word):
+            pairs[pair] += count
+    return pairs
+
+
+def learn_merges(
+    words: list[tuple[list[int], int]], num_merges: int, min_count: int = 1, max_token_bytes: int = 0
+) -> list[tuple[int, int, int]]:
+    """Up to num_merges merges (left, right, count), learned from words of the ids 0 to 255 and their counts.
+
+    Each step counts all pairs and merges the best one: the highest count, then the smaller left id, then the smaller
+    right id. Merge i makes the id 256 + i. max_token_bytes: 0 for no limit.
+
+    >>> learn_merges([([7, 7, 7, 8, 3, 7, 7, 7, 8, 7, 2], 1)], 3)  # aaabdaaabac
+    [(7, 7, 4), (7, 8, 2), (256, 257, 2)]
+    """
+    lengths = [1] * 256
+    merges: list[tuple[int, int, int]] = []
+    while len(merges) < num_merges:
+        candidates = [
+            (-count, pair)
+            for pair, count in count_pairs(words).items()
+            if count >= max(1, min_count)
+            and (not max_token_bytes or lengths[pair[0]] + lengths[pair[1]] <= max_token_bytes)
+        ]
+        if not candidates:
+            break
+        count, (left, right) = min(candidates)
+        words = [(merge(word, (left, right), 256 + len(merges)), count) for word, count in words]
+        merges.append((left, right, -count))
+        lengths.append(lengths[left] + lengths[right])
+    return merges
+
+
+def learn(
+    rows: Texts,
+    counts: npt.NDArray[np.uint64],
+    num_merges: int,
+    min_count: int,
+    max_token_bytes: int = 0,
+    threads: int = 1,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+    """As tokcore.kernel.learn. Ignores threads."""
+    words = [([ID_OF_BYTE[byte] for byte in rows.text(i)], int(counts[i])) for i in range(rows.num_texts)]
+    if sum(count * max(len(word) - 1, 0) for word, count in words) >= 2**63:
+        raise OverflowError("the pairs of the table are more than 2**63 - 1")
+    merges = learn_merges(words, num_merges, min_count, max_token_bytes)
+    columns = list(zip(*merges, strict=True)) or [(), (), ()]
+    return np.array(columns[0], np.int32), np.array(columns[1], np.int32), np.array(columns[2], np.uint64)
+
+
+# -------------------------------------------------------------------------------------------------------------- encode
+
+
+def encode_pretoken(
+    pretoken: bytes, id_of_token: Mapping[bytes, int], merges: Mapping[tuple[int, int], tuple[int, int]]
+) -> list[int]:
+    """The ids of one pre-token. Each step merges the pair of lowest priority (if several are equal, the leftmost).
+
+    id_of_token: token -> id, the 256 single bytes among them. merges: (left, right) -> (priority, id of the result).
+
+    >>> ids = {bytes([byte]): byte for byte in range(256)}
+    >>> merges = {(ord("b"), ord("c")): (0, 256), (ord("a"), ord("b")): (1, 257)}
+    >>> encode_pretoken(b"abcab", ids, merges)  # bc goes before ab
+    [97, 256, 257]
+    """
+    ids = [id_of_token[bytes([byte])] for byte in pretoken]
+    while True:
+        candidates = [(merges[pair][0], i) for i, pair in enumerate(pairwise(ids)) if pair in merges]
+        if not candidates:
+            return ids
+        _, i = min(candidates)
+        ids[i : i + 2] = [merges[ids[i], ids[i + 1]][1]]
+
+
+class Encoder:
+    """As tokcore.kernel.Encoder. Without a cache; ignores cache_bytes and threads."""
+
+    def __init__(
+        self,
+        pattern: str | None,
+        tokens: Texts,
+        token_ids: npt.NDArray[np.int32],
+        left: npt.NDArray[np.int32],
+        right: npt.NDArray[np.int32],
+        result: npt.NDArray[np.int32],
+        priority: npt.NDArray[np.uint32],
+        whole: bool,
+        cache_bytes: int,
+    ) -> None:
+        self._pattern = pattern
+        self._ids = {tokens.text(i): int(id) for i, id in enumerate(token_ids)}
+        self._merges = dict(
+            zip(
+                zip(left.tolist(), right.tolist(), strict=True),
+                zip(priority.tolist(), result.tolist(), strict=True),
+                strict=True,
+            )
+        )
+        self._whole = whole
+
+    def encode_piece(self, piece: bytes) -> list[int]:
+        """The ids of one pre-token; if whole, a pre-token that is a token becomes that token."""
+        if self._whole and piece in self._ids:
+            return [self._ids[piece]]
+        return encode_pretoken(piece, self._ids, self._merges)
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[npt.NDArray[np.int32], Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
+        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[npt.NDArray[np.int32], Offsets, Offsets]:
+        ids: list[int] = []
+        offsets = [0]
+        for i in range(texts.num_texts):
+            begin = texts.offsets[i]
+            for end in ends[firsts[i] : firsts[i + 1]]:
+                ids += self.encode_piece(texts.data[begin:end].tobytes())
+                begin = end
+            offsets.append(len(ids))
+        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+
+
+# ------------------------------------------------------------------------------------------------------- count tables
 
 
 class RowMerger:
-    """tokcore.kernel.RowMerger: look at the first row of each run, take the smallest key, add up its equals."""
+    """As tokcore.kernel.RowMerger: takes the smallest first key of all runs and adds up the rows that have it."""
 
     def __init__(self, num_runs: int, multipliers: Sequence[int] | None) -> None:
         self._runs: list[list[tuple[bytes, int, int]]] = [[] for _ in range(num_runs)]
@@ -229,7 +342,7 @@ class RowMerger:
                     documents += run[0][2]
                     del run[0]
             if self._last is not None and key <= self._last:
-                raise ValueError(f"a run is not sorted: {key[:40]!r} comes behind {self._last[:40]!r}")
+                raise ValueError(f"a run is not sorted: {key[:40]!r} comes after {self._last[:40]!r}")
             self._last = key
             if max(count, documents) >= 2**64:
                 raise OverflowError(f"the count of {key[:40]!r} passes 2**64 - 1")
@@ -239,58 +352,41 @@ class RowMerger:
         return rows_from_tuples(merged)
 
 
-def learn(
-    rows: Texts,
-    counts: npt.NDArray[np.uint64],
-    num_merges: int,
-    min_count: int,
-    max_token_bytes: int = 0,
-    threads: int = 1,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """tokcore.kernel.learn, by the definition: count all pairs anew, merge the best one, repeat."""
-    words = [[ID_OF_BYTE[byte] for byte in rows.text(i)] for i in range(rows.num_texts)]
-    weights = [int(count) for count in counts]
-    if sum(weight * max(len(word) - 1, 0) for word, weight in zip(words, weights, strict=True)) >= 2**63:
-        raise OverflowError("the pairs of the table are more than 2**63 - 1")
-    lengths = [1] * 256
-    merges: list[tuple[int, int, int]] = []
-    while len(merges) < num_merges:
-        pairs: collections.Counter[tuple[int, int]] = collections.Counter()
-        for word, weight in zip(words, weights, strict=True):
-            for pair in pairwise(word):
-                pairs[pair] += weight
-        candidates = [
-            (-count, pair)
-            for pair, count in pairs.items()
-            if count >= max(1, min_count)
-            and (not max_token_bytes or lengths[pair[0]] + lengths[pair[1]] <= max_token_bytes)
-        ]
-        if not candidates:
-            break
-        count, (left, right) = min(candidates)
-        merges.append((left, right, -count))
-        lengths.append(lengths[left] + lengths[right])
-        words = [_merged(word, (left, right), len(lengths) - 1) for word in words]
-    columns = list(zip(*merges, strict=True)) or [(), (), ()]
-    return np.array(columns[0], np.int32), np.array(columns[1], np.int32), np.array(columns[2], np.uint64)
+def hash_bytes(key: bytes) -> int:
+    """The 64-bit hash that kernel/memory/hash.h defines."""
+    mask = 2**64 - 1
+
+    def fold(a: int, b: int) -> int:
+        product = a * b
+        return (product >> 64) ^ (product & mask)
+
+    state = (len(key) * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93) & mask
+    for start in range(0, max(len(key), 1), 16):
+        block = key[start : start + 16].ljust(16, b"\0")
+        low, high = int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
+        state = fold(low ^ state ^ 0xA0761D6478BD642F, high ^ 0xE7037ED1A0B428DB ^ (state >> 32))
+    return fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
 
 
-def _merged(word: list[int], pair: tuple[int, int], merged: int) -> list[int]:
-    """The word with every non-overlapping occurrence of pair replaced, from left to right."""
-    result: list[int] = []
-    i = 0
-    while i < len(word):
-        if tuple(word[i : i + 2]) == pair:
-            result.append(merged)
-            i += 2
-        else:
-            result.append(word[i])
-            i += 1
-    return result
+def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
+    """As tokcore.kernel.partition_of: the top bits of each key's hash."""
+    hashes = (hash_bytes(keys.text(i)) for i in range(keys.num_texts))
+    return np.array([value * num_partitions >> 64 for value in hashes], np.int64)
+
+
+def pack_rows(rows: CountRows) -> bytes:
+    """As tokcore.kernel.pack_rows: for each row u32 key length, key, u64 count, u64 documents; little-endian."""
+    return b"".join(
+        struct.pack("<I", len(key)) + key + struct.pack("<QQ", count, documents)
+        for key, count, documents in tuples_from_rows(rows)
+    )
+
+
+# ------------------------------------------------------------------------------------ masks, ids, ranks and JSON lines
 
 
 def find_masked(presets: Sequence[str], texts: Texts) -> tuple[Offsets, Offsets, npt.NDArray[np.uint8], Offsets]:
-    """tokcore.kernel.find_masked: the matches of the presets' regular expressions with the right check digits."""
+    """As tokcore.kernel.find_masked: the matches of the presets' regular expressions whose check digits are right."""
     spans: list[tuple[int, int, int]] = []
     firsts = [0]
     for i in range(texts.num_texts):
@@ -308,39 +404,28 @@ def find_masked(presets: Sequence[str], texts: Texts) -> tuple[Offsets, Offsets,
     return np.array(starts, np.int64), np.array(ends, np.int64), np.array(numbers, np.uint8), np.array(firsts, np.int64)
 
 
-def hash_bytes(key: bytes) -> int:
-    """The 64-bit hash of kernel/memory/hash.h, by its definition there."""
-    mask = 2**64 - 1
+class IdCounter:
+    """As tokcore.kernel.IdCounter: a dictionary."""
 
-    def fold(a: int, b: int) -> int:
-        product = a * b
-        return (product >> 64) ^ (product & mask)
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[int, int, int]] = {}
 
-    state = (len(key) * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93) & mask
-    for start in range(0, max(len(key), 1), 16):
-        block = key[start : start + 16].ljust(16, b"\0")
-        low, high = int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
-        state = fold(low ^ state ^ 0xA0761D6478BD642F, high ^ 0xE7037ED1A0B428DB ^ (state >> 32))
-    return fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
+    def add(self, ids: npt.NDArray[np.int32], offsets: Offsets) -> None:
+        if (ids[offsets[0] : offsets[-1]] < 0).any():
+            raise ValueError("ids: one is negative")
+        for start, end in pairwise(offsets.tolist()):
+            for id, number in collections.Counter(ids[start:end].tolist()).items():
+                count, documents, most = self._rows.get(id, (0, 0, 0))
+                self._rows[id] = (count + number, documents + 1, max(most, number))
 
-
-class JsonLines:
-    """tokcore.kernel.JsonLines: refuses every line, so that its caller's own reader, the oracle, reads them all."""
-
-    def __init__(self, *settings: object) -> None:
-        pass
-
-    def know_lang(self, lang: str) -> int:
-        return 0
-
-    def read(self, data: Bytes, start: int, end: int, max_bytes: int, max_documents: int) -> tuple[Any, ...]:
-        line_end = start + data[start:end].tobytes().find(b"\n")
-        none, zero = np.zeros(0, np.uint8), np.zeros(1, np.int64)
-        return start, start < end, line_end if line_end >= start else end, none, zero, none, zero, none.view(np.int32)
+    def take(self) -> tuple[npt.NDArray[np.int32], *tuple[npt.NDArray[np.uint64], ...]]:
+        rows, self._rows = sorted(self._rows.items()), {}
+        columns = [np.array([row[i] for _, row in rows], np.uint64) for i in range(3)]
+        return np.array([id for id, _ in rows], np.int32), *columns
 
 
 def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
-    """tokcore.kernel.rank_merges: every cut of every token."""
+    """As tokcore.kernel.rank_merges: tries every cut of every token."""
     number_of = {tokens.text(i): i for i in range(tokens.num_texts)}
     rows = [
         (number_of[token[:cut]], number_of[token[cut:]], i)
@@ -353,7 +438,7 @@ def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
 
 
 def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
-    """tokcore.kernel.rank_parts: merge the bytes of each token, by lower ranks only."""
+    """As tokcore.kernel.rank_parts: merges the bytes of each token by lower ranks only."""
     number_of = {tokens.text(i): i for i in range(tokens.num_texts)}
     rows = []
     for token, rank in number_of.items():
@@ -371,15 +456,16 @@ def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     return left_parts, right_parts, made
 
 
-def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
-    """tokcore.kernel.partition_of: the top bits of each key's hash."""
-    hashes = (hash_bytes(keys.text(i)) for i in range(keys.num_texts))
-    return np.array([value * num_partitions >> 64 for value in hashes], np.int64)
+class JsonLines:
+    """As tokcore.kernel.JsonLines: refuses every line, so that the caller's slower reader, the oracle, reads all."""
 
+    def __init__(self, *settings: object) -> None:
+        pass
 
-def pack_rows(rows: CountRows) -> bytes:
-    """tokcore.kernel.pack_rows: of each row, u32 key length, key, u64 count, u64 documents; little-endian."""
-    return b"".join(
-        struct.pack("<I", len(key)) + key + struct.pack("<QQ", count, documents)
-        for key, count, documents in tuples_from_rows(rows)
-    )
+    def know_lang(self, lang: str) -> int:
+        return 0
+
+    def read(self, data: Bytes, start: int, end: int, max_bytes: int, max_documents: int) -> tuple[Any, ...]:
+        line_end = start + data[start:end].tobytes().find(b"\n")
+        none, zero = np.zeros(0, np.uint8), np.zeros(1, np.int64)
+        return start, start < end, line_end if line_end >= start else end, none, zero, none, zero, none.view(np.int32)
