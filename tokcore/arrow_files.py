@@ -1,4 +1,4 @@
-"""Open binary files as pyarrow wants them: ours to write to or read from, never pyarrow's to close."""
+"""Open binary files for pyarrow to write to or read from, which pyarrow must not close."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Sink:
-    """What pyarrow needs of a file to write to, and no more: it must not close it."""
+    """The methods that pyarrow needs to write to a file; close() leaves the file open."""
 
     closed = False
 
@@ -24,14 +24,14 @@ class Sink:
         return self._position
 
     def flush(self) -> None:
-        """What is written goes to the file at once."""
+        """Does nothing: write() passes everything on at once."""
 
     def close(self) -> None:
-        """The file is the caller's."""
+        """Does nothing: the caller closes the file."""
 
 
 class Source:
-    """What pyarrow needs of a file to read from, and no more: it must not close it."""
+    """The methods that pyarrow needs to read from a file; close() leaves the file open."""
 
     closed = False
 
@@ -43,4 +43,4 @@ class Source:
         return data
 
     def close(self) -> None:
-        """The file is the caller's."""
+        """Does nothing: the caller closes the file."""

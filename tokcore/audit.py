@@ -1,6 +1,6 @@
-"""Auditing a vocabulary: tokens that nothing encodes to, parts of characters, characters that nobody sees.
+"""Audit a vocabulary: tokens that no text becomes, tokens of parts of characters, invisible characters.
 
-Leaves to others: how often ids were written (token_counts) and where count tables are (pipelines).
+How often ids were written is in token_counts; pipelines finds the count tables.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tokcore.texts import Offsets, Texts, texts_from_strings
 from tokcore.tokenizer import Tokenizer
 from tokcore.unicode import ranges
 
-# Kinds of characters that are not seen, or not what they seem. A later kind takes characters from those before it.
-# Tab, line feed and carriage return are ordinary text.
+# Kinds of characters that are invisible or not what they seem. A character of several kinds is of the last one. Tab,
+# line feed and carriage return are ordinary text.
 _KINDS: dict[str, tuple[tuple[int, int], ...]] = {
     "unassigned": ranges("Cn"),
     "private_use": ranges("Co"),
@@ -42,16 +42,16 @@ class Found(NamedTuple):
 
 
 class Unreachable(NamedTuple):
-    """A token that its own bytes, merged as one pre-token, do not give."""
+    """A token whose bytes, as one pre-token, encode to other ids."""
 
     id: int
     becomes: tuple[int, ...]
 
 
 def invisible_characters(texts: Texts) -> Found:
-    """All characters of CHARACTER_KINDS in the texts. A byte that belongs to no well-formed UTF-8 is none."""
+    """All characters of CHARACTER_KINDS in the texts. Bytes outside of well-formed UTF-8 are not characters."""
     start = texts.offsets[0]
-    # A letter between texts, so that the end of one and the start of the next make no character together.
+    # Put a letter between texts, so that the end of one and the start of the next never form a character.
     joined = np.insert(texts.data[start : texts.offsets[-1]], texts.offsets[1:-1] - start, ord("a"))
     text = joined.tobytes().decode("utf-8", "surrogateescape")
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -69,7 +69,7 @@ def invisible_characters(texts: Texts) -> Found:
 
 @functools.cache
 def _kind_of() -> npt.NDArray[np.uint8]:
-    """Code point -> 1 + its place in CHARACTER_KINDS, 0 if it is of no kind."""
+    """Code point -> 1 + its place in CHARACTER_KINDS; 0 for a character of no kind."""
     table = np.zeros(0x110000, np.uint8)
     for number, name in enumerate(CHARACTER_KINDS):
         for first, last in _KINDS[name]:
@@ -79,7 +79,7 @@ def _kind_of() -> npt.NDArray[np.uint8]:
 
 
 def kinds_of_tokens(tokenizer: Tokenizer) -> dict[int, Counter[str]]:
-    """Id -> how many characters of each kind the token holds; ordinary tokens that hold any."""
+    """Id -> number of characters of each kind, for the ordinary tokens that hold any."""
     model = tokenizer.spec.model
     found = invisible_characters(texts_from_strings(model.tokens))
     kinds: dict[int, Counter[str]] = {}
@@ -89,7 +89,7 @@ def kinds_of_tokens(tokenizer: Tokenizer) -> dict[int, Counter[str]]:
 
 
 def unreachable_tokens(tokenizer: Tokenizer) -> list[Unreachable]:
-    """The ordinary tokens that are not what their bytes become when they stand alone as one pre-token, by id."""
+    """The ordinary tokens whose bytes, as one pre-token, encode to other ids; sorted by id."""
     model = tokenizer.spec.model
     encoded = tokenizer.encode_pretokens(texts_from_strings(model.tokens))
     found = []
@@ -103,13 +103,13 @@ def unreachable_tokens(tokenizer: Tokenizer) -> list[Unreachable]:
 
 
 def partial_characters(tokenizer: Tokenizer) -> list[int]:
-    """Ids of ordinary tokens that are not well-formed UTF-8: they begin or end within a character, or are no text."""
+    """Ids of ordinary tokens that are not well-formed UTF-8: they begin or end within a character, or are not text."""
     model = tokenizer.spec.model
     return sorted(int(id) for id, token in zip(model.ids.tolist(), model.tokens, strict=True) if not _is_utf8(token))
 
 
 def shown_token(token: bytes) -> str:
-    r"""A token for people: in quotes, with escapes for whatever would not be seen.
+    r"""A token for people to read: in quotes, with escapes for invisible characters.
 
     >>> shown_token("\u200b é".encode() + b"\xff")
     '"\\u200b é\\xff"'

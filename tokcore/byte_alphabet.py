@@ -1,7 +1,7 @@
 """The order and the printable names of the 256 byte tokens.
 
-Byte-level tokenizers in the field number the bytes "printable first" and write each one as a character that editors
-show; both come from one table, GPT-2's. Our learned tokenizers use the same order (`hf`), so ties fall as theirs do.
+Other byte-level tokenizers number the bytes "printable first" and write each byte as a character that editors show.
+Both come from one table, GPT-2's. Our learned tokenizers use the same order (`hf`), so that ties fall as theirs do.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ ID_OF_BYTE = bytes(BYTE_OF_ID.index(byte) for byte in range(256))
 
 _CHARACTERS = [*map(chr, _PRINTABLE), *map(chr, range(256, 512 - len(_PRINTABLE)))]
 _CHARACTER_OF_BYTE = {byte: _CHARACTERS[ID_OF_BYTE[byte]] for byte in range(256)}
-# Characters that stand for no byte become one that Latin-1 does not have, as those above stay.
+# Characters below 256 that stand for no byte become one that Latin-1 does not have; those above are not in Latin-1
+# anyway.
 _BYTE_OF_CHARACTER = dict.fromkeys(range(256), "\uffff")
 _BYTE_OF_CHARACTER |= {ord(character): chr(BYTE_OF_ID[i]) for i, character in enumerate(_CHARACTERS)}
 
 
 def printable(token: bytes) -> str:
-    """The token as vocabulary files write it, one character a byte.
+    """The token as vocabulary files write it: one character per byte.
 
     >>> printable(b" the")
     'Ġthe'
@@ -32,7 +33,7 @@ def printable(token: bytes) -> str:
 
 
 def printable_tokens(tokens: Sequence[bytes]) -> list[str]:
-    """printable of each.
+    """printable() of each token.
 
     >>> printable_tokens([b" a", b"b"])
     ['Ġa', 'b']
@@ -43,7 +44,7 @@ def printable_tokens(tokens: Sequence[bytes]) -> list[str]:
 
 
 def tokens_of_printable(names: Sequence[str]) -> list[bytes | None]:
-    """from_printable of each.
+    """from_printable() of each name.
 
     >>> tokens_of_printable(["Ġa", " "])
     [b' a', None]
@@ -56,7 +57,7 @@ def tokens_of_printable(names: Sequence[str]) -> list[bytes | None]:
 
 
 def from_printable(name: str) -> bytes | None:
-    """The bytes of a token written by printable, or None if name has a character that stands for no byte.
+    """The token that printable() writes as name; None if name has a character that stands for no byte.
 
     >>> from_printable("Ġthe"), from_printable("a b")
     (b' the', None)

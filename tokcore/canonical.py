@@ -1,4 +1,4 @@
-"""Canonical JSON and sha256: the one place where bytes are made for hashing.
+"""Canonical JSON and sha256: the one place that makes bytes for hashing.
 
 Canonical JSON has one byte form: UTF-8, keys sorted by code point, no spaces, integers only, one "\\n" at the end.
 """
@@ -14,11 +14,11 @@ import orjson
 
 from tokcore.errors import FormatError
 
-# What manifests say they are. schemas.manifest describes them; tokcore.shards, which imports no schemas, reads one.
+# The format that manifests name. It stands here because tokcore.shards reads manifests and may not import schemas.
 MANIFEST_FORMAT = "tokcore-manifest"
 MANIFEST_VERSION = 1
 
-# Lists and dicts within each other; more would be bounded by whatever is left of the caller's stack.
+# Depth of lists and dicts. Without this limit, the space left on the caller's stack would be the limit.
 MAX_DEPTH = 64
 
 _SCALARS = {str, int, bool, type(None)}
@@ -48,7 +48,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def parse_canonical(data: bytes, name: str) -> Any:
-    """The value that data is the canonical JSON of; FormatError, naming `name`, if it is not canonical JSON."""
+    """The value whose canonical JSON is data. Raises FormatError, which names `name`, for anything else."""
     try:
         value = json.loads(data)
         again = canonical_json(value)
@@ -65,7 +65,7 @@ class _Writable(Protocol):
 
 
 class Sha256Writer:
-    """A buffered binary file to write to that knows the size and sha256 of what went through it."""
+    """Writes to a buffered binary file and knows the size and sha256 of all that was written."""
 
     def __init__(self, file: _Writable) -> None:
         self._file = file
@@ -79,12 +79,12 @@ class Sha256Writer:
 
     @property
     def sha256(self) -> str:
-        """Of all bytes written so far."""
+        """The sha256 of all bytes written so far."""
         return self._hash.hexdigest()
 
 
 def _check(value: Any) -> None:
-    # Level by level and by kinds of value, so that what is long is looked at in C.
+    # Checks each level by its types, so that long lists are looked at in C.
     level = [value]
     for depth in range(MAX_DEPTH + 1):
         all_kinds = set(map(type, level))
@@ -95,7 +95,7 @@ def _check(value: Any) -> None:
             if not issubclass(kind, (*_CONTAINERS, str, int)):
                 item = next(item for item in level if type(item) is kind)
                 raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")
-        # Each once, or one that holds itself twice would double with every level.
+        # Each container once: one that holds itself twice would double with every level.
         held = level if all_kinds <= _CONTAINERS else [item for item in level if isinstance(item, tuple(_CONTAINERS))]
         containers = dict(zip(map(id, held), held, strict=True)).values()
         if containers and depth == MAX_DEPTH:

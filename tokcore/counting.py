@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tokcore import kernel
 from tokcore.errors import ConfigError
-from tokcore.masking import add_texts, checked_mask
+from tokcore.masking import add_texts, check_mask
 from tokcore.pretoken_tables import rows_to_table
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts, texts_from_arrow, texts_from_strings
@@ -46,7 +46,7 @@ def count_pretokens(
         raise ConfigError(f"max_pretoken_bytes = {max_pretoken_bytes}: must be 0 (never cut) or at least 4")
     batch = texts_from_arrow(texts) if isinstance(texts, pa.Array | pa.ChunkedArray) else texts_from_strings(texts)
     pretokenizer = Pretokenizer.of(pattern)
-    chosen = checked_mask(mask)
+    chosen = check_mask(mask)
 
     # A user's own pattern is split outside of the counter, whose own is then not used.
     counters = [kernel.Counter(pretokenizer.native_name or "gpt2", max_pretoken_bytes) for _ in range(threads)]

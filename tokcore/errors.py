@@ -1,4 +1,4 @@
-"""Every exception tokcore raises on purpose; catch the root or a branch.
+"""All exceptions that tokcore raises on purpose. Catch the root or a branch.
 
 TokError
   ConfigError        the build file or the command line; names the key; raised before any work starts

@@ -1,8 +1,8 @@
-"""What may be masked when pre-tokens are counted, by name: the definitions, as regular expressions and check digits.
+"""The presets of masking, by name: what each matches, as a regular expression and a check of its digits.
 
-All of it is about ASCII bytes; any other byte is an ordinary neighbour. Matches of one preset do not overlap: the
+Presets match ASCII bytes only; any other byte is an ordinary neighbour. Matches of one preset do not overlap: the
 leftmost wins, and the search goes on after it, even if its check digits are wrong. kernel/text/mask_finder.cpp finds
-the same spans in one pass and linear time; this spelling is for reading and for the oracle (tokcore.reference).
+the same spans in one pass and linear time. This file is for reading, and for the oracle (tokcore.reference).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import NamedTuple
 class MaskPreset(NamedTuple):
     """One kind of span."""
 
-    text: str  # for people
+    text: str  # description for people
     expression: str
-    valid: Callable[[bytes], bool] | None = None  # of a match; None: all are
+    valid: Callable[[bytes], bool] | None = None  # whether a match is valid; None: all are
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        """The expression for bytes, compiled: which only the oracle has a use for."""
+        """The compiled expression for bytes; only the oracle uses it."""
         return re.compile(self.expression.encode(), re.DOTALL)
 
 
-# Prefix -> what the rest consists of, and the least number of bytes in it.
+# Prefix -> the characters of the rest, and the least number of them.
 KEY_PREFIXES: Mapping[str, tuple[str, int]] = {
-    "AKIA": ("[A-Z0-9]", 16),  # Amazon Web Services, lasting and temporary
+    "AKIA": ("[A-Z0-9]", 16),  # Amazon Web Services, permanent and temporary
     "ASIA": ("[A-Z0-9]", 16),
     "AIza": ("[A-Za-z0-9_-]", 30),  # Google
     "ghp_": ("[A-Za-z0-9]", 30),  # GitHub
@@ -113,7 +113,7 @@ def _iban(country: str, length: int) -> str:
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _USER = r"""[^\x00-\x20"#'/<>?@\\`\x7f]"""
 
-# In the order that the kernel numbers them.
+# In the order of the kernel's numbers.
 MASK_PRESETS: Mapping[str, MaskPreset] = {
     "api_key": MaskPreset(
         "keys of cloud services and JSON web tokens, by their prefix",

@@ -1,8 +1,7 @@
-"""Masking: what a text holds of e-mail addresses, keys, cards and the like is not counted, so not learned from.
+"""Masking: e-mail addresses, keys, cards and the like are not counted, so that no merge is learned from them.
 
-The whole text is split as the encoder will split it; a pre-token that touches a masked span is then left out, and all
-others are counted as if nothing were masked. Leaves to others: what a preset matches (mask_presets, kernel) and
-counting itself (kernel.Counter). Encoding knows nothing of masks.
+The whole text is split as the encoder splits it. Pre-tokens that touch a masked span are left out; all others are
+counted as if there were no mask. Masks do not change encoding. mask_presets and the kernel say what a preset matches.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from tokcore.texts import Offsets, Texts
 
 
 class Masked(NamedTuple):
-    """What was left out."""
+    """The pre-tokens and spans that were left out."""
 
     size_bytes: int  # of the pre-tokens that touch a masked span
     matches: Counter[str]  # preset -> spans
 
 
-def checked_mask(mask: Sequence[str]) -> tuple[str, ...]:
-    """The presets, sorted, each once. Raises ConfigError for a name that is none."""
+def check_mask(mask: Sequence[str]) -> tuple[str, ...]:
+    """The presets, sorted, each once. Raises ConfigError for an unknown name."""
     for name in mask:
         if name not in MASK_PRESETS:
             raise ConfigError(f"mask: there is no preset {name!r}: expected some of {', '.join(MASK_PRESETS)}")
@@ -37,9 +36,9 @@ def checked_mask(mask: Sequence[str]) -> tuple[str, ...]:
 
 
 def add_texts(counter: kernel.Counter, texts: Texts, pretokenizer: Pretokenizer, mask: Sequence[str] = ()) -> Masked:
-    """Count the pre-tokens of texts, each a document, but for those that touch a span of these presets.
+    """Count the pre-tokens of texts, except those that touch a span of these presets. Each text is a document.
 
-    counter: made for the pretokenizer's pattern; for a user's own, whose texts are split outside of it, for any.
+    counter: made for the pretokenizer's named pattern; for a user's own regex, which splits outside of it, any counter.
     Raises StageError if a user's own pattern exceeds its time limit.
     """
     if not mask:
@@ -54,10 +53,10 @@ def add_texts(counter: kernel.Counter, texts: Texts, pretokenizer: Pretokenizer,
         done = i + 1
     size_bytes = 0
     if len(numbers):
-        holders = _gathered([_part(texts, i, i + 1) for i in numbers.tolist()])
-        # Where each span's text went; spans are by text, and only these texts have any.
+        holders = _join([_part(texts, i, i + 1) for i in numbers.tolist()])
+        # By span: how far its text moved. Spans are sorted by text, and only these texts have any.
         moved = np.repeat(holders.offsets[:-1] - texts.offsets[numbers], np.diff(spans.firsts)[numbers])
-        kept, ends, firsts = _kept(holders, *pretokenizer.split(holders), spans.starts + moved, spans.ends + moved)
+        kept, ends, firsts = _drop(holders, *pretokenizer.split(holders), spans.starts + moved, spans.ends + moved)
         counter.add_pieces(kept, ends, firsts)
         size_bytes = holders.size_bytes - kept.size_bytes
     names = list(MASK_PRESETS)
@@ -75,18 +74,18 @@ def _part(texts: Texts, start: int, end: int) -> Texts:
     return Texts(texts.data, texts.offsets[start : end + 1])
 
 
-def _gathered(texts: Sequence[Texts]) -> Texts:
+def _join(texts: Sequence[Texts]) -> Texts:
     """Single texts as one batch."""
     data = np.concatenate([text.data[text.offsets[0] : text.offsets[1]] for text in texts])
     return Texts(data, _starts(np.array([text.size_bytes for text in texts], np.int64)))
 
 
-def _kept(
+def _drop(
     texts: Texts, ends: Offsets, firsts: Offsets, span_starts: Offsets, span_ends: Offsets
 ) -> tuple[Texts, Offsets, Offsets]:
-    """The pre-tokens that touch no span: those of each text back to back, their ends, and each text's first."""
+    """The pre-tokens that touch no span: each text's back to back, their ends, and the first of each text."""
     starts = np.concatenate([texts.offsets[:1], ends[:-1]])
-    # Spans may overlap, so what is counted is how many have begun and not ended, pre-token by pre-token.
+    # Spans may overlap: for each pre-token, count the spans that have begun and not ended.
     marks = np.zeros(len(ends) + 1, np.int64)
     np.add.at(marks, np.searchsorted(ends, span_starts, side="right"), 1)
     np.add.at(marks, np.searchsorted(starts, span_ends, side="left"), -1)

@@ -1,9 +1,9 @@
 """Mixing: the integer weight of each language, from exact decimals. No float anywhere.
 
 A language's counts are multiplied with its weight before merges are learned from the sum of all languages. Weights are
-fixed-point multipliers r = q / p, where p is a language's share of the corpus in the chosen unit and q the share it is
-to have; so the total size stays what it was, and a weighted count divided by the scale is a count one can read.
-Leaves to others: measuring sizes (counting) and applying weights to counts (counting.merge_rows).
+fixed-point multipliers r = q / p: p is a language's share of the corpus in the chosen unit, q its target share. So the
+total size stays the same, and a weighted count divided by the scale reads like a count. Sizes come from counting, and
+counting.merge_rows applies the weights.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ STRATEGIES = ("temperature", "unimax", "natural", "weights")
 _CONTEXT = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _MAX_SCALE_BITS = 32
 _MIN_SCALE_BITS = 10
-_COUNT_BITS = 62  # weighted bytes stay below 2**62, so no sum of weighted counts passes 2**63, roundings included
+_COUNT_BITS = 62  # weighted bytes stay below 2**62, so no sum of weighted counts passes 2**63, even after rounding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mix:
-    """Integer weights of languages, and how to read counts that were multiplied with them.
+    """Integer weights of languages, and the scale of counts multiplied with them.
 
-    weights: language -> factor on its counts, at least 1; a multiplier r became max(1, round(r * 2**scale_bits)), and
-    all of them were divided by their greatest common divisor, scale_divisor.
-    parameters: what they were computed from, as the build file spells it.
+    weights: language -> factor on its counts, at least 1: max(1, round(r * 2**scale_bits)) for the multiplier r,
+    divided by the greatest common divisor of all of them, scale_divisor.
+    parameters: the settings they were computed from, as the build file spells them.
     """
 
     weights: dict[str, int]
@@ -41,11 +41,11 @@ class Mix:
     parameters: dict[str, str]
 
     def scaled_min_count(self, min_count: int) -> int:
-        """The smallest weighted count that, divided by the scale, is not below min_count."""
+        """The smallest weighted count that is at least min_count when divided by the scale."""
         return -(-(min_count << self.scale_bits) // self.scale_divisor)
 
-    def described(self) -> dict[str, str | int | dict[str, int]]:
-        """All of it, in integers and strings, for a manifest."""
+    def describe(self) -> dict[str, str | int | dict[str, int]]:
+        """All fields as integers and strings, for a manifest."""
         return {
             **self.parameters,
             "scale_bits": self.scale_bits,
@@ -66,13 +66,13 @@ def mix(
 ) -> Mix:
     """The weights of a build.
 
-    sizes: language -> size in the unit that is to be balanced; sizes_bytes: the same languages in bytes, which bounds
-    the weighted counts. strategy: one of
+    sizes: language -> size in the unit to balance. sizes_bytes: the same languages in bytes, which bounds the weighted
+    counts. strategy: one of
       temperature  shares become proportional to share**alpha (temperature() says how)
       unimax       as equal as possible without repeating a language more than max_epochs times (unimax() says how)
       natural      every weight is 1
-      weights      counts are multiplied with weights[language]; a language that is not named keeps its counts
-    Raises ConfigError for parameters out of range, LearnError for sizes that no weights can be given for.
+      weights      multiply counts with weights[language], or with 1 for a language that is not named
+    Raises ConfigError for parameters out of range, LearnError for sizes that have no weights.
     """
     _check_sizes(sizes)
     if sizes.keys() != sizes_bytes.keys():
@@ -110,7 +110,7 @@ def mix(
 
 
 def mixing_weights(sizes: Mapping[str, int], alpha: Decimal | str) -> dict[str, int]:
-    """Weights by temperature alone, sizes being bytes.
+    """The weights of the temperature strategy, for sizes in bytes.
 
     >>> mixing_weights({"en": 9, "sw": 1}, "1")
     {'en': 1, 'sw': 1}
@@ -140,7 +140,7 @@ def temperature(sizes: Mapping[str, int], alpha: Decimal) -> dict[str, Fraction]
 
 
 def unimax(sizes: Mapping[str, int], budget: int, max_epochs: Decimal | int) -> dict[str, Fraction]:
-    """Share of the budget per language, in its unit: equal, but none above max_epochs times its size (UniMax, 2023).
+    """Each language's part of the budget, in its unit: equal, but at most max_epochs times its size (UniMax, 2023).
 
     Exact. Raises ConfigError for parameters out of range, LearnError if the languages cannot fill the budget.
 
@@ -179,7 +179,7 @@ def shares(sizes: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, tu
 
 
 def _multipliers(sizes: Mapping[str, int], targets: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """r = q / p of each language, given target sizes up to a common factor."""
+    """r = q / p of each language, for target sizes up to a common factor."""
     factor = sum(sizes.values()) / sum(targets.values(), Fraction(0))
     return {lang: targets[lang] * factor / size for lang, size in sizes.items()}
 
@@ -214,5 +214,5 @@ def _six_digits(part: int, whole: int) -> str:
 
 
 def _plain(number: Decimal) -> str:
-    """One spelling per value: 0.3 for 0.30 and for 3e-1."""
+    """The one spelling of a value: 0.3 for 0.30 and for 3e-1."""
     return format(number.normalize(_CONTEXT), "f")

@@ -1,4 +1,4 @@
-"""Normalizing text before it is counted or encoded, by the pinned Unicode version and never the interpreter's.
+"""Normalize text before it is counted or encoded, by the pinned Unicode version, not the interpreter's.
 
 Steps, applied in the order given:
 
@@ -6,10 +6,10 @@ Steps, applied in the order given:
     lowercase           character by character, without context (Rust's and Hugging Face's rule for one character)
     strip_accents       remove marks (category M); decompose first (nfd) to reach precomposed letters
     strip_controls      remove control characters (category Cc) except TAB, LF and CR
-    strip_invisible     remove what has no width and no shape of its own: see INVISIBLE. ZERO WIDTH JOINER and
-                        NON-JOINER (U+200D, U+200C) stay, since they change the shapes of their neighbours
+    strip_invisible     remove characters without width or shape of their own: see INVISIBLE. ZERO WIDTH JOINER
+                        and NON-JOINER (U+200D, U+200C) stay, because they change the shapes of their neighbours
 
-Bytes that are not part of well-formed UTF-8 pass through unchanged.
+Bytes outside of well-formed UTF-8 stay unchanged.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tokcore import unicode
 from tokcore.errors import ConfigError
 from tokcore.texts import Texts
 
-# Unicode's default-ignorable characters, which hold the bidirectional controls, the tags and the variation
-# selectors, without the two joiners.
+# Unicode's default-ignorable characters without the two joiners. Bidirectional controls, tags and variation selectors
+# are among them.
 INVISIBLE: tuple[tuple[int, int], ...] = (
     (0x00AD, 0x00AD),  # soft hyphen
     (0x034F, 0x034F),  # combining grapheme joiner
@@ -58,7 +58,7 @@ class Normalizer:
     """
 
     def __init__(self, steps: Sequence[str]) -> None:
-        """Raises ConfigError for a step that does not exist, or if unicodedata2 has not the pinned version."""
+        """Raises ConfigError for an unknown step, or if unicodedata2 does not have the pinned version."""
         for step in steps:
             if step not in STEPS:
                 nearest = difflib.get_close_matches(step, STEPS, 1)
@@ -82,7 +82,7 @@ class Normalizer:
         return text
 
     def apply(self, texts: Texts) -> Texts:
-        """Every text normalized; the same object if no step can change any of them."""
+        """All texts normalized; the same object if no step can change any of them."""
         if not self._steps or (not self._changes_ascii and _is_ascii(texts)):
             return texts
         normalized = [self._apply_bytes(texts.text(i)) for i in range(texts.num_texts)]
@@ -127,8 +127,8 @@ def _form(name: str) -> Callable[[str], str]:
 def _lowercase(text: str) -> str:
     if text.isascii():
         return text.lower()
-    # The interpreter's lower() is fast; around the characters where it knows another Unicode version, or looks at the
-    # context, the table decides.
+    # The interpreter's lower() is fast. The table decides for characters where the interpreter follows another Unicode
+    # version or looks at the context.
     parts = _interpreter_differs().split(text)
     table = unicode.lowercase()
     return "".join(part.translate(table) if i % 2 else part.lower() for i, part in enumerate(parts))
@@ -138,7 +138,7 @@ def _lowercase(text: str) -> str:
 def _interpreter_differs() -> re.Pattern[str]:
     table = unicode.lowercase()
     differing = [c for c in range(0x110000) if chr(c).lower() != table.get(c, chr(c))]
-    capital_sigma = 0x3A3  # at the end of a word lower() makes another letter of it
+    capital_sigma = 0x3A3  # lower() makes it another letter at the end of a word
     return _any_of([(c, c) for c in [*differing, capital_sigma]])
 
 

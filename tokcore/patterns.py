@@ -1,4 +1,4 @@
-"""The named split patterns: their published texts, and the other published spellings of the same languages."""
+"""The named split patterns: their published texts, and other published texts that split in the same way."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ _LLAMA3 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N
 _UPPER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}"
 _LOWER = r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 
-# The spelling that each one's users publish. cl100k-2023 is the cl100k of before tiktoken added \s++$, which is also
-# what Llama 3 took over.
+# Each pattern as its users publish it. cl100k-2023 is cl100k before tiktoken added \s++$; Llama 3 uses the same.
 PATTERNS: dict[str, str] = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "cl100k": (
@@ -29,8 +28,8 @@ PATTERNS: dict[str, str] = {
     ),
 }
 
-# Other texts of the same languages: tiktoken's gpt2, and cl100k without the possessive interval, which Oniguruma
-# reads as "groups of one to three, repeated".
+# Other texts of the same patterns: tiktoken's gpt2, and cl100k without the possessive interval, which Oniguruma would
+# read as "groups of one to three, repeated".
 _OTHER_SPELLINGS = {
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s": "gpt2",
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
@@ -40,7 +39,7 @@ _NAME_OF_TEXT = {text: name for name, text in reversed(PATTERNS.items())} | _OTH
 
 
 def named_pattern(text: str) -> str | None:
-    r"""The named pattern of which text is a published spelling, None if there is none.
+    r"""The name of the pattern that text is a published spelling of; None if there is none.
 
     >>> named_pattern(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
     'gpt2'

@@ -1,4 +1,4 @@
-"""Pre-tokenization: cutting text into the pieces that no merge crosses, by a named pattern or a user's own regex.
+"""Pre-tokenization: cut text into pieces whose ends no merge crosses, by a named pattern or a user's own regex.
 
 Named patterns run in the kernel. Any other regular expression runs in the `regex` package, on the pinned Unicode
 tables (tokcore.unicode.expand says what it may contain), with a time limit.
@@ -50,7 +50,7 @@ class Pretokenizer:
 
     @classmethod
     def named(cls, name: str) -> Pretokenizer:
-        """The pattern of that name, one of PATTERNS."""
+        """The pattern with that name, one of PATTERNS."""
         return cls("name", name)
 
     @classmethod
@@ -60,7 +60,7 @@ class Pretokenizer:
 
     @classmethod
     def of(cls, pattern: str) -> Pretokenizer:
-        """The pattern of that name, or with that text. What looks like a misspelled name is refused."""
+        """The pattern with that name or that text. Raises ConfigError for what looks like a misspelled name."""
         if pattern in PATTERNS:
             return cls.named(pattern)
         if re.fullmatch(r"[\w-]+", pattern):
@@ -77,12 +77,12 @@ class Pretokenizer:
 
     @property
     def spec(self) -> dict[str, str]:
-        """What identifies it: {"name": ...} or {"regex": ...}."""
+        """The identity of the pattern: {"name": ...} or {"regex": ...}."""
         return {self._kind: self._text}
 
     @property
     def native_name(self) -> str | None:
-        """The named pattern that the kernel runs for it; None if it goes through the `regex` package."""
+        """The named pattern that the kernel runs; None if the `regex` package does."""
         return self._text if self._kind == "name" else named_pattern(self._text)
 
     @property
@@ -99,7 +99,7 @@ class Pretokenizer:
         return self.regex_pieces(texts) if name is None else kernel.split(name, texts)
 
     def regex_pieces(self, texts: Texts) -> tuple[Offsets, Offsets]:
-        """The same as split, always through the `regex` package."""
+        """As split, but always through the `regex` package."""
         return regex_pieces(self.published_text, texts, self.time_limit)
 
     def __eq__(self, other: object) -> bool:
@@ -116,7 +116,7 @@ class Pretokenizer:
 
 
 def pretokenize(text: AnyStr, pattern: str = "cl100k") -> list[AnyStr]:
-    """The pre-tokens of a text, in order; of the type that was given. Joined they are the text.
+    """The pre-tokens of a text, in order and of the text's type. Joined they are the text.
 
     pattern: a name of PATTERNS or a regular expression.
 

@@ -1,6 +1,6 @@
-"""Splitting by any regular expression, through the `regex` package and the pinned Unicode tables: slower, same shapes.
+"""Split by any regular expression, with the `regex` package and the pinned Unicode tables: slower than the kernel.
 
-Also the oracle of the named patterns' scanners.
+Returns the same arrays as the kernel, and is an oracle of its scanners.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tokcore.unicode import expand, properties, ranges
 
 @functools.lru_cache(maxsize=64)
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern, its classes expanded to the pinned tables.
+    """The compiled pattern, with its classes spelled out from the pinned tables.
 
-    Raises ConfigError for a pattern that is not valid, or that depends on other Unicode tables.
+    Raises ConfigError for a pattern that is not valid or depends on other Unicode tables.
     """
-    return _compiled(pattern, expand(pattern))
+    return _compile(pattern, expand(pattern))
 
 
 @functools.cache
 def _regex() -> Any:
-    # Not for named patterns, and it takes as long to import as all of tokcore's own modules.
+    # Imported late: named patterns do not need it, and it takes as long to import as all of tokcore's modules.
     import regex
 
     return regex
 
 
-def _compiled(pattern: str, spelled: str) -> Any:
+def _compile(pattern: str, spelled: str) -> Any:
     regex = _regex()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -46,24 +46,24 @@ def _compiled(pattern: str, spelled: str) -> Any:
 
 
 class _Matcher:
-    """The pattern in two forms: with its classes expanded, and as it is written, which is ten times as fast.
+    """The pattern in two forms: with its classes spelled out, and as it is written, which is ten times as fast.
 
-    They differ on the characters that the installed `regex` classifies otherwise than the pinned tables. The fast one
-    serves the texts that hold none of these, nearly all.
+    They differ only for characters that the installed `regex` and the pinned tables classify differently. The fast form
+    serves texts without such characters, which nearly all are.
     """
 
     def __init__(self, pattern: str) -> None:
         self._exact = compile_pattern(pattern)
-        self._fast = _compiled(pattern, pattern)
+        self._fast = _compile(pattern, pattern)
         used = properties(pattern)
         disputed = set().union(*map(_disputed, used))
         ignores_case = re.search(r"\(\?[a-z]*i", pattern) is not None
         if ignores_case:
             disputed |= {0x345, 0x399, 0x3B9, 0x1FBE}  # a mark that is a letter in the other case
-        # Without regard to case, `regex` takes these three for any of them.
+        # If case is ignored, `regex` matches each of these three as any of them.
         self._always_exact = ignores_case and not used.isdisjoint({"Lu", "Ll", "Lt"})
         self._disputed = [
-            # Apart, because `re` looks up a class in a bitmap only if all of it is below U+10000.
+            # Two patterns, because `re` looks up a class in a bitmap only if all of it is below U+10000.
             re.compile("[" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in part) + "]")
             for part in (_ranges(c for c in disputed if c < 0x10000), _ranges(c for c in disputed if c >= 0x10000))
             if part
@@ -82,7 +82,7 @@ def _matcher(pattern: str) -> _Matcher:
 
 @functools.cache
 def _disputed(name: str) -> frozenset[int]:
-    """Code points that the installed `regex` puts into this class and the pinned tables do not, or the reverse."""
+    """Code points that are in this class for the installed `regex` but not for the pinned tables, or the reverse."""
     classes = {"White_Space": [r"\s"], "Nd": [r"\d", r"\p{Nd}"], "Any": []}.get(name, [rf"\p{{{name}}}"])
     ours = {c for first, last in ranges(name) for c in range(first, last + 1)}
     every = "".join(map(chr, range(0x110000)))
@@ -90,7 +90,7 @@ def _disputed(name: str) -> frozenset[int]:
 
 
 def _ranges(members: Iterable[int]) -> list[tuple[int, int]]:
-    """The same code points as inclusive ranges."""
+    """The code points as inclusive ranges."""
     found: list[tuple[int, int]] = []
     for c in sorted(members):
         found[-1:] = [(found[-1][0], c)] if found and found[-1][1] == c - 1 else [*found[-1:], (c, c)]
@@ -98,12 +98,10 @@ def _ranges(members: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def regex_pieces(pattern: str, texts: Texts, time_limit: float | None = None) -> tuple[Offsets, Offsets]:
-    """(ends, firsts) of the pre-tokens: the matches, and what lies between them, so that nothing is lost.
+    """(ends, firsts) of the pre-tokens: the matches, and the text between them, so that nothing is lost.
 
-    An empty match cuts where it stands. A byte that is not part of well-formed UTF-8 is a character of its own.
-    time_limit: seconds for one text, None for as long as it takes.
-
-    Raises StageError if a text takes longer.
+    An empty match cuts at its place. A byte outside of well-formed UTF-8 is a character of its own.
+    time_limit: seconds for one text; None for no limit. Raises StageError if a text takes longer.
     """
     matcher = _matcher(pattern)
     ends: list[Offsets] = []
@@ -111,7 +109,7 @@ def regex_pieces(pattern: str, texts: Texts, time_limit: float | None = None) ->
     for i in range(texts.num_texts):
         encoded = texts.text(i)
         text = encoded.decode("utf-8", "surrogateescape")
-        cuts = _cuts(matcher.for_text(text), text, pattern, i, time_limit)
+        cuts = _find_cuts(matcher.for_text(text), text, pattern, i, time_limit)
         if len(text) != len(encoded):
             cuts = _byte_positions(text)[cuts]
         ends.append(cuts + texts.offsets[i])
@@ -119,7 +117,7 @@ def regex_pieces(pattern: str, texts: Texts, time_limit: float | None = None) ->
     return np.concatenate(ends) if ends else np.zeros(0, np.int64), firsts
 
 
-def _cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: float | None) -> Offsets:
+def _find_cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: float | None) -> Offsets:
     """Ends of the pre-tokens of one text, in characters."""
     cuts = []
     last = 0
@@ -132,7 +130,7 @@ def _cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: float
     except TimeoutError as error:
         raise StageError(
             f"the split pattern {pattern!r} took more than {time_limit:g} s on text {number} of its batch"
-            f" ({len(text)} characters) and stood at character {last}. Write a pattern that cannot backtrack there"
+            f" ({len(text)} characters) and stopped at character {last}. Write a pattern that cannot backtrack there"
             f" (possessive ++ and *+ help), or use a named one."
         ) from error
     if last < len(text):
@@ -141,7 +139,7 @@ def _cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: float
 
 
 def _byte_positions(text: str) -> Offsets:
-    """Where each character of a surrogate-escaped text, and its end, is in bytes: int64, len(text) + 1."""
+    """The byte position of each character of a surrogate-escaped text, and of its end: int64, len(text) + 1."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     widths = 1 + (codes >= 0x80) + (codes >= 0x800).astype(np.int64) + (codes >= 0x10000)
     widths[(codes >= 0xD800) & (codes < 0xE000)] = 1

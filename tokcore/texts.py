@@ -1,7 +1,4 @@
-"""Texts: the buffers of a batch of documents, the one shape in which text enters the kernel.
-
-Leaves to others: where the bytes come from (readers) and what is done with them (kernel).
-"""
+"""Texts: the buffers of a batch of documents, the one form in which text enters the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ Offsets = npt.NDArray[np.int64]
 class Texts(NamedTuple):
     """A batch of byte strings, back to back.
 
-    data: uint8, the bytes of all of them (may hold more on either side).
+    data: uint8, the bytes of all strings; there may be more before and after them.
     offsets: int64, n + 1 ascending positions in data; string i is data[offsets[i]:offsets[i + 1]].
     """
 
@@ -53,7 +50,7 @@ class Texts(NamedTuple):
 def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.
 
-    Raises UnicodeEncodeError for a str with a lone surrogate, TypeError for what is no list of strings.
+    Raises UnicodeEncodeError for a str with a lone surrogate, TypeError for anything but a list of strings.
 
     >>> texts_from_strings(["a", b"bc"]).offsets.tolist()
     [0, 1, 3]
@@ -76,7 +73,7 @@ def list_strings(strings: Iterable[Any]) -> Sequence[Any]:
 
 
 def strings_of(texts: Texts) -> list[str]:
-    """Each of the texts, which are UTF-8, as a str.
+    """The texts, which must be UTF-8, as a list of str.
 
     >>> strings_of(texts_from_strings(["a", "é"]))
     ['a', 'é']
@@ -91,7 +88,7 @@ def strings_of(texts: Texts) -> list[str]:
 
 
 def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
-    """Texts of an Arrow string, large_string, binary or large_binary array; the bytes of a single chunk are not copied.
+    """Texts of an Arrow string, large_string, binary or large_binary array. Does not copy the bytes of a single chunk.
 
     Raises TypeError for another type and ValueError for a null.
     """

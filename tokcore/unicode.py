@@ -1,7 +1,7 @@
 """The pinned Unicode version: general categories, White_Space and lowercase, independent of interpreter and packages.
 
-The tables are the ones that tokenizers 0.23 and tiktoken 0.14 agree on, character by character. The same tables, in
-another form, are compiled into the kernel; TABLES_SHA256 names their content in both.
+The tables are those on which tokenizers 0.23 and tiktoken 0.14 agree, character by character. The kernel has the same
+tables in another form; TABLES_SHA256 is the hash of their content in both.
 
 unicode_data.RANGES packs the ranges of a category as words `gap+more`, in hexadecimal: code points skipped since the
 last range, then the number of code points after its first ("+more" left out if there are none). LOWERCASE packs runs as
@@ -72,7 +72,7 @@ _LONG_NAMES = {
 _CATEGORIES = [name for name in unicode_data.RANGES if len(name) == 2]
 _NAMES = {name.lower(): name for name in [*_CATEGORIES, *(name[0] for name in _CATEGORIES)]} | _LONG_NAMES
 
-# What stands for itself or means the same in every release of `regex`; the others depend on its Unicode tables.
+# Escapes whose meaning depends on the Unicode tables of `regex` -> what to write instead.
 _REFUSED = {
     "w": r"[\p{L}\p{N}_]",
     "W": r"[^\p{L}\p{N}_]",
@@ -116,9 +116,9 @@ def ranges(name: str) -> Ranges:
 
 @functools.cache
 def lowercase() -> dict[int, str]:
-    """Code point -> lowercase, for the characters that have another one; for str.translate.
+    """Code point -> lowercase, for all characters that differ from their lowercase; for str.translate.
 
-    It looks at one character at a time: a capital sigma becomes a sigma, also at the end of a word.
+    Each character by itself: a capital sigma becomes a sigma, also at the end of a word.
     """
     lower: dict[int, str] = {}
     for word in unicode_data.LOWERCASE.split():
@@ -134,30 +134,30 @@ def lowercase() -> dict[int, str]:
 def expand(pattern: str) -> str:
     r"""The same regular expression with \p{..}, \P{..}, \s, \S, \d and \D spelled as ranges of the pinned tables.
 
-    The result means the same to every release of the `regex` package, whatever Unicode version that has. Categories
-    may be written in short or in full. An undecodable byte (a surrogate, by `surrogateescape`) is neither a letter
-    nor a number nor whitespace.
+    The result means the same in every release of the `regex` package, whatever its Unicode version. Categories may have
+    their short or long names. An undecodable byte (a surrogate, by `surrogateescape`) is neither a letter nor a number
+    nor whitespace.
 
-    Raises ConfigError, naming the place, for what would still depend on the package's own tables: \w, \b, scripts,
-    [[:posix:]] classes, and for inline flags that change the meaning of the rest.
+    Raises ConfigError, which names the place, for what would still depend on the package's own tables (\w, \b, scripts,
+    [[:posix:]] classes) and for inline flags that change the meaning of the rest.
 
     >>> expand(r"[^\p{Zs}a]")
     '[^\\x20\\xa0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000a]'
     """
-    return _expanded(pattern)[0]
+    return _expand(pattern)[0]
 
 
 def properties(pattern: str) -> frozenset[str]:
-    r"""What expand spelled out: names that ranges() knows.
+    r"""The classes that expand() spells out, by the names that ranges() knows.
 
     >>> sorted(properties(r"\s\p{Letter}"))
     ['L', 'White_Space']
     """
-    return _expanded(pattern)[1]
+    return _expand(pattern)[1]
 
 
 @functools.cache
-def _expanded(pattern: str) -> tuple[str, frozenset[str]]:
+def _expand(pattern: str) -> tuple[str, frozenset[str]]:
     out = []
     used = set()
     in_class = False
@@ -179,15 +179,15 @@ def _expanded(pattern: str) -> tuple[str, frozenset[str]]:
                 used.add(known)
                 out.append(_set(ranges(known), escape in "SD", in_class))
             elif escape in "pP" or (escape in _REFUSED and not (in_class and escape == "b")):
-                raise _refused(
+                raise _refusal(
                     pattern, token.start(), text, _REFUSED.get(escape, r"\p{L}, with the category in braces")
                 )
             else:
                 out.append(text)
         elif in_class:
             if token["posix"]:
-                raise _refused(pattern, token.start(), text, r"a category such as \p{L}")
-            if token["flags"] is not None:  # these characters stand for themselves here
+                raise _refusal(pattern, token.start(), text, r"a category such as \p{L}")
+            if token["flags"] is not None:  # within a class these characters stand for themselves
                 out.append(text)
                 continue
             # A bracket right after the opening one is a member.
@@ -202,14 +202,14 @@ def _expanded(pattern: str) -> tuple[str, frozenset[str]]:
                 )
             if text == "[" or token["posix"]:
                 if token["posix"]:
-                    raise _refused(pattern, token.start(), text, r"a category such as [\p{L}]")
+                    raise _refusal(pattern, token.start(), text, r"a category such as [\p{L}]")
                 in_class = True
                 class_start = token.end() + (pattern[token.end() : token.end() + 1] == "^")
             out.append(text)
     return "".join(out), frozenset(used)
 
 
-def _refused(pattern: str, position: int, text: str, instead: str) -> ConfigError:
+def _refusal(pattern: str, position: int, text: str, instead: str) -> ConfigError:
     return ConfigError(
         f"{text!r} at character {position} of the pattern {pattern!r} depends on the Unicode tables of the installed"
         f" `regex` package. Write {instead} instead."
@@ -224,16 +224,16 @@ def _property(name: str, pattern: str, position: int, text: str) -> str:
             return "Any"
         if loose in _NAMES:
             return _NAMES[loose]
-    raise _refused(pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])")
+    raise _refusal(pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])")
 
 
 def _set(members: Ranges, negated: bool, in_class: bool) -> str:
     if in_class:
-        return _spelled(_complement(members) if negated else members)
-    return f"[{'^' if negated else ''}{_spelled(members)}]"
+        return _spell(_complement(members) if negated else members)
+    return f"[{'^' if negated else ''}{_spell(members)}]"
 
 
-def _spelled(members: Ranges) -> str:
+def _spell(members: Ranges) -> str:
     return "".join(_character(a) if a == b else f"{_character(a)}-{_character(b)}" for a, b in members)
 
 

@@ -23,7 +23,7 @@ from pipelines.work.item_reader import LanguageTally
 from schemas.document import Document, EncodedDocument
 from schemas.refs import TableRef
 from tokcore.errors import ConfigError
-from tokcore.masking import checked_mask
+from tokcore.masking import check_mask
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import texts_from_strings
 from tokcore.token_batch import with_appended
@@ -61,7 +61,7 @@ class CountPretokens(beam.PTransform):
         Pretokenizer.of(self.pattern)
         if self.num_partitions < 1 or self.num_partitions & (self.num_partitions - 1):
             raise ConfigError(f"num_partitions = {self.num_partitions}: must be a power of two")
-        self.mask = checked_mask(self.mask)
+        self.mask = check_mask(self.mask)
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
 
     def expand(self, documents: Any) -> Any:
@@ -81,7 +81,7 @@ class _CountDocuments(beam.DoFn):
         self._max_pretoken_bytes = settings.max_pretoken_bytes
         self._memory_bytes = settings.memory_bytes
         self._num_partitions = settings.num_partitions
-        self._mask = checked_mask(settings.mask)
+        self._mask = check_mask(settings.mask)
 
     def setup(self) -> None:
         self._pretokenizer = Pretokenizer.of(self._pattern)

@@ -35,7 +35,7 @@ from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, 
 from tokcore import kernel
 from tokcore.canonical import sha256_hex
 from tokcore.errors import ConfigError, LedgerError, StageError, TokError
-from tokcore.masking import checked_mask
+from tokcore.masking import check_mask
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 # A stage's manifest and the files that it names, as they lie in the stage's working folder.
@@ -121,7 +121,7 @@ class Build:
                 sample=str(self.config.count.sample),
                 seed=self.config.build.seed,
                 num_partitions=plan.num_partitions,
-                mask=checked_mask(self.config.count.mask),
+                mask=check_mask(self.config.count.mask),
             )
             # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
             from pipelines.graph.launch import count_items

@@ -155,7 +155,7 @@ def _described(
         }
         for lang in sorted(mix.weights)
     }
-    return mix.described(), languages
+    return mix.describe(), languages
 
 
 def import_tokenizer(config: BuildConfig) -> TokenizerSpec:

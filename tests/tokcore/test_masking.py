@@ -15,7 +15,7 @@ from tokcore import kernel
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import IBAN_LENGTHS, KEY_PREFIXES, MASK_PRESETS
-from tokcore.masking import add_texts, checked_mask
+from tokcore.masking import add_texts, check_mask
 from tokcore.pretokenize import Pretokenizer, pretokenize
 from tokcore.texts import texts_from_strings
 
@@ -237,4 +237,4 @@ def test_threads_change_nothing() -> None:
 def test_a_preset_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no preset .mail.*email"):
         count_pretokens(["a"], mask=["mail"])
-    assert checked_mask(["phone", "card", "phone"]) == ("card", "phone")
+    assert check_mask(["phone", "card", "phone"]) == ("card", "phone")

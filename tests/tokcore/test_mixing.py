@@ -60,7 +60,7 @@ def test_weighted_corpus_keeps_its_size_and_fits_64_bits(sizes: dict[str, int], 
 @given(sizes_of_languages, alphas)
 def test_order_of_languages_changes_nothing(sizes: dict[str, int], alpha: Decimal) -> None:
     turned = dict(reversed(sizes.items()))
-    assert mix(turned, turned, alpha=alpha).described() == mix(sizes, sizes, alpha=alpha).described()
+    assert mix(turned, turned, alpha=alpha).describe() == mix(sizes, sizes, alpha=alpha).describe()
 
 
 @given(sizes_of_languages)
@@ -108,7 +108,7 @@ def test_reference_points(alpha: str, en: str, sw: str) -> None:
 
 def test_weights_are_these_on_every_machine() -> None:
     sizes = {"en": 33_012_345_678, "ru": 7_500_000_001, "sw": 1_200_003, "zu": 17}
-    assert mix(sizes, sizes, alpha="0.3").described() == GOLDEN
+    assert mix(sizes, sizes, alpha="0.3").describe() == GOLDEN
 
 
 def test_weights_have_more_digits_than_a_float() -> None:
@@ -210,8 +210,8 @@ def test_parameters_out_of_range_are_refused() -> None:
 
 def test_description_fits_a_manifest() -> None:
     result = mix({"en": 9, "sw": 1}, {"en": 9, "sw": 1}, alpha="0.30")
-    assert result.described()["alpha"] == "0.3"
-    assert canonical_json(result.described())
+    assert result.describe()["alpha"] == "0.3"
+    assert canonical_json(result.describe())
 
 
 def test_shares_of_nothing() -> None:
