@@ -9,7 +9,7 @@ import posixpath
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, plain, pretokenizer_of
-from schemas.config_checks import check, completed
+from schemas.config_checks import check, complete
 from schemas.config_reader import BuildFile, read_tables
 from schemas.input_format import format_of
 from tokcore.errors import ConfigError
@@ -41,6 +41,6 @@ def parse_config(text: str, path: str) -> BuildConfig:
     """The build file with this text; path says where it came from and where relative paths start."""
     file = BuildFile(text, path)
     base = posixpath.dirname(path) if "://" in path else str(Path(path).absolute().parent)
-    config = completed(BuildConfig(path=path, base=base, text=text, **read_tables(file)), file)
+    config = complete(BuildConfig(path=path, base=base, text=text, **read_tables(file)), file)
     check(config, file)
     return config

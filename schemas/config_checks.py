@@ -1,6 +1,6 @@
-"""Rules of the build file that involve more than one setting, or more than a setting's type and limits.
+"""Rules of the build file beyond the type and limits of a single setting.
 
-Whatever can be known before any work starts is refused here.
+Everything that can be refused before any work starts is refused here.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import dataclasses
 
 from schemas.build_tables import BuildConfig, Source
 from schemas.config_reader import BuildFile, nearest, shown
-from schemas.document import twins, valid_lang
+from schemas.document import find_twins, valid_lang
 from schemas.input_format import format_of
 from schemas.setting import settings_in
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
 from tokcore.pretokenize import Pretokenizer
 
-# Tables about counting and learning; an imported tokenizer brings what they would say.
+# Tables about counting and learning, which an imported tokenizer replaces.
 _OF_LEARNING = ("normalize", "pretokenize", "count", "mix", "learn", "special")
 
-# Settings of [mix] -> the strategies that heed them.
-_HEEDED_BY = {
+# Settings of [mix] -> the strategies that use them.
+_USED_BY = {
     "alpha": ("temperature",),
     "unit": ("temperature", "unimax"),
     "max_epochs": ("unimax",),
@@ -28,11 +28,11 @@ _HEEDED_BY = {
     "weights": ("weights",),
 }
 
-_MIN_CUT_BYTES = 16  # of count.max_pretoken_bytes: shorter parts would leave nothing to learn
+_MIN_CUT_BYTES = 16  # least count.max_pretoken_bytes: shorter parts would leave nothing to learn
 
 
-def completed(config: BuildConfig, file: BuildFile) -> BuildConfig:
-    """The config with what follows from other settings filled in, and in the one order that identities use."""
+def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
+    """The config with defaults that depend on other settings filled in, and lists in the order that identities use."""
     encode = config.encode
     if _declares_special(config) and not file.has("encode", "append"):
         ends = tuple(token.text for token in config.special if token.role == "document_end")
@@ -42,7 +42,7 @@ def completed(config: BuildConfig, file: BuildFile) -> BuildConfig:
 
 
 def check(config: BuildConfig, file: BuildFile) -> None:
-    """Raise ConfigError for the first rule that is broken."""
+    """Raise ConfigError for the first broken rule."""
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
     _check_languages(config, file)
@@ -93,7 +93,7 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
 
 def _check_languages(config: BuildConfig, file: BuildFile) -> None:
     langs = [source.lang for source in config.sources]
-    if (found := twins(filter(None, langs))) is not None:
+    if (found := find_twins(filter(None, langs))) is not None:
         first, second = sorted(map(langs.index, found))
         raise file.error(
             ("source", second, "lang"),
@@ -145,8 +145,8 @@ def _check_learn(config: BuildConfig, file: BuildFile) -> None:
 def _check_mix(config: BuildConfig, file: BuildFile) -> None:
     mix = config.mix
     for name, setting in settings_in(type(mix)).items():
-        strategies = _HEEDED_BY.get(name, (mix.strategy,))
-        # A default that is spelled out says nothing wrong.
+        strategies = _USED_BY.get(name, (mix.strategy,))
+        # A default that is spelled out does no harm.
         if mix.strategy not in strategies and getattr(mix, name) != setting.default:
             raise file.error(
                 ("mix", name),
@@ -214,7 +214,7 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
             f"= {size}: must be at least {minimum} (256 byte tokens + {num_special} special tokens). "
             f"Raise vocab_size or remove special tokens.",
         )
-    # Fewer merges may come out where a smaller vocabulary is allowed; what holds for all of them is known now.
+    # If allow_smaller is set there may be fewer merges; ids that are wrong in any case are refused now.
     first = size - num_special
     for token in config.special:
         if token.id is not None and token.id < first:

@@ -1,6 +1,6 @@
-"""From the text of a build file to its tables: names, types and limits of every setting, one at a time.
+"""Read the text of a build file into its tables; check the name, type and limits of each setting.
 
-Leaves to others: what the tables declare (build_tables) and rules that involve several settings (config_checks).
+build_tables declares the settings; config_checks has the rules that involve several of them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tokcore.errors import ConfigError
 
 T = TypeVar("T")
 
-# Of a decimal, behind the point: exact arithmetic stays small, and so does the plain spelling of 1e-999999999.
+# Digits of a decimal after the point. Bounds exact arithmetic, and the plain spelling of 1e-999999999.
 _MAX_DIGITS = 30
 
 
 class BuildFile:
-    """The text of a build file, parsed; knows where each key stands in it."""
+    """A parsed build file that knows the line of each key."""
 
     def __init__(self, text: str, path: str) -> None:
         """Raises ConfigError if it is not TOML."""
@@ -68,9 +68,9 @@ class BuildFile:
 
 
 def read_tables(file: BuildFile) -> dict[str, Any]:
-    """Attribute of BuildConfig -> what the file sets, for each table that is there or required.
+    """Attribute of BuildConfig -> the settings of its table, for each table that is in the file or required.
 
-    Raises ConfigError for the first setting that is unknown, missing, of another type or out of its limits.
+    Raises ConfigError for the first setting that is unknown, missing, of the wrong type or outside of its limits.
     """
     content = file.content
     if "version" not in content:
@@ -113,7 +113,7 @@ def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
 
 
 def _read_table(file: BuildFile, cls: type[T], value: Any, key: Key, **beside: str) -> T:
-    """An instance of cls from a table of the file; beside: fields that are not keys of the table."""
+    """An instance of cls from a table of the file. beside: fields that are not keys of the table."""
     if not isinstance(value, dict):
         raise file.error(key, f"= {shown(value)}: expected a table.")
     settings = settings_in(cls)
@@ -192,7 +192,7 @@ def _read_number(file: BuildFile, setting: Setting, value: Any, key: Key, *, who
         return Decimal(0)  # whatever its sign and digits
     exact = Decimal(number)
     if -_exponent(exact) > _MAX_DIGITS:
-        raise file.error(key, f"= {shown(value)}: expected at most {_MAX_DIGITS} digits behind the point.")
+        raise file.error(key, f"= {shown(value)}: expected at most {_MAX_DIGITS} digits after the point.")
     return exact
 
 
@@ -225,7 +225,7 @@ def _check_names(file: BuildFile, found: Iterable[str], known: Sequence[str], ke
 
 
 def shown(value: Any) -> str:
-    """A value of the file in a message, cut to 60 characters.
+    """A value of the file, for a message; cut to 60 characters.
 
     >>> shown("a"), shown(Decimal("0.50")), shown([True, 1])
     ('"a"', '0.50', '[true, 1]')
@@ -235,12 +235,12 @@ def shown(value: Any) -> str:
 
 
 def one_of(options: Sequence[str]) -> str:
-    """The options in a message."""
+    """The options, for a message."""
     return f"one of {', '.join(options)}" if len(options) > 1 else f'"{options[0]}"'
 
 
 def nearest(value: Any, options: Iterable[str]) -> str:
-    """A sentence that suggests the option that looks most like the value, or nothing.
+    """A sentence that suggests the option most like the value; "" if none is like it.
 
     >>> nearest("vocabsize", ["model", "vocab_size"])
     ' Did you mean vocab_size?'

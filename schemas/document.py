@@ -1,6 +1,6 @@
-"""Documents as users' pipelines hand them over, and the key from which sampling, validation and shuffling follow.
+"""Documents as users' pipelines pass them, and the key that decides sampling, validation and shuffling.
 
-Leaves to others: reading documents from files (pipelines) and everything that is done with their text (tokcore).
+pipelines reads documents from files; tokcore works on their text.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Document(_Document):
     """A text with its language: the element of a user's PCollection.
 
     lang: language code, as the build file spells it.
-    id: unique within the language, or None where there is none (the text then identifies the document).
-    text: bytes are kept as they are, valid UTF-8 or not; str is encoded as UTF-8.
+    id: unique within the language, or None for none (then the text identifies the document).
+    text: bytes stay as they are, valid UTF-8 or not; a str is encoded as UTF-8.
     Raises TypeError for values of other types, and ValueError for a language code that could not name a file.
 
     >>> Document("en", "page-1", "Hello world").lang
@@ -57,7 +57,7 @@ class Document(_Document):
 
 
 def valid_lang(lang: str) -> bool:
-    """Whether a language code may be used: up to 64 ASCII letters, digits, '.', '_', '+' and '-', no sign first.
+    """Whether a language code is valid: a letter or digit, then letters, digits and . _ + -, at most 64 in all.
 
     >>> valid_lang("zh-Hant"), valid_lang("../en"), valid_lang("")
     (True, False, False)
@@ -65,10 +65,10 @@ def valid_lang(lang: str) -> bool:
     return _LANG.fullmatch(lang) is not None
 
 
-def twins(langs: Iterable[str]) -> tuple[str, str] | None:
-    """Two language codes that differ in case only, so that many disks would give their files one name; None if none do.
+def find_twins(langs: Iterable[str]) -> tuple[str, str] | None:
+    """Two language codes that differ only in case, so that many disks would give their files one name; None if none do.
 
-    >>> twins(["en", "zh-Hant", "zh-hant"]), twins(["en", "de"])
+    >>> find_twins(["en", "zh-Hant", "zh-hant"]), find_twins(["en", "de"])
     (('zh-Hant', 'zh-hant'), None)
     """
     seen: dict[str, str] = {}
@@ -81,7 +81,7 @@ def twins(langs: Iterable[str]) -> tuple[str, str] | None:
 def document_key(lang: str, document_id: str | None, text: bytes) -> bytes:
     """32 bytes that identify a document: sha256 of (lang, id if there is one, else text).
 
-    No two different triples share an encoding: lang is preceded by its length, id and text by a letter of their own.
+    Different triples never share an encoding: a length stands before lang, and a letter of its own before id or text.
 
     >>> document_key("en", "page-1", b"first wording") == document_key("en", "page-1", b"second wording")
     True
@@ -98,20 +98,20 @@ def document_key(lang: str, document_id: str | None, text: bytes) -> bytes:
     return hasher.digest()
 
 
-def selected(key: bytes, seed: int, purpose: str, share: Decimal) -> bool:
-    """Whether the document falls into a share of all documents, decided by a hash of (purpose, seed, key) alone.
+def is_selected(key: bytes, seed: int, purpose: str, share: Decimal) -> bool:
+    """Whether the document is in a share of all documents, decided by a hash of (purpose, seed, key) alone.
 
     share: from 0 (none) to 1 (all). A document selected for one share is selected for every larger one; different
     purposes select independently. Raises ValueError for a share outside [0, 1].
 
-    >>> selected(b"k", 0, "validation", Decimal(0)), selected(b"k", 0, "validation", Decimal(1))
+    >>> is_selected(b"k", 0, "validation", Decimal(0)), is_selected(b"k", 0, "validation", Decimal(1))
     (False, True)
     """
     return selection_hash(key, seed, purpose) < selection_threshold(share)
 
 
 def selection_hash(key: bytes, seed: int, purpose: str) -> int:
-    """The 64-bit number of a document that `selected` compares with the threshold of a share."""
+    """The 64-bit number of a document that is_selected() compares with the threshold of a share."""
     return int.from_bytes(hashlib.sha256(b"%s\0%d\0%s" % (purpose.encode(), seed, key)).digest()[:8], "big")
 
 
@@ -124,7 +124,7 @@ def selection_threshold(share: Decimal) -> int:
 
 
 class EncodedDocument(NamedTuple):
-    """A document as token ids: the element that EncodeDocuments gives back.
+    """A document as token ids: the element that EncodeDocuments returns.
 
     >>> EncodedDocument("en", "page-1", np.array([257, 68], np.int32)).tokens.tolist()
     [257, 68]

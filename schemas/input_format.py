@@ -1,4 +1,4 @@
-"""What a file's name tells about its format and compression."""
+"""The format and compression of a file, by its name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WEB_QUERY = re.compile(r"(https?://[^?#]*)[?#].*", re.DOTALL)
 
 
 def format_of(uri: str) -> tuple[str, str] | None:
-    """(format, compression) that a file's name tells; ("", compression) if it tells no format, None if nothing at all.
+    """(format, compression) of a file by its name; ("", compression) for an unknown format, None if both are unknown.
 
     >>> format_of("a/b.jsonl.zst"), format_of("b.parquet"), format_of("notes")
     (('jsonl', 'zst'), ('parquet', 'none'), None)

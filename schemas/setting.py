@@ -1,6 +1,6 @@
-"""How a table of the build file declares a setting: Annotated[type, meaning] or Annotated[type, meaning, Limits].
+"""A setting of the build file, declared as a field: Annotated[type, meaning] or Annotated[type, meaning, Limits].
 
-A field of a table's class without Annotated is no key of the file.
+A field without Annotated is not a key of the file.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-MAX_INTEGER = 2**63 - 1  # what TOML can spell, and the limit of a number that names no other
+MAX_INTEGER = 2**63 - 1  # TOML's largest integer, and the limit of a number without a limit of its own
 Number = int | Decimal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a setting accepts besides its type. Of a list, least is about its length and options about its values."""
+    """Limits of a setting beyond its type. For a list, least limits its length and options its values."""
 
     least: Number | None = None
     most: Number | None = None
     above: Number | None = None
     below: Number | None = None
     options: tuple[str, ...] = ()
-    instead: str = ""  # what to write where no option fits
-    may_be_empty: bool = False  # of a string
-    distinct: bool = False  # of a list: no value twice
-    or_one: bool = False  # of a list: a single string stands for a list of one
+    instead: str = ""  # advice if no option fits
+    may_be_empty: bool = False  # for a string
+    distinct: bool = False  # for a list: no value twice
+    or_one: bool = False  # for a list: a string stands for a list of one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Setting:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The strings that the setting, or each value of a list, must be one of; () if any will do."""
+        """The allowed strings of the setting, or of each value of a list; () for any string."""
         kind = typing.get_args(self.kind)[0] if typing.get_origin(self.kind) is tuple else self.kind
         return typing.get_args(kind) if typing.get_origin(kind) is Literal else self.limits.options
 
 
 def settings_in(table: type) -> Mapping[str, Setting]:
-    """Key in the file -> what the class of a table declares about it, in the order of the class."""
+    """Key in the file -> its setting, in the order of the table's class."""
     hints = typing.get_type_hints(table, include_extras=True)
     return {
         field.name.rstrip("_"): _setting(field, hints[field.name])

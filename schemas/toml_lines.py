@@ -1,4 +1,4 @@
-"""Which line of a TOML text sets a key: what tomllib knows while it parses, and does not tell."""
+"""The line of a TOML text that sets a key, which tomllib does not tell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
 # Between statements, and between the values of an array or inline table.
 _BLANK = re.compile(r"(?:[\s,]|#[^\n]*)*")
-# Three quotes may be followed by two more that belong to the text.
+# The three closing quotes may come after two more that belong to the text.
 _STRING = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}' + r"|'''.*?'{3,5}" + r'|"(?:\\.|[^"\\])*"' + r"|'[^']*'",
     re.DOTALL,
@@ -33,14 +33,14 @@ def key_lines(text: str) -> Mapping[Key, int]:
 
 
 def line_of(lines: Mapping[Key, int], key: Key) -> int | None:
-    """The line of a key or, where it is not there, of the nearest table around it."""
+    """The line of a key or, if the key is not there, of the nearest table around it."""
     while key and key not in lines:
         key = key[:-1]
     return lines.get(key)
 
 
 def dotted(key: Key) -> str:
-    """The key as a build file would spell it.
+    """The key as a build file spells it.
 
     >>> dotted(("source", 1, "files")), dotted(("special", "<|pad|>", "id"))
     ('source[1].files', 'special."<|pad|>".id')
@@ -56,7 +56,7 @@ def dotted(key: Key) -> str:
 
 
 class _Scanner:
-    """Walks over a text that tomllib has accepted, so that nothing is checked twice."""
+    """Walks over a text that tomllib has accepted, so it checks nothing again."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Key, int] = {}
@@ -72,7 +72,7 @@ class _Scanner:
                 self._assignment(table)
 
     def _skip(self) -> bool:
-        """Go to the next thing; whether there is one."""
+        """Skip blanks and comments; returns whether there is more text."""
         self._take(_BLANK)
         return self._at < len(self._text)
 
@@ -142,7 +142,7 @@ class _Scanner:
 
 
 def _names(key: str) -> tuple[str, ...]:
-    """The parts of a dotted key; tomllib undoes the quotes."""
+    """The parts of a dotted key, which tomllib unquotes."""
     value = tomllib.loads(f"{key} = 0")
     names = []
     while isinstance(value, dict):

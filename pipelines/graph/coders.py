@@ -1,4 +1,4 @@
-"""Beam coders for our refs: canonical JSON, deterministic, no pickle."""
+"""Beam coders of our element types: deterministic, without pickle."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def known_to_workers(pipeline: Any) -> None:
-    """Has worker processes import this module before anything else: a coder that no pickle carries is found by name."""
+def import_in_workers(pipeline: Any) -> None:
+    """Make worker processes import this module first: they find its coders by name, not in a pickle."""
     options = pipeline.options.view_as(SetupOptions)
     if __name__ not in (plugins := options.beam_plugins or []):
         options.beam_plugins = [*plugins, __name__]
@@ -69,7 +69,7 @@ def _json_coder(payload: bytes, _components: Any, _context: Any) -> JsonCoder:
 
 
 class DocumentCoder(coders.Coder):
-    """A Document: each field prefixed with its length; text keeps its type, id that it is None."""
+    """A Document: each field after its length. Keeps the type of text, and an id of None."""
 
     def encode(self, value: Document) -> bytes:
         text, kind = (value.text.encode(), b"s") if isinstance(value.text, str) else (value.text, b"b")
@@ -90,7 +90,7 @@ class DocumentCoder(coders.Coder):
 
 
 class EncodedDocumentCoder(coders.Coder):
-    """An EncodedDocument: each field prefixed with its length; tokens as int32, little-endian."""
+    """An EncodedDocument: each field after its length; tokens as int32, little-endian."""
 
     def encode(self, value: EncodedDocument) -> bytes:
         return _join(value.lang.encode(), _from_id(value.id), np.asarray(value.tokens, "<i4").tobytes())
@@ -119,7 +119,7 @@ def _encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedD
     return EncodedDocumentCoder()
 
 
-# No UTF-8 holds this byte, so no id is mistaken for none.
+# Stands for an id of None. UTF-8 never holds this byte, so no id looks like it.
 _NO_ID = b"\xff"
 
 

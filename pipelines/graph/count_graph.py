@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 
-from pipelines.graph.coders import JsonCoder, known_to_workers
+from pipelines.graph.coders import JsonCoder, import_in_workers
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob, count_item, totals_key
@@ -43,7 +43,7 @@ class CountItems(beam.PTransform):
     pool_key: str | None = None
 
     def expand(self, assignments: Any) -> Any:
-        known_to_workers(assignments.pipeline)
+        import_in_workers(assignments.pipeline)
         counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(
             ItemCounted
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines.graph.coders import known_to_workers
+from pipelines.graph.coders import import_in_workers
 from pipelines.graph.count_graph import AddUpLanguages, KeyedRun, MergeTables, run_order
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
@@ -38,7 +38,7 @@ class EncodeItems(beam.PTransform):
     pool_key: str | None = None
 
     def expand(self, assignments: Any) -> Any:
-        known_to_workers(assignments.pipeline)
+        import_in_workers(assignments.pipeline)
         encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
             ItemEncoded
         )

@@ -19,13 +19,13 @@ Progress = Callable[[int], None]
 
 
 def count_items(options: RunOptions, plan: Plan, job: CountJob, on_progress: Progress) -> None:
-    """Run the count stage. Raises what a worker raised if it is ours, else StageError."""
+    """Run the count stage. Raises a TokError of a worker as it is, StageError for any other failure."""
     with open_pipeline(options, "count", on_progress) as (pipeline, pool_key):
         _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
 
 
 def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, on_progress: Progress) -> None:
-    """Run the encode stage. Raises what a worker raised if it is ours, else StageError."""
+    """Run the encode stage. Raises a TokError of a worker as it is, StageError for any other failure."""
     with open_pipeline(options, "encode", on_progress) as (pipeline, pool_key):
         _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
 
@@ -38,15 +38,15 @@ def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
         | "Plan"
         >> beam.Create([plan.assignment(item) for item in items], reshuffle=False).with_output_types(Assignment)
         # Reshuffle would do the same, but Beam does not know the type of its elements and would pickle them.
-        | "ByNumber" >> beam.Map(_numbered).with_output_types(tuple[int, Assignment])
+        | "ByNumber" >> beam.Map(_key_by_number).with_output_types(tuple[int, Assignment])
         | "Spread" >> beam.GroupByKey()
-        | "OneByOne" >> beam.FlatMap(_of_one_number).with_output_types(Assignment)
+        | "OneByOne" >> beam.FlatMap(_drop_number).with_output_types(Assignment)
     )
 
 
-def _numbered(assignment: Assignment) -> tuple[int, Assignment]:
+def _key_by_number(assignment: Assignment) -> tuple[int, Assignment]:
     return assignment.number, assignment
 
 
-def _of_one_number(group: tuple[int, Iterable[Assignment]]) -> Iterable[Assignment]:
+def _drop_number(group: tuple[int, Iterable[Assignment]]) -> Iterable[Assignment]:
     return group[1]

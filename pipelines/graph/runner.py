@@ -38,11 +38,11 @@ _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 def open_pipeline(
     options: RunOptions, stage: str, on_progress: Callable[[int], None] | None = None
 ) -> Iterator[tuple[beam.Pipeline, str | None]]:
-    """A pipeline that runs when the block ends, and the key of the worker pool its heavy calls go to.
+    """A pipeline that runs when the block ends, and the key of the worker pool for its heavy calls.
 
-    Raises what a worker raised if it is ours, else StageError naming the stage.
+    Raises a TokError that a worker raised as it is; for any other failure a StageError that names the stage.
     """
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # what fails is raised, once
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # failures are raised once, not logged as well
     try:
         if options.is_local:
             with (
@@ -62,7 +62,7 @@ def open_pipeline(
         failure = error
     else:
         return
-    # Runners wrap what a worker raised; our own errors already say all a user needs.
+    # Runners wrap a worker's exception; our own errors already say all that a user needs.
     for cause in _causes(failure):
         if isinstance(cause, TokError):
             raise cause
@@ -141,7 +141,7 @@ def check_runner_options(options: Sequence[str]) -> None:
 def _runner(name: str) -> Any:
     try:
         runner = create_runner(name)
-    except Exception as error:  # of a name with a point, whatever its module raises
+    except Exception as error:  # a name with a point imports a module, which may raise anything
         known = ", ".join(StandardOptions.KNOWN_RUNNER_NAMES)
         why = f" ({type(error).__name__}: {error})" if "." in name or isinstance(error, ImportError) else ""
         raise ConfigError(

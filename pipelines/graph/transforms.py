@@ -1,6 +1,6 @@
-"""Counting and encoding for pipelines of your own, over documents rather than files.
+"""Count and encode documents in your own Beam pipelines.
 
-The build's stages wire the same code to input ranges. Neither transform knows about manifests.
+The stages of a build run the same code on input ranges of files. These transforms write no manifests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from pipelines.graph.coders import known_to_workers
+from pipelines.graph.coders import import_in_workers
 from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
 from pipelines.store.attempts import Attempts, publish
 from pipelines.work.count_item import LanguageTables
@@ -29,7 +29,7 @@ from tokcore.texts import texts_from_strings
 from tokcore.token_batch import with_appended
 from tokcore.tokenizer import Tokenizer
 
-# Documents are handed to the kernel in batches of about this many bytes.
+# The kernel gets documents in batches of about this many bytes.
 BATCH_BYTES = 4 << 20
 
 
@@ -37,8 +37,8 @@ BATCH_BYTES = 4 << 20
 class CountPretokens(beam.PTransform):
     """PCollection[Document] -> PCollection[TableRef]: one sorted Parquet table per language, FOLDER/LANG.parquet.
 
-    Columns: pretoken (binary), count (uint64), documents (uint64). Order of the output is unspecified. Bounded input
-    in the global window only. Work in progress lies in FOLDER/_attempts; remove it when the pipeline has finished.
+    Columns: pretoken (binary), count (uint64), documents (uint64). The order of the output is unspecified. Accepts only
+    bounded input in the global window. Work in progress lies in FOLDER/_attempts; remove that folder afterwards.
 
     >>> import pyarrow.parquet
     >>> from schemas import Document
@@ -53,8 +53,8 @@ class CountPretokens(beam.PTransform):
     pattern: str = "cl100k"  # a named pattern or a regex
     max_pretoken_bytes: int = 1024
     memory_bytes: int = 512 << 20  # per worker thread; more spills to disk
-    num_partitions: int = 1  # a power of two; the table is the same whatever it is
-    mask: Sequence[str] = ()  # names of MASK_PRESETS: pre-tokens that touch a span of theirs are not counted
+    num_partitions: int = 1  # a power of two; does not change the table
+    mask: Sequence[str] = ()  # names of MASK_PRESETS; pre-tokens that touch one of their spans are not counted
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class CountPretokens(beam.PTransform):
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
 
     def expand(self, documents: Any) -> Any:
-        known_to_workers(documents.pipeline)
+        import_in_workers(documents.pipeline)
         return (
             documents
             | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
@@ -121,7 +121,7 @@ class _PublishTable(beam.DoFn):
 
 @dataclasses.dataclass
 class EncodeDocuments(beam.PTransform):
-    """PCollection[Document] -> PCollection[EncodedDocument], windows and timestamps kept; order unspecified.
+    """PCollection[Document] -> PCollection[EncodedDocument]. Keeps windows and timestamps; the order is unspecified.
 
     Text that spells a special token is ordinary text. append: special tokens to put after each document.
     Raises ConfigError for a name in append that is not a special token.
@@ -144,7 +144,7 @@ class EncodeDocuments(beam.PTransform):
             raise ConfigError(f"append: {unknown[0]!r} is not a special token of the tokenizer")
 
     def expand(self, documents: Any) -> Any:
-        known_to_workers(documents.pipeline)
+        import_in_workers(documents.pipeline)
         append = [self.tokenizer.specials[text] for text in self.append]
         return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append)).with_output_types(
             EncodedDocument

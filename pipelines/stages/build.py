@@ -28,7 +28,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.count_item import CountJob, item_key, totals_key
 from pipelines.work.encode_job import EncodeJob
 from schemas.config import BuildConfig, pretokenizer_of
-from schemas.document import twins
+from schemas.document import find_twins
 from schemas.manifest import FileEntry, Input, Manifest, identity_of
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RangeLedger, StoredFile, TableRef
@@ -544,7 +544,7 @@ def _recorded(attempts: Attempts, key: str, cls: type[Any]) -> Any:
 def _languages(attempts: Attempts, items: Sequence[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
     """The combined totals of every language, in the order of names."""
     langs = sorted({lang for item in items for lang in item.languages})
-    if (found := twins(langs)) is not None:
+    if (found := find_twins(langs)) is not None:
         raise StageError(
             f"languages {found[0]!r} and {found[1]!r} differ in case only, and languages name files, which many disks "
             f"would take for one. Spell them alike in the data, or set lang for each source."

@@ -1,7 +1,7 @@
 """The working folder of one stage: files under attempt names, and a record of each finished piece of work.
 
-The folder is named after the stage's identity, so that a changed configuration never meets old work. Of two attempts
-at the same piece, the first record wins; the other's files are never named by anyone.
+The folder is named after the stage's identity, so that a changed configuration never finds old work. If two attempts do
+the same piece of work, the first record wins, and no manifest ever names the files of the other.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ class Attempts:
 
     @property
     def scratch(self) -> str:
-        """Where files lie that have no name yet."""
+        """The folder of files that have no final name yet."""
         return urls.join(self.folder, "files")
 
     def url(self, attempt: str) -> str:
-        """Where the file of that attempt name is."""
+        """The URL of the file with that attempt name."""
         return urls.join(self.folder, "files", attempt)
 
     @contextlib.contextmanager
     def new_file(self, name: str) -> Iterator[NewFile]:
-        """A file of a fresh attempt name, hashed while it is written and durable when the block ends."""
+        """A file under a new attempt name, hashed while it is written and durable when the block ends."""
         attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
         url = self.url(attempt)
         with storage.write_attempt(url) as file:
             yield NewFile(attempt, url, Sha256Writer(file))
 
     def begin(self) -> None:
-        """Leave a new file, by which `tokcore gc` sees that somebody is at work."""
+        """Leave a new file that tells `tokcore gc` that a build is at work."""
         with storage.write_attempt(self.url(f"begun.{uuid.uuid4().hex[:12]}")):
             pass
 
     def name_by_content(self, run: RunRef) -> RunRef:
-        """Rename the run's file, which holds nothing else, after its bytes: equal merges share one file and one ref."""
+        """Rename the run's file, which holds only this run, after its bytes, so that equal merges share one file."""
         name = f"{run.sha256}.run"
         storage.publish(self.url(run.attempt), self.url(name))
         return dataclasses.replace(run, attempt=name)
 
     def result(self, key: str, cls: type[T]) -> T | None:
-        """What an earlier attempt at this piece of work recorded, if one finished."""
+        """The recorded result of this piece of work; None if no attempt has finished."""
         url = self._record_url(key)
         if not storage.exists(url):
             return None
         return from_jsonable(cls, parse_canonical(storage.read_bytes(url), url), url)
 
     def record(self, key: str, result: T) -> T:
-        """Record result, unless another attempt was first; return the winner's.
+        """Record result unless another attempt did so first; return the recorded one.
 
-        Raises StageError if the folder is removed meanwhile: an equal build was faster, and is done.
+        Raises StageError if the folder is removed meanwhile, because an equal build has finished.
         """
         url = self._record_url(key)
         if storage.create_exclusive(url, canonical_json(to_jsonable(result)), self.scratch):
@@ -98,10 +98,10 @@ class NewFile:
     file: Sha256Writer
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
-        """Read the closed file back and describe it. Without a codec, the file's own hash is the content's.
+        """Read the closed file back and describe it. content_sha256: None if the content is the file's own bytes.
 
-        Whatever a manifest will name comes by here, on the machine that wrote it: it is durable and was read back.
-        Raises StageError if the store gives other bytes than were written.
+        Every file that a manifest will name passes here, on the machine that wrote it, and so is durable and read back.
+        Raises StageError if the store returns other bytes than were written.
         """
         sha256 = self.file.sha256
         storage.require_sha256(self.url, sha256)
@@ -109,16 +109,16 @@ class NewFile:
 
 
 def key_of(prefix: str, value: Any) -> str:
-    """A record key for work that is defined by value."""
+    """The record key of work that value defines."""
     return f"{prefix}-{hashlib.sha256(canonical_json(to_jsonable(value))).hexdigest()[:32]}"
 
 
 def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claimed: bool = False) -> None:
     """Move finished files from their attempt names to their final ones below folder, a URL.
 
-    An interrupted build, or an equal one at work, may have moved some: what stands there must then be what was
-    recorded. Raises StageError otherwise. claimed: the folder is ours by a claim, and no manifest names its files, so
-    that a copy that an object store got wrong is made again.
+    An interrupted build, or an equal one at work, may have moved some of them. Raises StageError if a file at a final
+    name is not the recorded one. claimed: this build has claimed the folder and no manifest names its files, so a
+    wrong copy by an object store is replaced.
     """
     for file in files:
         source, target = attempts.url(file.attempt), urls.join(folder, file.path)

@@ -1,7 +1,7 @@
-"""Places where the tests kill a build: each is a moment at which a real machine may stop.
+"""Points where the tests kill a build: moments at which a real machine may stop.
 
-`TOKCORE_CRASH=NAME:N` ends a process, as kill -9 does, when it comes to the place of that name for the N-th time. The
-variable is read once; without it a place costs a call and a comparison.
+`TOKCORE_CRASH=NAME:N` ends a process, as kill -9 does, when it reaches the point of that name for the N-th time. The
+variable is read once; without it a point costs a call and a comparison.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-# In the order of a build; POINTS[name] says when a process comes by.
+# In the order of a build. POINTS[name] is the state of the build when a process reaches the point.
 POINTS = {
     "plan.listed": "the inputs are listed and pinned",
     "read.batch": "some documents of an input range are read",
     "count.spilled": "a worker's tables are in a file",
-    "count.item": "a work item is counted, and not recorded",
-    "merge.written": "runs are merged, and the merge is neither named nor recorded",
-    "merge.named": "the merge has its name, and is not recorded",
-    "count.table": "a language's table is in a file, and not recorded",
+    "count.item": "a work item is counted, but not recorded",
+    "merge.written": "runs are merged, but the merge is neither named nor recorded",
+    "merge.named": "the merge has its name, but is not recorded",
+    "count.table": "a language's table is in a file, but not recorded",
     "learn.begin": "the count tables are there",
     "learn.learned": "the tokenizer is in memory",
-    "encode.shard": "a shard is in files, and not recorded",
-    "encode.item": "a work item is encoded, and not recorded",
+    "encode.shard": "a shard is in files, but not recorded",
+    "encode.item": "a work item is encoded, but not recorded",
     "stage.worked": "the workers of a stage are done, and some of what they recorded is read",
-    "stage.published": "a stage's files have their names, and no manifest names them",
-    "stage.committed": "a stage's manifest is there, and nothing after it",
-    "build.committed": "the build's manifest is there, and its working folders, too",
-    "write.before_sync": "a file is written, and not durable",
+    "stage.published": "a stage's files have their final names, but no manifest names them",
+    "stage.committed": "a stage's manifest is there, but nothing after it",
+    "build.committed": "the build's manifest is there, but its working folders are too",
+    "write.before_sync": "a file is written, but not durable",
     "write.after_sync": "a file is durable",
     "publish.before_link": "a file is about to get its final name",
     "publish.after_link": "a file has two names",
-    "create.before_link": "a manifest or a record is written, and has no name",
+    "create.before_link": "a manifest or a record is written, but has no name",
     "create.after_link": "a manifest or a record has its name",
 }
 
@@ -41,19 +41,19 @@ _visit: Callable[[str], None] | None = None
 
 
 def reached(name: str) -> None:
-    """This process comes to the place of that name."""
+    """Note that this process reaches the point of that name."""
     if _visit is not None:
         _visit(name)
 
 
 def watch(visit: Callable[[str], None] | None) -> None:
-    """Call visit(name) at every place from now on; None: nothing any more."""
+    """Call visit(name) at every point from now on; None to stop."""
     global _visit
     _visit = visit
 
 
 def kill_at(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
-    """For watch: sends the process a signal at the visit-th time that it comes to that place, 1 being the first."""
+    """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
     if name not in POINTS:
         raise ValueError(f"no crash point {name!r}; there are {', '.join(POINTS)}")
     visits: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Secrets in messages: found by where they stand in a URL and by what they are called, and never shown."""
+"""Remove secrets from messages: parts of URLs, and values whose names say that they are secret."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import fsspec
 
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
 _SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
-# Azure names a container as others name a user: abfs://container@account.dfs.core.windows.net/path.
+# Azure writes a container where others write a user: abfs://container@account.dfs.core.windows.net/path.
 _USER = re.compile(r"(?<![\w+.-])(?!abfss?:|az:|adl:)([A-Za-z][\w+.-]*://)[^/\s@'\"]*@")
-# Of environment variables and of settings of fsspec: what holds a secret, and what only says where one lies.
+# Names of environment variables and fsspec settings: those that hold a secret, and those that hold a secret's place.
 _SECRET_NAME = re.compile(r"(^|_)(secret|token|passw(or)?d|pwd|credentials?|key|sas|connection_string)(_|$)", re.I)
-# The shell's PWD is the working folder; in lower case, as a setting, it is a password.
+# PWD is the shell's working folder; pwd, as a setting, is a password.
 _PLACE_NAME = re.compile(r"(^GOOGLE_APPLICATION_CREDENTIALS|_FILE|_PATH|_DIR|_URL|_URI|(?-i:^(OLD)?PWD))$", re.I)
-_MIN_SECRET_LENGTH = 8  # a shorter value would be found in every other word
+_MIN_SECRET_LENGTH = 8  # a shorter value would occur within ordinary words
 
 
 def redact(text: str) -> str:
-    """The text with secrets replaced by ***; for every message that is shown.
+    """The text with *** for each secret; for every message that is shown.
 
-    Secrets are passwords and signed queries of URLs, and what environment variables and settings of fsspec hold whose
+    Secrets are passwords and signed queries of URLs, and the values of environment variables and fsspec settings whose
     names say so.
 
     >>> redact("s3://me:secret@bucket/a?X-Signature=abc is gone")
@@ -42,7 +42,7 @@ def without_credentials(text: str) -> str:
 
 
 def _known_secrets() -> list[str]:
-    """What this process was given as secrets, longest first."""
+    """The secrets in this process's environment and fsspec settings, longest first."""
     found: set[str] = set()
 
     def collect(settings: Mapping[str, Any]) -> None:

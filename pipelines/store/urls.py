@@ -1,4 +1,4 @@
-"""Names of files: what a URL may be, how one is spelled, and the file system that it leads to. Opens and lists nothing.
+"""URLs: which are allowed, their one spelling, and their file system. Opens and lists nothing.
 
 A URL is an absolute or relative local path, `file://...`, or the URL of an object store that fsspec knows.
 """
@@ -16,8 +16,8 @@ import fsspec
 from pipelines.store.redaction import redact, without_credentials
 from tokcore.errors import ConfigError, FormatError
 
-# Scheme -> the extra that brings its library. Everything that is not here is refused: fsspec alone would open 55 kinds
-# of URL, some of which run templates or reach into other services.
+# Scheme -> the extra that installs its library. All others are refused: fsspec alone would open 55 kinds of URL, and
+# some of them run templates or reach into other services.
 _SCHEMES: Mapping[str, str | None] = {
     "file": None,
     "memory": None,  # lives in one process: for tests
@@ -35,7 +35,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def check_url(url: str) -> str:
-    """The URL itself if it may be used; raises ConfigError for an unknown scheme, chained URLs and embedded secrets."""
+    """The URL itself, if it is allowed. Raises ConfigError for an unknown scheme, a chained URL or embedded secrets."""
     if "\0" in url:
         raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
     if "::" in url and "://" in url:
@@ -68,7 +68,7 @@ def local_path(url: str) -> Path:
 
 
 def resolve(base: str, url: str) -> str:
-    """The URL in one spelling: relative paths are taken from the folder base, local paths become absolute and plain.
+    """The URL in its one spelling: relative paths start at the folder base, local paths become absolute and plain.
 
     >>> resolve("/data", "en/../de/a.txt"), resolve("/data", "file:///x/a.txt"), resolve("s3://bucket/b", "c")
     ('/data/de/a.txt', '/x/a.txt', 's3://bucket/b/c')
@@ -82,17 +82,17 @@ def resolve(base: str, url: str) -> str:
 
 
 def join(base: str, *parts: str) -> str:
-    """The URL of a file below base; every part is a relative path as `safe_relative` wants it."""
+    """The URL of a file below base; each part is a relative path that safe_relative() accepts."""
     for part in parts:
         base = f"{base.rstrip('/')}/{safe_relative(part)}"
     return base
 
 
 def safe_relative(path: str) -> str:
-    """The relative path itself if it stays below where it starts; raises FormatError otherwise.
+    """The relative path itself, if it stays below its folder; raises FormatError otherwise.
 
-    Refused are absolute paths, '..', '.', empty names, backslashes, NUL and anything with a scheme: what a manifest or
-    a build names must not reach out of its folder.
+    Refuses absolute paths, '..', '.', empty names, backslashes, NUL and anything with a scheme: a name in a manifest or
+    a build must not lead out of its folder.
     """
     if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
         raise FormatError(f"{path!r}: expected a relative path below its folder")
@@ -108,7 +108,7 @@ def scheme_of(url: str) -> str | None:
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, with listing caches off, and the path that it calls the file by."""
+    """(fsspec file system of a URL, without listing caches; the path of the file in it)."""
     scheme = scheme_of(check_url(url))
     if scheme is None:
         scheme = "file"

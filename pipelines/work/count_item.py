@@ -15,7 +15,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.item_reader import ItemReader, LanguageTally
 from pipelines.work.runs import write_section
-from schemas.document import document_key, selected
+from schemas.document import document_key, is_selected
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
@@ -90,7 +90,7 @@ def totals_key(lang: str) -> str:
 
 def _sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
     identifier = batch.ids[i] if batch.ids is not None else None
-    return selected(document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)
+    return is_selected(document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)
 
 
 class LanguageTables:

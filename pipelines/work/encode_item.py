@@ -25,7 +25,7 @@ from pipelines.work.item_reader import ItemReader
 from pipelines.work.shard_attempt import ClosedShard
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import read_id_run, write_id_run
-from schemas.document import document_key, selected
+from schemas.document import document_key, is_selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
 from tokcore.errors import IdentityError
@@ -147,7 +147,7 @@ def _splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
     for i in range(part.start, part.stop):
         identifier = batch.ids[i] if batch.ids is not None else None
         key = document_key(batch.langs[i], identifier, batch.texts.text(i))
-        out.append("validation" if selected(key, job.seed, "validation", share) else "train")
+        out.append("validation" if is_selected(key, job.seed, "validation", share) else "train")
     return out
 
 

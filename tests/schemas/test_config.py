@@ -339,7 +339,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             "8: count.max_pretoken_bytes = -1: expected a whole number of at",
         ),
         (MINIMAL + "[mix]\nalpha = 1.5", "8: mix.alpha = 1.5: expected a number from 0 to 1."),
-        (MINIMAL + "[mix]\nalpha = 1e-31", "8: mix.alpha = 1E-31: expected at most 30 digits behind the point."),
+        (MINIMAL + "[mix]\nalpha = 1e-31", "8: mix.alpha = 1E-31: expected at most 30 digits after the point."),
         (MINIMAL + "[mix]\nalpha = 1e-999999999", "8: mix.alpha = 1E-999999999: expected at most 30 digits"),
         (UNIMAX + "max_epochs = 0", "9: mix.max_epochs = 0: expected a number above 0."),
         (UNIMAX + "max_epochs = 1e999999999", "9: mix.max_epochs = 1E+999999999: expected a number above 0."),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Document, document_key, selected, selection_hash, selection_threshold, valid_lang
+from schemas.document import Document, document_key, is_selected, selection_hash, selection_threshold, valid_lang
 
 
 def test_key_is_pinned():
@@ -36,9 +36,9 @@ def test_different_documents_have_different_keys(a, b):
 @given(st.binary(), st.integers(0, 1 << 40), st.decimals(0, 1, places=6), st.decimals(0, 1, places=6))
 def test_shares_are_nested(key, seed, a, b):
     small, large = sorted((a, b))
-    assert selected(key, seed, "sample", small) <= selected(key, seed, "sample", large)
-    assert not selected(key, seed, "sample", Decimal(0))
-    assert selected(key, seed, "sample", Decimal(1))
+    assert is_selected(key, seed, "sample", small) <= is_selected(key, seed, "sample", large)
+    assert not is_selected(key, seed, "sample", Decimal(0))
+    assert is_selected(key, seed, "sample", Decimal(1))
 
 
 def test_share_is_exact():
@@ -51,7 +51,7 @@ def test_share_is_exact():
 
 def test_share_of_many_documents():
     keys = [document_key("en", str(i), b"") for i in range(10_000)]
-    chosen = {p: {k for k in keys if selected(k, 1, p, Decimal("0.25"))} for p in ("sample", "validation")}
+    chosen = {p: {k for k in keys if is_selected(k, 1, p, Decimal("0.25"))} for p in ("sample", "validation")}
     assert all(2_300 < len(keys_of) < 2_700 for keys_of in chosen.values())
     assert 500 < len(chosen["sample"] & chosen["validation"]) < 750, "purposes are not independent"
 
@@ -59,7 +59,7 @@ def test_share_of_many_documents():
 @pytest.mark.parametrize("share", ["-0.1", "1.1", "NaN", "Infinity"])
 def test_share_out_of_range(share):
     with pytest.raises(ValueError, match="from 0 to 1"):
-        selected(b"", 0, "sample", Decimal(share))
+        is_selected(b"", 0, "sample", Decimal(share))
 
 
 @pytest.mark.parametrize("lang", ["en", "zh-Hant", "code-c++", "a" * 64, "1.2_x"])
