@@ -15,8 +15,8 @@
 
 namespace tokcore {
 
-// Sorts the rows of several counters by their keys. Rows are dealt by their first two bytes; each thread gets a
-// range of those values.
+// Sorts the rows of several counters by their keys. Rows are dealt by their first two bytes; each thread gets
+// a range of those values.
 class Counter::Taking {
  public:
   explicit Taking(const std::vector<Counter*>& counters) : counters_(counters), dealt_(counters.size()) {

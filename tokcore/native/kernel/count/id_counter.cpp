@@ -36,8 +36,8 @@ void IdCounter::add(const int32_t* ids, const int64_t* offsets, size_t num_docum
           current_.resize(larger);
           totals_.resize(larger);
         }
-        // Whether an id is new to its document cannot be predicted. So its count in the document before is always
-        // written down, and kept only if the id is new.
+        // Whether an id is new to its document cannot be predicted. So its count in the document before is
+        // always written down, and kept only if the id is new.
         const Current before = current_[place];
         const uint32_t is_new = before.document != document ? 1 : 0;
         ended[num_ended] = {*id, before.count};

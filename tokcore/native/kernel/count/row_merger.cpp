@@ -23,8 +23,8 @@ void RowMerger::feed(size_t index, const RowView& rows) {
   run.window_next = run.window_size = 0;
 }
 
-// Decodes the next rows of a run whose window is empty. Stops and returns false at a row that does not come after
-// the one before it.
+// Decodes the next rows of a run whose window is empty. Stops and returns false at a row that does not come
+// after the one before it.
 bool RowMerger::decode(Run& run) {
   const RowView& rows = run.rows;
   const size_t begin = run.num_decoded;
@@ -96,8 +96,8 @@ inline bool RowMerger::same_key(const Player& player, const SortKey& sort_key, c
   return run.key_size(run.row()) == size && std::memcmp(run.key(run.row()), key, size) == 0;
 }
 
-// A tournament tree: node n has the children 2n and 2n + 1, and node i + size stands for run i. Each node holds the
-// loser of its match.
+// A tournament tree: node n has the children 2n and 2n + 1, and node i + size stands for run i. Each node
+// holds the loser of its match.
 void RowMerger::build() {
   const size_t size = runs_.size();
   std::vector<Player> winners(2 * size);

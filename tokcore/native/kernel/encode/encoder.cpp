@@ -39,9 +39,9 @@ void in_threads(size_t num_threads, const Work& work) {
   }
 }
 
-// The first text of each range, and the number of texts. Ranges have about equal bytes. There are enough of them
-// that an expensive one does not leave other threads idle at the end, and few enough that handing them out
-// costs little.
+// The first text of each range, and the number of texts. Ranges have about equal bytes. There are enough of
+// them that an expensive one does not leave other threads idle at the end, and few enough that handing them
+// out costs little.
 std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t threads) {
   constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16, kMaxRangeBytes = size_t{1} << 19;
   const int64_t begin = offsets[0];
@@ -63,9 +63,9 @@ std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t t
 
 }  // namespace
 
-// What one thread needs: a cache, and room for the pre-tokens of a batch side by side, so that looking one up in
-// the cache does not wait for the one before. Pre-tokens that the cache does not know leave a gap in the ids,
-// until there are enough of them to be encoded side by side too.
+// What one thread needs: a cache, and room for the pre-tokens of a batch side by side, so that looking one up
+// in the cache does not wait for the one before. Pre-tokens that the cache does not know leave a gap in the
+// ids, until there are enough of them to be encoded side by side too.
 class Encoder::Worker {
  public:
   Worker(const Encoder& encoder, size_t cache_bytes)
@@ -75,7 +75,8 @@ class Encoder::Worker {
 
   size_t cache_bytes() const { return cache_.budget_bytes(); }
 
-  // Appends the ids of texts [first, last) to ids. starts[i + 1] becomes the number of ids up to the end of text i.
+  // Appends the ids of texts [first, last) to ids. starts[i + 1] becomes the number of ids up to the end of
+  // text i.
   EncodeResult encode(const TextBatch& texts, const Pieces* pieces, size_t first, size_t last, IdBuffer* ids,
                       int64_t* starts, int64_t* pretokens) {
     start(ids, starts);
@@ -179,7 +180,8 @@ class Encoder::Worker {
     settle();
   }
 
-  // Puts the vocabulary's tokens into the cache, the least common first, so that more common ones replace them.
+  // Puts the vocabulary's tokens into the cache, the least common first, so that more common ones replace
+  // them.
   void remember_tokens() {
     const BpeModel::Tokens tokens = model_.tokens();
     const PretokenCache::Entries entries = cache_.entries();
@@ -477,8 +479,8 @@ EncodeResult Encoder::run(const int64_t* offsets, size_t num_texts, size_t threa
   encoded->offsets.assign(num_texts + 1, 0);
   encoded->pretokens.assign(num_texts, 0);
 
-  // A little more than the texts before needed. Less would have to grow, which copies; much more would not get
-  // the memory that the ids of the last call have just left.
+  // A little more than the texts before needed. Less would have to grow, which copies; much more would not
+  // get the memory that the ids of the last call have just left.
   const auto usual_ids = [rate = ids_per_kilobyte_.load()](size_t bytes) {
     return bytes / 1024 * rate + 4096;
   };
@@ -534,8 +536,8 @@ Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
     share = encoder.cache_bytes_;
     if (encoder.most_workers_ > kMaxCaches) share = share * kMaxCaches / std::bit_ceil(encoder.most_workers_);
   }
-  // If more threads than ever, and more than kMaxCaches, use the encoder, each gets a smaller share of the budget.
-  // A cache larger than its share is replaced by an empty one.
+  // If more threads than ever, and more than kMaxCaches, use the encoder, each gets a smaller share of the
+  // budget. A cache larger than its share is replaced by an empty one.
   if (worker != nullptr && worker->cache_bytes() <= share) return;
   worker.reset();
   worker = std::make_unique<Worker>(encoder, share);

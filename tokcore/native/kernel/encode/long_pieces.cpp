@@ -1,8 +1,8 @@
 // Encoding of long pieces (bpe_model.h).
 //
-// All of it rests on the theorem of tokcore/README.md, Encoding. In a well-formed vocabulary, a row of tokens is
-// the encoding of its bytes if and only if each two neighbours are the encoding of their bytes. So encodings can
-// be joined wherever every two neighbours of the result were neighbours in one of them.
+// All of it rests on the theorem of tokcore/README.md, Encoding. In a well-formed vocabulary, a row of tokens
+// is the encoding of its bytes if and only if each two neighbours are the encoding of their bytes. So
+// encodings can be joined wherever every two neighbours of the result were neighbours in one of them.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -29,8 +29,8 @@ size_t period_of(const uint8_t* text, size_t size) {
 
 constexpr uint64_t below(size_t bit) { return (uint64_t{1} << bit) - 1; }
 
-// The start of a token that two overlapping encodings share; `size` if there is none. left, right: a bit for each
-// byte where a token begins. The left encoding ends after `size` bytes, the right one goes on.
+// The start of a token that two overlapping encodings share; `size` if there is none. left, right: a bit for
+// each byte where a token begins. The left encoding ends after `size` bytes, the right one goes on.
 size_t common_token(uint64_t left, uint64_t right, size_t size) {
   left |= uint64_t{1} << size;
   const uint64_t both = left & right;
@@ -59,9 +59,9 @@ size_t BpeModel::encode_long(const Piece& piece, PieceScratch& scratch) const {
   return count;
 }
 
-// Encodes a shortened repetition, finds in it a token that comes again some periods later, and repeats the tokens
-// from one to the other as often as the full length needs. The bytes are right because they repeat, and no two
-// tokens become neighbours that were not neighbours before. Returns 0 if there is no such token.
+// Encodes a shortened repetition, finds in it a token that comes again some periods later, and repeats the
+// tokens from one to the other as often as the full length needs. The bytes are right because they repeat,
+// and no two tokens become neighbours that were not neighbours before. Returns 0 if there is no such token.
 size_t BpeModel::encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const {
   const std::vector<uint32_t>& symbols = scratch.symbols;
   // Finds two equal tokens, `distance` bytes apart. Looks from the middle on, as the start may differ.
@@ -98,8 +98,9 @@ size_t BpeModel::encode_repeated(const Piece& piece, size_t period, PieceScratch
 }
 
 // Merges overlapping chunks side by side in lanes, and joins each to the text before it at a token that both
-// have. If there is none, matches from the chunk before to the end of this one from left to right. If the next
-// chunk does not join either, matches twice as far, so that the whole is linear. Returns 0 if that fails too.
+// have. If there is none, matches from the chunk before to the end of this one from left to right. If the
+// next chunk does not join either, matches twice as far, so that the whole is linear. Returns 0 if that fails
+// too.
 size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) const {
   constexpr size_t kOverlap = 16, kStep = kMaxLaneBytes - kOverlap, kMaxChunks = 128;
   const MergeTables tables{pairs_, nullptr, external_.data(), is_external_};
@@ -113,7 +114,8 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
   // At the start of each round piece.ids is the encoding of all bytes up to the end of a chunk.
   size_t count = 0;
   uint64_t starts = 0;  // a bit for each byte of that chunk where a token begins, from the shared token on
-  size_t matched_begin = 0, matched_count = 0, num_matched = 0;  // of the text just matched from left to right
+  size_t matched_begin = 0, matched_count = 0,
+         num_matched = 0;  // of the text just matched from left to right
   for (size_t next = 0; next < num_chunks;) {
     const size_t first = next, last = std::min(num_chunks, first + kMaxChunks);
     size_t num_merged = 0;
@@ -165,8 +167,8 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
 }
 
 size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const {
-  // dead: a bit for each position where the tokens found before it cannot go on. Each bit is set at most once,
-  // which bounds the steps back.
+  // dead: a bit for each position where the tokens found before it cannot go on. Each bit is set at most
+  // once, which bounds the steps back.
   std::vector<uint32_t>& symbols = scratch.symbols;
   std::vector<uint64_t>& dead = scratch.dead;
   symbols.clear();
@@ -203,9 +205,9 @@ bool BpeModel::follows(uint32_t left, uint32_t right, PieceScratch& scratch) con
   return (entry & 1) != 0;
 }
 
-// Whether `right` may follow `left`, that is, whether their joined bytes encode to just these two tokens. Undoes
-// the merges that made them, from the last to the first, and looks for a merge across the border that would
-// have come before.
+// Whether `right` may follow `left`, that is, whether their joined bytes encode to just these two tokens.
+// Undoes the merges that made them, from the last to the first, and looks for a merge across the border that
+// would have come before.
 bool BpeModel::may_follow(uint32_t left, uint32_t right) const {
   uint32_t limit =
       kNone;  // the token undone last: a merge across the border from here on would come too late

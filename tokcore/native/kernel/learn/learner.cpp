@@ -398,9 +398,9 @@ std::optional<Candidate> Learner::next_candidate() {
   return std::nullopt;
 }
 
-// The next merges that do not change each other: no symbol is a left part of one and a right part of another. Then
-// no merge lowers the count of another, and no pair that a merge creates comes before another merge of the batch.
-// Empty if no pair is left.
+// The next merges that do not change each other: no symbol is a left part of one and a right part of another.
+// Then no merge lowers the count of another, and no pair that a merge creates comes before another merge of
+// the batch. Empty if no pair is left.
 std::vector<MergeStep> Learner::next_batch(Learned& learned) {
   constexpr uint8_t kLeft = 1, kRight = 2;
   std::vector<MergeStep> batch;
@@ -483,8 +483,8 @@ void Learner::apply_batch(const std::vector<MergeStep>& batch) {
   }
 }
 
-// Adds up the workers' notes for one side of a merge. For each neighbour, lowers the count of the pair that was
-// lost and inserts the new pair with its units.
+// Adds up the workers' notes for one side of a merge. For each neighbour, lowers the count of the pair that
+// was lost and inserts the new pair with its units.
 template <typename LostPair, typename NewPair>
 void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, NewPair new_pair) {
   totals_.clear();
@@ -522,9 +522,10 @@ void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, N
   for (const Total& total : totals_) total_index_[total.id] = 0;
 }
 
-// Updates the counts after a merge. If x (a b) y became x Z y, then (x, a) and (b, y) are lost, (x, Z) and (Z, y)
-// are new. x is the symbol there after the replacements to the left, y the one before those to the right. So
-// (Z, Z) from (a b)(a b) first counts as (Z, a) on the right, and is then taken from that on the left.
+// Updates the counts after a merge. If x (a b) y became x Z y, then (x, a) and (b, y) are lost, (x, Z) and
+// (Z, y) are new. x is the symbol there after the replacements to the left, y the one before those to the
+// right. So (Z, Z) from (a b)(a b) first counts as (Z, a) on the right, and is then taken from that on the
+// left.
 void Learner::settle(const MergeStep& step, const std::vector<Effects*>& parts) {
   sides_.clear();
   int64_t repeated = 0;  // (Z, Z)

@@ -185,8 +185,8 @@ class JsonLines::Line {
   const uint8_t* position() const { return p_; }
 
  private:
-  // Reads an object, from after its brace. inside: a bit for each wanted field whose path leads to this object in
-  // `depth` steps.
+  // Reads an object, from after its brace. inside: a bit for each wanted field whose path leads to this
+  // object in `depth` steps.
   bool read_object(size_t depth, unsigned inside, uint8_t* text, std::string* values) {
     if (depth == kMaxDepth) return false;
     unsigned entered = 0;
@@ -271,8 +271,8 @@ class JsonLines::Line {
     return true;
   }
 
-  // Goes to the next quote or backslash; false at a control character, at the end, or if the bytes before are not
-  // UTF-8.
+  // Goes to the next quote or backslash; false at a control character, at the end, or if the bytes before are
+  // not UTF-8.
   bool skip_plain() {
     const uint8_t* start = p_;
     Block seen{};
@@ -281,8 +281,8 @@ class JsonLines::Line {
     return is_zero(seen & 0x80) || is_utf8(start, p_);
   }
 
-  // Returns the number of plain characters from here on. Copies them to out, unless it is nullptr, and up to kBlock
-  // bytes after them. Adds at least their bits to seen.
+  // Returns the number of plain characters from here on. Copies them to out, unless it is nullptr, and up to
+  // kBlock bytes after them. Adds at least their bits to seen.
   size_t pass_plain(Block* seen, uint8_t* out) const {
     const uint8_t* p = p_;
     while (limit_ - p >= kBlock) {

@@ -215,7 +215,8 @@ MaybeMatch Reader::email(size_t sign, size_t floor) const {
   size_t start = sign;
   while (start > floor && is_mail_user(text_[start - 1])) --start;
   if (start == sign) return std::nullopt;
-  // Labels up to an empty one; the domain ends with the last label, after the first, that begins with two letters.
+  // Labels up to an empty one; the domain ends with the last label, after the first, that begins with two
+  // letters.
   size_t end = 0;
   for (size_t label = sign + 1, number = 0;; ++number) {
     const size_t label_end = run_end(label, is_alnum_dash);
@@ -365,7 +366,8 @@ void MaskFinder::find(const uint8_t* text, size_t size, std::vector<MaskedSpan>*
   size_t at = 0;
   const auto try_preset = [&](MaskPreset preset, auto look) {
     const auto number = static_cast<unsigned>(preset);
-    // Skip triggers within the last match: otherwise a text of beginnings alone would be read again and again.
+    // Skip triggers within the last match: otherwise a text of beginnings alone would be read again and
+    // again.
     if ((presets_ >> number & 1) == 0 || at < ends[number]) return;
     const MaybeMatch found = look(ends[number]);
     if (!found || found->start < ends[number]) return;
