@@ -155,7 +155,7 @@ class SpecialTable:
     text: str
     role: Annotated[Literal["document_end", "document_begin", "padding", "plain"], "what the token is for"] = "plain"
     id: Annotated[
-        int | None, "pins the id, behind all merges; not set: the lowest free one", Limits(least=256, most=2**31 - 1)
+        int | None, "pins the id, after all merges; not set: the lowest free one", Limits(least=256, most=2**31 - 1)
     ] = None
 
 
@@ -164,7 +164,7 @@ class EncodeTable:
     """[encode]"""
 
     append: Annotated[
-        tuple[str, ...], "special tokens behind each document; not set: the declared ones of role document_end"
+        tuple[str, ...], "special tokens after each document; not set: the declared ones of role document_end"
     ] = (END_OF_TEXT,)
     special_text: Annotated[
         Literal["ordinary", "special", "reject"], "what corpus text that spells a special token becomes; it is counted"

@@ -6,8 +6,8 @@
     reference   pure Python, slow and obvious (tokcore.reference); the oracle of the tests
 
 All give the same bytes. The best one that runs here is used unless the environment variable TOKCORE_KERNEL names
-another, or a test forces one. Arguments are checked here or behind the door, never assumed; buffers cross it once a
-batch, and the native side works on them without the GIL.
+another, or a test forces one. Arguments are always checked, here or in the bindings. Buffers cross once a batch, and
+native code works on them without the GIL.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _available() -> tuple[str, ...]:
 
 
 def _reference() -> Any:
-    # Not for whoever runs the native code: `import tokcore` stands at the start of every worker.
+    # Imported late: every worker starts with `import tokcore`, and native code does not need it.
     from tokcore import reference
 
     return reference

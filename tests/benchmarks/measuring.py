@@ -178,7 +178,7 @@ def parsed_options(description: str | None, *more: Callable[[argparse.ArgumentPa
     for add in more:
         add(parser)
     arguments = parser.parse_args()
-    # Python packages are installed compiled; a source tree is if nobody forbids it.
+    # Installed packages are compiled; a source tree is too, unless that is switched off.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as work:
         yield (

@@ -278,7 +278,7 @@ def _sum(first: Result, second: Result) -> Result:
 
 
 def _check_ids(results: dict[str, Result], ours: str, other: str) -> None:
-    """Nobody is ranked whose ids are others. datatrove's reader leaves out documents without text."""
+    """Rank only pipelines with equal ids. datatrove's reader leaves out documents without text."""
     if other not in results or "error" in results[other] or "error" in results[ours]:
         return
     if any(results[other][name] != results[ours][name] for name in ("tokens", "id_sum")):

@@ -1,7 +1,7 @@
 """`faultfs://`: a store that misbehaves as a schedule says, over a folder of this machine.
 
 It behaves like an object store: a file appears whole when its upload ends, folders are only prefixes, listings come
-from a cache until somebody invalidates it. A fault is (operation, number of the call, kind, how many calls); the same
+from a cache until it is invalidated. A fault is (operation, number of the call, kind, how many calls); the same
 list over the same calls does the same again. Kinds:
 
     error        the call fails, and nothing was done           foreign   the same, with an exception of the store's own

@@ -108,7 +108,7 @@ def _prepare(lab: Lab) -> None:
         where = f"faultfs://{output}" if inputs else str(output)
         done = lab.warm.build(lab.build_files[name], where, inputs=inputs, hostility=0, verify=True)
         if "root" not in done or done["problems"]:
-            raise Broken(f"a build that nobody disturbed: {done}")
+            raise Broken(f"an undisturbed build: {done}")
         if lab.roots.setdefault(name, done["root"]) != done["root"]:
             raise Broken("inputs read through another store give another root")
         lab.trees[name, inputs] = tree(output)
@@ -141,7 +141,7 @@ def check_manifests(output: Path) -> None:
 
 
 def check_finished(lab: Lab, name: str, inputs: str, output: Path, done: dict[str, Any]) -> None:
-    """Raises Broken unless a build finished as the one that nobody disturbed did."""
+    """Raises Broken unless a build finished as the undisturbed one did."""
     if "root" not in done:
         raise Broken(f"left alone, the build did not finish: {done}")
     if done["root"] != lab.roots[name]:

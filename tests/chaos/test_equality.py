@@ -1,7 +1,7 @@
 """Equal bytes, whatever varies: everything at once, by seed.
 
 What a build's bytes may not depend on (workers, bundles and their repeats, order of sources and files, names, hash
-seed, locale, time zone, kernel, kills) is drawn anew for every build of one corpus; every file but run.json is equal.
+seed, locale, time zone, kernel, kills) is drawn again for every build of one corpus; every file but run.json is equal.
 The size of ranges and of shards is part of a build, so builds that differ in it are held against each other by what
 the documents alone decide: count tables, tokenizer, totals, digest of all documents.
 """

@@ -149,7 +149,7 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
             return roots[key]
 
         def check(self, done: dict[str, object]) -> None:
-            """One build that nobody killed."""
+            """One build that is not killed."""
             if self.pinned is not None and self.inputs() != self.pinned:
                 assert done.get("code") == 2, done
                 return

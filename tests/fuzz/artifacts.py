@@ -1,7 +1,7 @@
 """Fuzz the reading of artifacts: valid ones are made, damaged by seed, and read.
 
 Reading must end in errors of tokcore.errors alone, within 20 seconds and a limit of memory; what is read all the same
-must be written again as it was. Each kind runs in a process of its own, so that one that dies leaves its input behind.
+must be written again as it was. Each kind runs in a process of its own, so that one that dies leaves its input.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // Documents in any bytes, counted whole, in parts that are merged, and by several counters at once; and
-// documents cut by somebody else, some of them wrongly.
+// documents that the caller has cut, some of them wrongly.
 #include <map>
 #include <memory>
 

@@ -1,7 +1,7 @@
-"""Seeded defects: small mistakes that somebody in a hurry makes, each with the tests that must notice it.
+"""Seeded defects: small mistakes that are easily made, each with the tests that must notice it.
 
 `make mutants` (mutants.run) puts them into a copy of the tree, one at a time. A defect is an exact piece of a file,
-which is there once, and what stands in its place; test_defects.py checks that in every run of the tests.
+which occurs once, and its replacement; test_defects.py checks that in every run of the tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BINDINGS = "tokcore/native/bindings/"
 
 
 class Defect(NamedTuple):
-    """One mistake. tests: files, or tests in them, of which at least one must fail."""
+    """One mistake. tests: files, or tests in files; at least one of them must fail."""
 
     name: str
     what: str
@@ -137,7 +137,7 @@ _ENCODER = (
     ),
     Defect(
         "neighbour-before-not-asked",
-        "what is matched anew in a long piece need not begin with the token that fits what is before it",
+        "text matched again in a long piece may begin with a token that does not fit the one before",
         KERNEL + "encode/long_pieces.cpp",
         "if (matched_count != 0 && external_[scratch.symbols[0]] != piece.ids[matched_count]) return 0;",
         "",
@@ -743,7 +743,7 @@ _STORING = (
     ),
     Defect(
         "publishing-overwrites",
-        "a final name is taken from whoever had it",
+        "a final name is taken from the file that has it",
         "pipelines/store/storage.py",
         "os.link(path, target_path)  # unlike a rename it fails if the name is taken",
         "os.replace(path, target_path)",
@@ -759,7 +759,7 @@ _STORING = (
     ),
     Defect(
         "lost-answer-is-a-lost-race",
-        "whoever gets no answer and then finds the name taken has lost",
+        "a creator that gets no answer and then finds the name taken has lost",
         "pipelines/store/storage.py",
         "return unsure and read_bytes(url) == data",
         "return False",
@@ -767,7 +767,7 @@ _STORING = (
     ),
     Defect(
         "lost-answer-is-a-won-race",
-        "whoever gets no answer and then finds the name taken has won",
+        "a creator that gets no answer and then finds the name taken has won",
         "pipelines/store/storage.py",
         "return unsure and read_bytes(url) == data",
         "return unsure",
@@ -799,7 +799,7 @@ _STORING = (
     ),
     Defect(
         "second-record-wins",
-        "whoever records second uses what it made, not what is recorded",
+        "an attempt that records second uses its own result, not the recorded one",
         "pipelines/store/attempts.py",
         "        return winner\n",
         "        return result\n",
@@ -898,7 +898,7 @@ _BUILDING = (
     ),
     Defect(
         "other-winner-accepted",
-        "whoever loses the race to a different build says that all is well",
+        "a build that loses the race to a different build reports success",
         "pipelines/stages/commit.py",
         "if other.identity != manifest.identity:",
         "if other.stage != manifest.stage:",

@@ -1,5 +1,5 @@
 // The mask finder and the id counter on random input, against plain ways of saying the same. Every text lies
-// at the end of a heap block of its own size, so that a byte read behind it is an error of the address
+// at the end of a heap block of its own size, so that a byte read after it is an error of the address
 // sanitizer.
 #include <algorithm>
 #include <cstdint>

@@ -15,7 +15,7 @@
 #include "count/row_merger.h"
 #include "learn/learner.h"
 
-// A scanner that cuts behind spaces does here: the real ones have a check of their own.
+// A scanner that cuts after spaces is enough here: the real ones have their own check.
 size_t tokcore::Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends,
                               size_t capacity) const {
   size_t written = 0;

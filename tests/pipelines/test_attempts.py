@@ -19,7 +19,7 @@ def ref(attempt: str) -> RunRef:
 
 
 def test_the_first_record_wins(tmp_path):
-    """Whoever comes second goes on with what is recorded: what it made itself is named by nobody."""
+    """The second attempt goes on with the recorded result: no manifest names its own."""
     first, second = attempts(tmp_path), attempts(tmp_path)
     assert first.record("item", ref("first")) == ref("first")
     assert second.record("item", ref("second")) == ref("first")

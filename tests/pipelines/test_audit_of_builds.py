@@ -18,7 +18,7 @@ from pipelines.inspect.audit import audit, print_audit
 from tokcore.errors import FormatError, IdentityError
 from tokcore.tokenizer_spec import learned_spec
 
-# One document shouts, one file of two murmurs, and somebody wrote from right to left.
+# One document shouts, one file of two murmurs, and one text runs from right to left.
 SHOUT, MURMUR, HIDDEN = "zqzq " * 400, "vxvx ", "kwk\u202ewk\u200b\u200b "
 SOURCES = "\n".join(
     f'[[source]]\nlang = "{lang}"\nfiles = "{name}.jsonl"' for lang, name in (("en", "a"), ("en", "b"), ("ru", "c"))

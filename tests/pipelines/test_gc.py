@@ -1,4 +1,4 @@
-"""tokcore gc: what no manifest names goes, everything that one names stays, and whoever is at work is left alone."""
+"""tokcore gc: removes what no manifest names, keeps everything that one names, and leaves running builds alone."""
 
 from __future__ import annotations
 

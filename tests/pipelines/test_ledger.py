@@ -105,7 +105,7 @@ def batch_twice(original, *arguments):
 
 
 def line_lost_at_a_cut(original, *arguments):
-    """The first line of a range belongs to nobody: records and documents agree, the bytes do not."""
+    """No range reads its first line: records and documents agree, the bytes do not."""
     for number, block in enumerate(original(*arguments)):
         yield block[block.index(b"\n") + 1 :] if number == 0 else block
 

@@ -119,7 +119,7 @@ def test_every_transform_of_ours_is_in_a_graph(graphs):
 CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execfile"}
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "jinja2", "mako", "code", "runpy"}
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
-# The local runner's own pipes, which nobody else can write to.
+# The local runner's own pipes, which no other process can write to.
 ALLOWED = {
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle"},
@@ -204,7 +204,7 @@ def output(built: Path, tmp_path: Path) -> Path:
 
 
 def rewritten(output: Path, stage: str, change) -> None:
-    """A manifest changed, and every hash above it made to fit: what somebody who can write there would do."""
+    """A changed manifest, with every hash above it made to fit, as an attacker with write access would."""
     path = output / stage / "manifest.json"
     content = json.loads(path.read_bytes())
     change(content)

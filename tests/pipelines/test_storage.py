@@ -367,7 +367,7 @@ def test_write_attempt_is_durable_when_it_ends(tmp_path, monkeypatch):
 
 
 def test_names_are_given_to_what_is_durable_and_are_durable_themselves(tmp_path, monkeypatch):
-    """What a power cut leaves: no name of a manifest whose bytes are lost, no name lost that somebody was told of."""
+    """After a power cut no manifest has a name without its bytes, and no name that was reported is lost."""
     real_link, done = os.link, []
     monkeypatch.setattr(os, "fsync", lambda descriptor: done.append(os.fstat(descriptor).st_ino))
     monkeypatch.setattr(os, "link", lambda source, target: (done.append("link"), real_link(source, target)))

@@ -131,7 +131,7 @@ def edit_manifest_and_chain(forger: Forger, chance: random.Random) -> str:
 
 
 def edit_figure(forger: Forger, chance: random.Random) -> str:
-    """A figure that follows from others, with everything hashed anew."""
+    """A figure that follows from others, with everything hashed again."""
     shards, counts = forger.manifests["shards"], forger.manifests["counts"]
     entry = chance.choice(shards["files"])
     holder, key = chance.choice(
@@ -165,7 +165,7 @@ def edit_figure(forger: Forger, chance: random.Random) -> str:
 
 
 def edit_text_file(forger: Forger, chance: random.Random) -> str:
-    """A small file edited with care, and hashed anew."""
+    """A small file edited with care, and hashed again."""
     path, old, new = chance.choice(
         [
             ("rejected/files.jsonl", b'"documents":9', b'"documents":8'),
@@ -189,7 +189,7 @@ def edit_text_file(forger: Forger, chance: random.Random) -> str:
     forger.hash_anew(depth)
     # How often a pair was merged decides no id: nothing else in a build says it.
     root = "root " if old.startswith(b'"counts"') and depth == 3 else ""
-    return f"{root}{path}: {old!r} became {new!r}, hashed anew to depth {depth}"
+    return f"{root}{path}: {old!r} became {new!r}, hashed again to depth {depth}"
 
 
 def edit_documents(forger: Forger, chance: random.Random) -> str:
@@ -263,7 +263,7 @@ def edit_documents(forger: Forger, chance: random.Random) -> str:
         forger.hash_anew(depth)
     told = root if depth >= (4 if kind == "text" else 3) and len(formats) == 2 else ""
     told = "root " if depth == 4 else told
-    return f"{told}{name} in {formats}: document {row}: {kind}, hashed anew to depth {depth}"
+    return f"{told}{name} in {formats}: document {row}: {kind}, hashed again to depth {depth}"
 
 
 def without(batch: TokenBatch, place: int) -> TokenBatch:
@@ -295,7 +295,7 @@ def wrong_dtype(forger: Forger, chance: random.Random) -> str:
     depth = chance.choice([0, 1, 2])
     if depth:
         forger.hash_anew(depth)
-    return f"{path}: {done}, hashed anew to depth {depth}"
+    return f"{path}: {done}, hashed again to depth {depth}"
 
 
 KINDS: list[Callable[[Forger, random.Random], str]] = [
@@ -328,7 +328,7 @@ def fault(forger: Forger, seed: int) -> tuple[str, str]:
 
 
 def harmless(forger: Forger, seed: int) -> None:
-    """What is nobody's business: run.json, unfinished work."""
+    """What no manifest covers: run.json, unfinished work."""
     chance = random.Random(seed)
     stage = chance.choice(["", *STAGES])
     forger.write(forger.output / stage / "run.json", b"?")

@@ -1,4 +1,4 @@
-"""Forged outputs: what an editor, a broken writer or a broken disk leaves behind, hashed anew as far as they would.
+"""Forged outputs: what an editor, a broken writer or a broken disk leaves, hashed again as far as they would.
 
 A `Forger` works on a copy of a build's output and puts it back as it was.
 """
@@ -61,10 +61,10 @@ class Forger:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all files are as they were: a fault that hashing anew happened to undo."""
+        """Whether all files are as they were: a fault that hashing again happened to undo."""
         return all(path.exists() and self.sound.get(path) == path.read_bytes() for path in self._touched)
 
-    # ------------------------------------------------------------------------------------------------------- hash anew
+    # ------------------------------------------------------------------------------------------------------ hash again
 
     def hash_anew(self, depth: int) -> None:
         """Make the manifests fit the files.

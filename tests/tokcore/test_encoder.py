@@ -91,7 +91,7 @@ def test_merges_that_nobody_learned(seed):
 
 
 class _TwoWaysToOneToken:
-    """A model and some merges of two bytes, of which two make the same token: such a vocabulary is merged by heap."""
+    """A model and some merges of two bytes; two of them make the same token, so that a heap merges this vocabulary."""
 
     def __init__(self, model):
         a, b = (model.ids[model.tokens.index(byte)] for byte in (b"\xf5", b"\xf6"))

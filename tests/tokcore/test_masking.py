@@ -199,7 +199,7 @@ TEXT = "Mail bob.smith@example.org, or ring +49 30 1234567. The rest is text; a 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("pattern", ["cl100k", r"\S+|\s+"])
 def test_pretokens_that_touch_a_span_are_not_counted_and_all_others_are(name: str, pattern: str) -> None:
-    """By the definition, one pre-token after the other; texts without spans before, between and behind."""
+    """By the definition, one pre-token after the other; texts without spans before, between and after."""
     texts = ["first", TEXT, "between", "", TEXT * 2, "last x@y.de"]
     counts: Counter[bytes] = Counter()
     documents: Counter[bytes] = Counter()

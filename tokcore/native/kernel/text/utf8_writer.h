@@ -1,6 +1,6 @@
 // DESCRIPTION
-// write_utf8 writes a string of fixed-width characters, as interpreters keep them, as UTF-8.
-// Linear, no allocation, no branch that depends on a character once the text is not ASCII.
+// write_utf8 writes a string of fixed-width characters, as Python keeps them, as UTF-8. Linear. Allocates
+// nothing. Outside of ASCII no branch depends on a character. Thread-safe.
 #pragma once
 
 #include <bit>
@@ -18,10 +18,10 @@ struct StringView {
   Encoding encoding;
 };
 
-// write_utf8 may write so many bytes after the last one that it returns.
+// write_utf8 may write so many bytes after the end that it returns.
 constexpr size_t kUtf8Slack = 4;
 
-// The most bytes that the string has as UTF-8.
+// An upper bound of the string's bytes as UTF-8.
 inline size_t max_utf8_bytes(const StringView& string) {
   constexpr size_t kBytesPerUnit[] = {1, 2, 3, 4};
   return string.num_units * kBytesPerUnit[static_cast<size_t>(string.encoding)];
@@ -35,8 +35,8 @@ inline size_t about_utf8_bytes(const StringView& string) {
 
 namespace utf8 {
 
-// Writes one character; returns the end. Four bytes are written whatever it needs: a store costs less than a
-// branch that is often wrong.
+// Writes one character and returns its end. Always stores four bytes: a store costs less than a branch that
+// is often mispredicted.
 inline uint8_t* put(uint32_t c, uint8_t* out) {
   const uint32_t two = 0x80C0 | (c >> 6) | ((c & 0x3F) << 8);
   const uint32_t three = 0x8080E0 | (c >> 12) | (((c >> 6) & 0x3F) << 8) | ((c & 0x3F) << 16);
