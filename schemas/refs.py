@@ -28,7 +28,6 @@ class RunRef:
     attempt: str
     offset: int
     size_bytes: int
-    num_rows: int
     sha256: str  # of those bytes
 
 

@@ -139,20 +139,17 @@ def documents_of_table(table: pa.Table) -> Counts:
     return summed
 
 
-def write_run(file: Any, rows: Iterable[CountRows]) -> int:
-    """Write sorted rows to an open binary file, in blocks; returns how many. What was written depends on rows alone.
+def write_run(file: Any, rows: Iterable[CountRows]) -> None:
+    """Write sorted rows to an open binary file, in blocks. What is written depends on rows alone.
 
     An empty block at the end says that the run is whole.
     """
-    num_rows = 0
     # lz4 costs two thirds of the time of zstd 1, whose runs are half as large; figures in native/OPTIMIZATIONS.md.
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
     with pa.ipc.new_stream(Sink(file), _ROWS_SCHEMA, options=options) as writer:
         for block in _blocks(rows):
-            num_rows += block.num_rows
             writer.write_batch(_large_batch(block))
         writer.write_batch(pa.RecordBatch.from_pylist([], _ROWS_SCHEMA))
-    return num_rows
 
 
 def read_run(file: Any) -> Iterator[CountRows]:

@@ -55,12 +55,11 @@ def _unite(lists: Sequence[Ids]) -> tuple[Ids, list[Offsets]]:
     return np.flatnonzero(occurs).astype(np.int32), [ranks[ids] for ids in lists]
 
 
-def write_id_rows(file: Any, rows: IdRows) -> int:
-    """Write to an open binary file what read_id_rows reads; returns the number of ids."""
+def write_id_rows(file: Any, rows: IdRows) -> None:
+    """Write to an open binary file what read_id_rows reads."""
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
     with pa.ipc.new_stream(Sink(file), TABLE_SCHEMA, options=options) as writer:
         writer.write_batch(_batch(rows))
-    return len(rows.ids)
 
 
 def read_id_rows(file: Any) -> IdRows:

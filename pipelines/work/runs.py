@@ -22,8 +22,8 @@ def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, ro
     """Append one sorted run to an attempt file."""
     section = Sha256Writer(file)
     offset = file.size_bytes
-    num_rows = write_run(section, rows)
-    return RunRef(key, partition, attempt, offset, section.size_bytes, num_rows, section.sha256)
+    write_run(section, rows)
+    return RunRef(key, partition, attempt, offset, section.size_bytes, section.sha256)
 
 
 def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:

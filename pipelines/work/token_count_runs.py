@@ -19,8 +19,8 @@ TOKEN_COUNTS_KEY = "token-counts"  # the record key of the counts of ids, all ad
 def write_id_run(attempts: Attempts, name: str, rows: IdRows) -> RunRef:
     """Counts of token ids in an attempt file of their own."""
     with attempts.new_file(f"{name}.ids") as new:
-        num_ids = write_id_rows(new.file, rows)
-    return RunRef("", 0, new.attempt, 0, new.file.size_bytes, num_ids, new.file.sha256)
+        write_id_rows(new.file, rows)
+    return RunRef("", 0, new.attempt, 0, new.file.size_bytes, new.file.sha256)
 
 
 def read_id_run(attempts: Attempts, run: RunRef) -> IdRows:

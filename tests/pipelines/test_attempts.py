@@ -15,7 +15,7 @@ def attempts(folder: Path, identity: str = "0") -> Attempts:
 
 
 def ref(attempt: str) -> RunRef:
-    return RunRef("en", 0, attempt, 0, 1, 1, "")
+    return RunRef("en", 0, attempt, 0, 1, "")
 
 
 def test_the_first_record_wins(tmp_path):

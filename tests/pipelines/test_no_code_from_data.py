@@ -257,5 +257,5 @@ def test_records_of_work_that_name_what_is_outside(tmp_path, path):
         with pytest.raises(FormatError, match="expected a relative path"):
             publish(attempts, str(tmp_path / "out" / "counts"), [recorded])
     with pytest.raises(FormatError, match="expected a relative path"):
-        attempts.url(RunRef("en", 0, path, 0, 0, 0, "").attempt)
+        attempts.url(RunRef("en", 0, path, 0, 0, "").attempt)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
