@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from schemas.setting import Limits
-from schemas.toml_lines import dotted, key_lines, line_of
+from schemas.toml_lines import key_lines, line_of, spell_key
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.normalize import STEPS
 from tokcore.patterns import PATTERNS
@@ -241,7 +241,7 @@ class BuildConfig:
         if isinstance(key[-1], int) and key not in lines:
             key = key[:-1]  # a list of one value may be written as that value
         line = line_of(lines, key)
-        return f"{self.path}{f':{line}' if line else ''}: {dotted(key)}"
+        return f"{self.path}{f':{line}' if line else ''}: {spell_key(key)}"
 
     def count_identity(self) -> dict[str, Any]:
         """The settings that can change count tables, besides the plan's."""

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from schemas.build_tables import TABLES, VERSION, SpecialTable
 from schemas.setting import MAX_INTEGER, Number, Setting, settings_in
-from schemas.toml_lines import Key, dotted, key_lines, line_of
+from schemas.toml_lines import Key, key_lines, line_of, spell_key
 from tokcore.errors import ConfigError
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class BuildFile:
         """An error about a key, for the caller to raise."""
         line = line_of(key_lines(self._text), key)
         place = f"{self.path}:{line}" if line else self.path
-        return ConfigError(f"{place}: {dotted(key)} {message}")
+        return ConfigError(f"{place}: {spell_key(key)} {message}")
 
     def has(self, *key: str) -> bool:
         """Whether the file itself sets the key or opens the table."""

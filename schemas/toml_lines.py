@@ -39,10 +39,10 @@ def line_of(lines: Mapping[Key, int], key: Key) -> int | None:
     return lines.get(key)
 
 
-def dotted(key: Key) -> str:
+def spell_key(key: Key) -> str:
     """The key as a build file spells it.
 
-    >>> dotted(("source", 1, "files")), dotted(("special", "<|pad|>", "id"))
+    >>> spell_key(("source", 1, "files")), spell_key(("special", "<|pad|>", "id"))
     ('source[1].files', 'special."<|pad|>".id')
     """
     text = ""

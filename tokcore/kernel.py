@@ -46,13 +46,13 @@ def implementation() -> str:
     if _forced:
         return _forced[-1]
     chosen = os.environ.get("TOKCORE_KERNEL", "")
-    return _checked(chosen) if chosen else _available()[0]
+    return _check(chosen) if chosen else _available()[0]
 
 
 @contextlib.contextmanager
 def forced(name: str) -> Iterator[None]:
     """Use that implementation in this process until the block ends; for tests and benchmarks."""
-    _forced.append(_checked(name))
+    _forced.append(_check(name))
     try:
         yield
     finally:
@@ -67,7 +67,7 @@ def available() -> tuple[str, ...]:
         return ("reference",)
 
 
-def _checked(name: str) -> str:
+def _check(name: str) -> str:
     if name not in IMPLEMENTATIONS:
         raise ConfigError(f"TOKCORE_KERNEL = {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}")
     if name != "reference" and name not in _available():

@@ -90,7 +90,7 @@ _LEARNER = (
         KERNEL + "encode/bpe_model.cpp",
         "if (!is_own_[token] || last.left >= token || last.right >= token) well_formed_ = false;",
         "if (last.left >= token || last.right >= token) well_formed_ = false;",
-        _tests("tokcore/test_encoder.py::test_merges_that_nobody_learned"),
+        _tests("tokcore/test_encoder.py::test_merges_that_were_not_learned"),
     ),
     Defect(
         "pair-across-segments-lost",

@@ -161,7 +161,7 @@ ENCODE_FAULTS = {
 }
 
 
-def refused_then_mended(monkeypatch, corpus, output, built, stage, fault, stages):
+def refuse_then_fix(monkeypatch, corpus, output, built, stage, fault, stages):
     build = Build(load_config(str(corpus / "build.toml")), RunOptions(1, eager.RUNNER), str(output))
     for before in stages:
         getattr(build, before)()
@@ -179,7 +179,7 @@ def refused_then_mended(monkeypatch, corpus, output, built, stage, fault, stages
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_while_counting(corpus, built, fault, tmp_path, monkeypatch):
-    refused_then_mended(monkeypatch, corpus, tmp_path / "out", built, "count", fault, ["plan"])
+    refuse_then_fix(monkeypatch, corpus, tmp_path / "out", built, "count", fault, ["plan"])
 
 
 def test_the_exit_code_is_3(corpus, tmp_path, monkeypatch):
@@ -193,7 +193,7 @@ def test_the_exit_code_is_3(corpus, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("fault", ENCODE_FAULTS.values(), ids=ENCODE_FAULTS)
 def test_while_encoding(corpus, built, fault, tmp_path, monkeypatch):
-    refused_then_mended(monkeypatch, corpus, tmp_path / "out", built, "encode", fault, ["plan", "count", "learn"])
+    refuse_then_fix(monkeypatch, corpus, tmp_path / "out", built, "encode", fault, ["plan", "count", "learn"])
 
 
 # ------------------------------------------------------------------------------------------------ the sums themselves
@@ -249,7 +249,7 @@ def test_a_file_that_is_rejected_whole_needs_no_bytes():
     assert file.rejected_file == "truncated"
 
 
-def test_an_item_that_nobody_did(corpus, tmp_path, monkeypatch):
+def test_an_item_without_results(corpus, tmp_path, monkeypatch):
     """A runner that loses an element: the record is missing, and says so."""
     original = Attempts.result
     monkeypatch.setattr(

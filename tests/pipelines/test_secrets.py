@@ -113,7 +113,7 @@ def test_urls_that_hold_secrets(corpus, url):
     assert not (corpus / "out").exists()
 
 
-def test_what_nobody_expected(corpus):
+def test_unexpected_errors(corpus):
     """A defect of ours shows its traceback, but not what its message quotes."""
     code = (
         "import sys, os\nfrom pipelines import cli, report\n"

@@ -53,7 +53,7 @@ def test_a_sound_output(corpus, output):
     assert (report.problems, report.num_leftovers) == ((), 1)
 
 
-def test_what_was_hashed_anew_is_found_in_what_it_says(output):
+def test_edits_that_are_hashed_again_are_found(output):
     """An edited token, the file's hash made to fit, its manifest's too: the root is the same, the content is not."""
     forger = Forger(output)
     name = forger.shard_names()[0]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.toml_lines import Key, dotted, key_lines, line_of
+from schemas.toml_lines import Key, key_lines, line_of, spell_key
 
 TEXT = '''\
 version = 1
@@ -99,7 +99,7 @@ def test_only_line_feeds_end_lines(separator):
     ],
 )
 def test_dotted(key, spelled):
-    assert dotted(key) == spelled
+    assert spell_key(key) == spelled
 
 
 names = st.text("ab_-\"'é .=[]#\\", min_size=1, max_size=4)

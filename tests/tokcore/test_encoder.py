@@ -70,7 +70,7 @@ def test_long_pieces_equal_reference():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_merges_that_nobody_learned(seed):
+def test_merges_that_were_not_learned(seed):
     """One merge a token, and tokens that their own bytes do not encode to: only learned ones always do."""
     generator = np.random.default_rng(seed)
     id_of = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
