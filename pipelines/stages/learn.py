@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, pretokenizer_of
-from schemas.manifest import Manifest
+from schemas.stage_manifests import CountsManifest, MixedLanguage
 from tokcore import bpe, mixing
 from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.formats import gpt2, huggingface, tiktoken
@@ -30,11 +30,11 @@ class Learned:
     """A tokenizer and what the manifest says about how it came to be."""
 
     spec: TokenizerSpec
-    mix: dict[str, Any]
-    languages: dict[str, dict[str, Any]]
+    mix: dict[str, str | int | dict[str, int]]
+    languages: dict[str, MixedLanguage]
 
 
-def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads: int) -> Learned:
+def learn_tokenizer(config: BuildConfig, output: str, counts: CountsManifest, threads: int) -> Learned:
     """Learn the build's tokenizer from its committed count tables.
 
     Raises LearnError if the tables cannot give the vocabulary, naming languages without documents.
@@ -43,15 +43,15 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: Manifest, threads:
     if not sizes["documents"]:
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
     mix = _mix(config, sizes)
-    tables = {entry.about["lang"]: entry.path for entry in counts.files}
+    tables = {entry.about.lang: entry.path for entry in counts.files}
     order = sorted(mix.weights.keys() & tables.keys())  # all that a language has may be masked
     rows = merge_rows(
         [_table(urls.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
     )
     texts, weighted = _together(
         rows,
-        sum(entry.about["rows"] for entry in counts.files),
-        sum(entry.about["pretoken_bytes"] for entry in counts.files),
+        sum(entry.about.rows for entry in counts.files),
+        sum(entry.about.pretoken_bytes for entry in counts.files),
         config.learn.min_documents,
     )
     if texts.size_bytes == 0 and config.learn.min_documents > 1:
@@ -92,10 +92,13 @@ def _require_size(config: BuildConfig, num_merges: int) -> None:
         )
 
 
-def _sizes(counts: Manifest, unit: str) -> dict[str, int]:
+def _sizes(counts: CountsManifest, unit: str) -> dict[str, int]:
     """Size per language over what was counted; languages without a counted document are left out."""
-    field = {"bytes": "counted_bytes", "pretokens": "pretokens", "documents": "counted_documents"}[unit]
-    return {lang: totals[field] for lang, totals in counts.languages.items() if totals["counted_documents"]}
+    return {
+        lang: {"bytes": of.counted_bytes, "pretokens": of.pretokens, "documents": of.counted_documents}[unit]
+        for lang, of in counts.languages.items()
+        if of.counted_documents
+    }
 
 
 def _mix(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.Mix:
@@ -146,13 +149,12 @@ def _together(
 
 def _described(
     mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+) -> tuple[dict[str, str | int | dict[str, int]], dict[str, MixedLanguage]]:
     shares = {unit: mixing.shares(sizes[unit], mix.weights) for unit in UNITS}
     languages = {
-        lang: {
-            "weight": mix.weights[lang],
-            **{f"share_of_{unit}": list(shares[unit][lang]) for unit in UNITS},
-        }
+        lang: MixedLanguage(
+            mix.weights[lang], shares["bytes"][lang], shares["pretokens"][lang], shares["documents"][lang]
+        )
         for lang in sorted(mix.weights)
     }
     return mix.describe(), languages

@@ -7,7 +7,9 @@ from typing import Any
 
 from pipelines.store import storage, urls
 from pipelines.work.item_reader import ItemReader
+from pipelines.work.jobs import special_ids
 from schemas.plan import Assignment
+from schemas.stage_manifests import ShardsConfig
 from tokcore.shards import open_shards
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -31,14 +33,14 @@ class DecodeJob:
     assignment: Assignment
     shards: tuple[str, ...]  # paths below shards/, of the .arrow and .bin files
     limit: int | None
-    config: dict[str, Any]  # of the encode stage
+    config: ShardsConfig
 
 
 def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
     """Compare the shards of a work item, in each format, with the documents read from its sources."""
     tokenizer = load_tokenizer(job.output)
-    append = [tokenizer.specials[text] for text in job.config["append"]]
-    with_special = job.config["special_text"] == "special"
+    append = list(special_ids(tokenizer.spec, job.config.append))
+    with_special = job.config.special_text == "special"
     written = _written(job)
     compared = 0
     wrong: list[str] = []
@@ -47,8 +49,8 @@ def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
             key = (source.uri, int(batch.ordinals[i]) + source.start)
             places = written.pop(key, [])
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
-            if len(places) != len(job.config["formats"]):
-                wrong.append(f"{where}: stored {len(places)} times, in {len(job.config['formats'])} format(s)")
+            if len(places) != len(job.config.formats):
+                wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
             expected = tokenizer.normalized(batch.texts.text(i), with_special=with_special)
             for shards, row in places:
                 tokens = shards[row].tolist()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import faulthandler
 import json
 import os
@@ -25,8 +24,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from support.manifests import MANIFESTS
 
-from schemas.manifest import FileEntry, Input, Manifest, parse_manifest
+from schemas.stage_manifests import parse_manifest
 from tokcore.bpe import Merge
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
@@ -129,10 +129,7 @@ def _example_shard() -> bytes:
 
 
 def _example_manifest() -> bytes:
-    shard = FileEntry("arrow/train-00000.arrow", 12, "ab" * 32, "cd" * 32, {"documents": 3, "tokens": 9})
-    made = Manifest("build", "ef" * 32, {"a": 1}, {"counts": Input("ab" * 32, "cd" * 32)}, (shard,), {"tokens": 9})
-    made = dataclasses.replace(made, root=made.content_id())
-    return made.to_bytes()
+    return MANIFESTS["shards"].to_bytes()
 
 
 # kind -> (how it is read, how a valid one is made)

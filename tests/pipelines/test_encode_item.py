@@ -23,7 +23,6 @@ from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
 from tokcore.errors import StageError
-from tokcore.jsonable import to_jsonable
 from tokcore.labels import label_strings
 from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
@@ -39,7 +38,7 @@ def assignment(tmp_path: Path) -> Assignment:
     for i, (name, documents) in enumerate((("a.jsonl.gz", DOCUMENTS[:50]), ("b.jsonl", DOCUMENTS[50:]))):
         pin = storage.stat(str(write(tmp_path / name, jsonl(documents))))
         settings = settings_of(Source(files=(name,), lang_field="l"), "jsonl", "gz" if name.endswith("gz") else "none")
-        ranges.append(AssignedRange(i, name, pin.size_bytes, pin.version, 0, pin.size_bytes, to_jsonable(settings)))
+        ranges.append(AssignedRange(i, name, pin.size_bytes, pin.version, 0, pin.size_bytes, settings))
     return Assignment(3, tuple(ranges))
 
 

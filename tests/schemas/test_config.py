@@ -31,6 +31,7 @@ from schemas.build_tables import (
 from schemas.config import BuildConfig, Source, format_of, load_config, parse_config, plain, pretokenizer_of
 from schemas.json_schema import json_schema, schema_text
 from schemas.setting import settings_in
+from schemas.stage_manifests import NaturalMix, UnimaxMix, WeightsMix
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
 
@@ -634,13 +635,13 @@ def test_the_seed_counts_where_it_chooses():
 
 
 def test_only_what_a_strategy_heeds_is_in_its_identity():
-    assert parse(MINIMAL + "[mix]\nstrategy = 'natural'").learn_identity()["mix"] == {"strategy": "natural"}
-    unimax = parse(UNIMAX + "max_epochs = 4.0\nunit = 'pretokens'").learn_identity()["mix"]
-    assert unimax == {"strategy": "unimax", "unit": "pretokens", "max_epochs": "4", "budget": None}
+    assert parse(MINIMAL + "[mix]\nstrategy = 'natural'").learn_identity().mix == NaturalMix("natural")
+    unimax = parse(UNIMAX + "max_epochs = 4.0\nunit = 'pretokens'").learn_identity().mix
+    assert unimax == UnimaxMix("unimax", "pretokens", max_epochs="4", budget=None)
     source = SOURCE.replace("en", "sw") + "[mix]\nstrategy = 'weights'\n[mix.weights]\n"
     one, other = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.50\nsw = 2", "sw = 2.0\nen = 1.5"))
     assert one == other
-    assert one["mix"] == {"strategy": "weights", "weights": {"en": "1.5", "sw": "2"}}
+    assert one.mix == WeightsMix("weights", {"en": "1.5", "sw": "2"})
     spelled, silent = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.0\nsw = 2", "sw = 2"))
     assert spelled == silent, "a weight of 1 is no weight"
 
@@ -690,7 +691,7 @@ def test_the_order_of_tables_is_free(order):
         ("part-0.parquet", ("parquet", "none")),
         ("x.arrow", ("arrow", "none")),
         ("x.feather", ("arrow", "none")),
-        ("dump.zst", ("", "zst")),
+        ("dump.zst", (None, "zst")),
         ("https://host/a.jsonl.zst?sig=x.parquet", ("jsonl", "zst")),
         ("s3://bucket/part-?.jsonl", ("jsonl", "none")),
         ("notes", None),
