@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.stages.work_items import expected_text, make_plan
-from schemas.plan import InputFile, ReadSettings
+from schemas.plan import InputFile, expected_text, make_plan
 
-JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 SETTINGS = (
-    JSON_LINES,
-    dataclasses.replace(JSON_LINES, compression="zst"),
-    dataclasses.replace(JSON_LINES, format="text", unit="line"),
-    dataclasses.replace(JSON_LINES, format="text", unit="paragraph"),
+    {"format": "jsonl", "compression": "none", "unit": "file"},
+    {"format": "jsonl", "compression": "zst", "unit": "file"},
+    {"format": "text", "compression": "none", "unit": "line"},
+    {"format": "text", "compression": "none", "unit": "paragraph"},
 )
 
 files = st.lists(
