@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -14,14 +14,15 @@ from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.verify import Report, describe_problems
 from pipelines.stages.build import Build
-from pipelines.stages.commit import STAGES
 from pipelines.stages.plan import content_of, plan_build
 from pipelines.store import urls
 from pipelines.store.redaction import redact
-from schemas.manifest import Manifest
+from schemas.manifest import AnyManifest
+from schemas.stage_manifests import STAGES, BuildManifest
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError
+from tokcore.jsonable import to_jsonable
 from tokcore.shards import describe, open_shards
 from tokcore.tokenizer import Tokenizer
 
@@ -33,9 +34,9 @@ def check_report(build: Build) -> dict[str, Any]:
     """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
     imported = build.imported_tokenizer()
     plan = plan_build(build.config)
-    settings = build.config_identity()
+    settings = to_jsonable(build.config.stage_configs())
     if imported is not None:
-        settings["tokenizer"] = {**settings["tokenizer"], "fingerprint": imported.fingerprint}
+        settings["tokenizer"]["fingerprint"] = imported.fingerprint
     try:
         holds, refused = build.standing(plan), False
     except ConfigError as error:
@@ -48,8 +49,8 @@ def check_report(build: Build) -> dict[str, Any]:
         "stored_bytes": plan.size_bytes,
         "inputs": [
             {
-                "lang": read["lang"] or f"by field {read['lang_field']}",
-                "format": f"{read['format']}.{read['compression']}".removesuffix(".none"),
+                "lang": read.lang or f"by field {read.lang_field}",
+                "format": f"{read.format}.{read.compression}".removesuffix(".none"),
                 "files": len(files),
                 "stored_bytes": sum(file.size_bytes for file in files),
             }
@@ -65,7 +66,7 @@ def check_report(build: Build) -> dict[str, Any]:
         "settings": settings,
         # Of the input and of each stage's settings. If they are equal, so are the bytes of two builds.
         "fingerprints": {
-            "plan": sha256_hex(content_of(plan) + canonical_json(plan.settings)),
+            "plan": sha256_hex(content_of(plan) + canonical_json(to_jsonable(plan.settings))),
             **{stage: sha256_hex(canonical_json(of_stage)) for stage, of_stage in settings.items()},
         },
         "unicode": unicode.VERSION,
@@ -93,47 +94,47 @@ def print_check(report: dict[str, Any]) -> None:
         print(f"listed by two patterns, read once: {uri}")
 
 
-def print_stage(output: str, manifest: Manifest) -> None:
+def print_stage(output: str, manifest: AnyManifest) -> None:
     """Print one line about a finished stage."""
     folder = urls.join(output, manifest.stage)
     print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
 
 
-def print_build(output: str, build: Manifest) -> None:
+def print_build(output: str, build: BuildManifest) -> None:
     """Print a table of the languages, one decoded document, and where everything is."""
     totals = build.totals
     table = Table(box=None, pad_edge=False)
     table.add_column("language", no_wrap=True)
-    with_mask = any("masked_bytes" in row for row in build.languages.values())
+    with_mask = any(row.masked_bytes is not None for row in build.languages.values())
     names = ("documents", "text MB", "tokens", "bytes/token", "share of bytes", "when learning")
     for name in (*names, *(("masked bytes",) if with_mask else ())):
         table.add_column(name, justify="right", no_wrap=True)
-    for lang, row in sorted(build.languages.items(), key=lambda item: -item[1]["text_bytes"]):
-        before, after = row.get("share_of_bytes", ("", ""))
+    for lang, row in sorted(build.languages.items(), key=lambda item: -item[1].text_bytes):
+        before, after = row.share_of_bytes or ("", "")
         table.add_row(
             lang,
-            f"{row['documents']:,}",
-            f"{row['text_bytes'] / 1e6:.2f}",
-            f"{row['tokens']:,}",
-            row["bytes_per_token"],
+            f"{row.documents:,}",
+            f"{row.text_bytes / 1e6:.2f}",
+            f"{row.tokens:,}",
+            row.bytes_per_token,
             _percent(before),
             _percent(after),
-            *((f"{row.get('masked_bytes', 0):,}",) if with_mask else ()),
+            *((f"{row.masked_bytes or 0:,}",) if with_mask else ()),
         )
     Console(width=110).print(table)
-    rejected = sum(totals["records"]["rejected"].values())
-    files = sum(totals["files"]["rejected"].values())
+    records, files = totals.records, totals.files
     print(
-        f"\n{totals['records']['read']:,} records read = {totals['records']['documents']:,} documents "
-        f"+ {rejected:,} rejected; {files} of {totals['files']['planned']} files rejected"
+        f"\n{records.read:,} records read = {records.documents:,} documents "
+        f"+ {sum(records.rejected.values()):,} rejected; "
+        f"{sum(files.rejected.values())} of {files.planned} files rejected"
     )
-    for text, times in totals["special_text"].items():
-        mode = build.config["shards"]["special_text"]
+    for text, times in totals.special_text.items():
+        mode = build.config.shards.special_text
         print(f"corpus text spells {_printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
     if urls.is_local(output):
         _print_document(output)
-    print(f"\ntokenizer  {urls.join(output, 'tokenizer')}  ({totals['vocab_size']:,} ids)")
-    print(f"shards     {urls.join(output, 'shards')}  ({totals['tokens']:,} tokens in {totals['shards']} shards)")
+    print(f"\ntokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
+    print(f"shards     {urls.join(output, 'shards')}  ({totals.tokens:,} tokens in {totals.shards} shards)")
     print(f"root       {build.root}")
 
 
@@ -202,15 +203,15 @@ def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
 
 def _diff_lines(found: Mapping[str, Any]) -> Iterator[str]:
     for key, value in found.items():
-        name = _named(key)
+        name = _NAMES.get(key, key)
         if key in ("only_a", "only_b", "other_content", "same_content_in_other_bytes", "changed"):
             first = value if isinstance(value, list) else value["first"]
             number = len(value) if isinstance(value, list) else value["number"]
             if number:
                 yield f"{name}: {number:,}: {', '.join(first)}{', ...' if number > len(first) else ''}"
-        elif isinstance(value, dict) and "rank" in value:
-            (rules,) = (listed for of, listed in value.items() if of != "rank")
-            yield f"{name}: rank {value['rank']:,}: {' / '.join(_rule(rule) for rule in rules)}"
+        elif key == "first_different_merge":
+            merges = [f"'{' + '.join(merge)}'" if merge else "none" for merge in value["merges"]]
+            yield f"{name}: rank {value['rank']:,}: {' / '.join(merges)}"
         elif key == "languages":
             yield from _diff_lines(value)
         elif isinstance(value, dict):
@@ -231,18 +232,9 @@ _NAMES = {
     "other_content": "other content",
     "same_content_in_other_bytes": "same content, stored in other bytes",
     "different_rows": "rows that differ",
+    "merges_shared": "merges in both",
+    "first_different_merge": "first merge that differs",
 }
-
-
-def _named(key: str) -> str:
-    """A key of the differences, for people. What models learned goes by the models' own words, such as merges."""
-    if key.startswith("first_different_"):
-        return f"first {key.removeprefix('first_different_')} that differs"
-    return f"{key.removesuffix('_shared')} in both" if key.endswith("_shared") else _NAMES.get(key, key)
-
-
-def _rule(rule: Sequence[str] | None) -> str:
-    return f"'{' + '.join(rule)}'" if rule else "none"
 
 
 def _pair(value: Any) -> str:

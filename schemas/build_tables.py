@@ -10,12 +10,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from schemas.setting import Limits
+from schemas.stage_manifests import (
+    CountsConfig,
+    ImportedConfig,
+    LearnedConfig,
+    MixConfig,
+    NaturalMix,
+    ShardsConfig,
+    SpecialConfig,
+    StageConfigs,
+    TemperatureMix,
+    UnimaxMix,
+    WeightsMix,
+)
 from schemas.toml_lines import key_lines, line_of, spell_key
 from tokcore.mask_presets import MASK_PRESETS
-from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
 from tokcore.patterns import PATTERNS
 from tokcore.pretokenize import Pretokenizer
@@ -135,15 +147,10 @@ class MixTable:
 class LearnTable:
     """[learn]"""
 
-    model: Annotated[
-        str, "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()), Limits(options=tuple(MODELS))
-    ] = DEFAULT_MODEL
+    model: Annotated[Literal["bpe"], "byte-level BPE"] = "bpe"
     vocab_size: Annotated[
-        int | None,
-        "special tokens included; exact, or an error that says why; not set: "
-        + "; ".join(f"{name}: {model.default_size}" for name, model in MODELS.items()),
-        Limits(most=MAX_VOCAB_SIZE),
-    ] = None
+        int, "special tokens included; exact, or an error that says why", Limits(most=MAX_VOCAB_SIZE)
+    ] = 32_768
     allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
     min_count: Annotated[
         int, "a pair whose weighted count, divided by the scale, is below it is not merged", Limits(least=0)
@@ -161,9 +168,7 @@ class SpecialTable:
     text: str
     role: Annotated[Literal["document_end", "document_begin", "padding", "plain"], "what the token is for"] = "plain"
     id: Annotated[
-        int | None,
-        "pins the id, after all ordinary tokens; not set: the lowest free one",
-        Limits(least=0, most=2**31 - 1),
+        int | None, "pins the id, after all merges; not set: the lowest free one", Limits(least=256, most=2**31 - 1)
     ] = None
 
 
@@ -251,75 +256,67 @@ class BuildConfig:
         line = line_of(lines, key)
         return f"{self.path}{f':{line}' if line else ''}: {spell_key(key)}"
 
-    @property
-    def vocab_size(self) -> int:
-        """The size of the vocabulary to learn, special tokens included: learn.vocab_size, or else the model's own."""
-        if self.learn.vocab_size is not None:
-            return self.learn.vocab_size
-        return MODELS[self.learn.model].default_vocab_size(len(self.special))
+    def stage_configs(self) -> StageConfigs:
+        """Every setting that can change bytes, by stage."""
+        counts = self.count_identity() if self.tokenizer is None else None
+        return StageConfigs(self.learn_identity(), self.encode_identity(), counts)
 
-    def count_identity(self) -> dict[str, Any]:
+    def count_identity(self) -> CountsConfig:
         """The settings that can change count tables, besides the plan's."""
-        counting: dict[str, Any] = {
-            "max_pretoken_bytes": self.count.max_pretoken_bytes,
-            "sample": plain(self.count.sample),
-        }
-        if self.count.sample < 1:
-            counting["seed"] = self.build.seed
-        if self.count.mask:
-            counting["mask"] = sorted(self.count.mask)
-        return {**counting, "normalize": list(self.normalize.steps), "pretokenize": pretokenizer_of(self).spec}
+        return CountsConfig(
+            max_pretoken_bytes=self.count.max_pretoken_bytes,
+            sample=plain(self.count.sample),
+            normalize=self.normalize.steps,
+            pretokenize=pretokenizer_of(self).spec,
+            seed=self.build.seed if self.count.sample < 1 else None,
+            mask=tuple(sorted(self.count.mask)),
+        )
 
-    def learn_identity(self) -> dict[str, Any]:
+    def learn_identity(self) -> LearnedConfig | ImportedConfig:
         """The settings that can change the tokenizer; of an imported one that is its fingerprint, not where it lies."""
         if self.tokenizer is not None:
-            return {"tokenizer": "imported"}
+            return ImportedConfig()
         # A token with an id of its own gets it wherever it stands in the file.
         unpinned = [token for token in self.special if token.id is None]
         pinned = sorted((token for token in self.special if token.id is not None), key=lambda token: token.id or 0)
-        settings = {
-            "vocab_size": self.vocab_size,
-            "allow_smaller": self.learn.allow_smaller,
-            "min_count": self.learn.min_count,
-        }
-        limits = {"min_documents": self.learn.min_documents, "max_token_bytes": self.learn.max_token_bytes}
-        settings |= {name: limit for name, limit in limits.items() if limit > 1}  # left out where it is off
-        used = MODELS[self.learn.model].uses
-        return {
-            **{name: value for name, value in settings.items() if name in used},
-            "mix": self._mix_identity(),
-            "model": self.learn.model,
-            "normalize": list(self.normalize.steps),
-            "pretokenize": pretokenizer_of(self).spec,
-            "special": [{"text": t.text, "role": t.role, "id": t.id} for t in (*unpinned, *pinned)],
-        }
+        min_documents, max_token_bytes = self.learn.min_documents, self.learn.max_token_bytes
+        return LearnedConfig(
+            model=self.learn.model,
+            vocab_size=self.learn.vocab_size,
+            allow_smaller=self.learn.allow_smaller,
+            min_count=self.learn.min_count,
+            normalize=self.normalize.steps,
+            pretokenize=pretokenizer_of(self).spec,
+            special=tuple(SpecialConfig(t.text, t.role, t.id) for t in (*unpinned, *pinned)),
+            mix=self._mix_identity(),
+            min_documents=min_documents if min_documents > 1 else 0,  # 1 limits nothing either
+            max_token_bytes=max_token_bytes if max_token_bytes > 1 else 0,
+        )
 
-    def _mix_identity(self) -> dict[str, Any]:
+    def _mix_identity(self) -> MixConfig:
         mix = self.mix
-        identity: dict[str, Any] = {"strategy": mix.strategy}
         if mix.strategy == "temperature":
-            identity |= {"unit": mix.unit, "alpha": plain(mix.alpha)}
-        elif mix.strategy == "unimax":
+            return TemperatureMix(mix.strategy, mix.unit, plain(mix.alpha))
+        if mix.strategy == "unimax":
             assert mix.max_epochs is not None
-            identity |= {"unit": mix.unit, "max_epochs": plain(mix.max_epochs), "budget": mix.budget}
-        elif mix.strategy == "weights":
-            identity["weights"] = {lang: plain(weight) for lang, weight in sorted(mix.weights.items()) if weight != 1}
-        return identity
+            return UnimaxMix(mix.strategy, mix.unit, plain(mix.max_epochs), mix.budget)
+        if mix.strategy == "weights":
+            weights = {lang: plain(weight) for lang, weight in sorted(mix.weights.items()) if weight != 1}
+            return WeightsMix(mix.strategy, weights)
+        return NaturalMix(mix.strategy)
 
-    def encode_identity(self) -> dict[str, Any]:
+    def encode_identity(self) -> ShardsConfig:
         """The settings that can change shards, besides the plan's and the tokenizer's."""
-        shards: dict[str, Any] = {
-            "formats": sorted(self.shards.formats),
-            "target_tokens": self.shards.target_tokens,
-            "by": self.shards.by,
-            "validation": plain(self.shards.validation),
-            "compression": self.shards.compression,
-            "append": list(self.encode.append),
-            "special_text": self.encode.special_text,
-        }
-        if self.shards.validation:
-            shards["seed"] = self.build.seed
-        return shards
+        return ShardsConfig(
+            formats=tuple(sorted(self.shards.formats)),
+            target_tokens=self.shards.target_tokens,
+            by=self.shards.by,
+            validation=plain(self.shards.validation),
+            compression=self.shards.compression,
+            append=self.encode.append,
+            special_text=self.encode.special_text,
+            seed=self.build.seed if self.shards.validation else None,
+        )
 
 
 def pretokenizer_of(config: BuildConfig) -> Pretokenizer:

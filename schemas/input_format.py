@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
+from typing import Literal
 
-_COMPRESSIONS = {".gz": "gz", ".gzip": "gz", ".zst": "zst", ".zstd": "zst"}
-_FORMATS = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    ".parquet": "parquet",
-    **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
-    **dict.fromkeys((".txt", ".text", ".md"), "text"),
+FileFormat = Literal["jsonl", "parquet", "arrow", "text"]
+Compression = Literal["none", "gz", "zst"]
+
+_COMPRESSIONS: Mapping[str, Compression] = {".gz": "gz", ".gzip": "gz", ".zst": "zst", ".zstd": "zst"}
+_SUFFIXES: Mapping[FileFormat, tuple[str, ...]] = {
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "parquet": (".parquet",),
+    "arrow": (".arrow", ".arrows", ".ipc", ".feather"),
+    "text": (".txt", ".text", ".md"),
 }
+_FORMATS = {suffix: format for format, suffixes in _SUFFIXES.items() for suffix in suffixes}
 _WEB_QUERY = re.compile(r"(https?://[^?#]*)[?#].*", re.DOTALL)
 
 
-def format_of(uri: str) -> tuple[str, str] | None:
-    """(format, compression) of a file by its name; ("", compression) for an unknown format, None if both are unknown.
+def format_of(uri: str) -> tuple[FileFormat | None, Compression] | None:
+    """(format, compression) of a file by its name; (None, compression) for an unknown format, None if both are unknown.
 
     >>> format_of("a/b.jsonl.zst"), format_of("b.parquet"), format_of("notes")
     (('jsonl', 'zst'), ('parquet', 'none'), None)
@@ -26,5 +32,5 @@ def format_of(uri: str) -> tuple[str, str] | None:
     compression = _COMPRESSIONS.get(suffix, "none")
     if compression != "none":
         suffix = posixpath.splitext(stem)[1]
-    found = _FORMATS.get(suffix, "")
+    found = _FORMATS.get(suffix)
     return (found, compression) if found or compression != "none" else None

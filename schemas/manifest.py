@@ -2,35 +2,44 @@
 
 A stage has two names. Its identity (configuration and exact inputs) says whether work can be reused. Its content id
 says what came out, whatever codec version stored it: the build's root is made of content ids alone.
+
+What a manifest holds differs by stage: schemas.stage_manifests says what.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
 
 from schemas.refs import StoredFile
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, canonical_json, parse_canonical
-from tokcore.errors import ChecksumError, FormatError
-from tokcore.jsonable import from_jsonable, require_version, to_jsonable
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, canonical_json
+from tokcore.errors import FormatError
+from tokcore.jsonable import to_jsonable
+
+Config = TypeVar("Config")  # the settings that can change these bytes
+Totals = TypeVar("Totals")
+Language = TypeVar("Language")  # what is said of each language
+About = TypeVar("About")  # what is said of each file
 
 # What depends on codec, file version or how work was keyed rather than on what is in the files.
 _NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(Generic[About]):
     """One file that the manifest vouches for."""
 
     path: str  # relative to the manifest
     size_bytes: int  # as stored
     sha256: str  # of the file as stored
     content_sha256: str  # of the uncompressed content
-    about: dict[str, Any] = dataclasses.field(default_factory=dict)  # e.g. documents and tokens of a shard
+    about: About
 
     @classmethod
-    def of(cls, stored: StoredFile, **about: Any) -> FileEntry:
+    def of(cls, stored: StoredFile, about: About) -> FileEntry[About]:
+        """The entry of a file that a worker stored."""
         return cls(stored.path, stored.size_bytes, stored.sha256, stored.content_sha256, about)
 
 
@@ -43,25 +52,33 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Generic[Config, Totals, Language, About]):
     """The result of one stage, or of the build as a whole (stage "build")."""
 
     stage: str
     identity: str  # sha256 of configuration, semantics versions and exact inputs
-    config: dict[str, Any]  # the settings that can change these bytes
+    config: Config
     inputs: dict[str, Input]  # stage -> its manifest
-    files: tuple[FileEntry, ...]
-    totals: dict[str, Any]
-    languages: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    files: tuple[FileEntry[About], ...]
+    totals: Totals
+    languages: dict[str, Language] = dataclasses.field(default_factory=dict)
     root: str = ""  # only of the build: see content_id
     format: str = MANIFEST_FORMAT
     format_version: int = MANIFEST_VERSION
 
     def to_bytes(self) -> bytes:
+        """The content of manifest.json: canonical, the same bytes for the same manifest."""
         return canonical_json(to_jsonable(self))
 
     def as_input(self) -> Input:
+        """What a stage made from this one says of it."""
         return Input(hashlib.sha256(self.to_bytes()).hexdigest(), self.content_id())
+
+    def file(self, path: str) -> FileEntry[About]:
+        """The entry of a file that every manifest of this stage names. Raises FormatError if this one does not."""
+        if (found := next((entry for entry in self.files if entry.path == path), None)) is None:
+            raise FormatError(f"{self.stage}/manifest.json: names no {path}")
+        return found
 
     def content_id(self) -> str:
         """sha256 over everything but codec-dependent fields, the work key and the root itself."""
@@ -70,28 +87,16 @@ class Manifest:
         return hashlib.sha256(canonical_json(_content(value))).hexdigest()
 
 
-def parse_manifest(data: bytes, name: str) -> Manifest:
-    """The manifest in these bytes; name says where they came from.
-
-    Raises FormatError unless they are canonical, VersionError for a newer format, ChecksumError for a false root.
-    """
-    value = parse_canonical(data, name)
-    require_version(value, name, MANIFEST_FORMAT, MANIFEST_VERSION)
-    manifest = from_jsonable(Manifest, value, name)
-    if manifest.to_bytes() != data:
-        raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing")
-    if manifest.root and manifest.root != manifest.content_id():
-        raise ChecksumError(f"{name}: its root is {manifest.root}, its content gives {manifest.content_id()}")
-    return manifest
+AnyManifest = Manifest[Any, Any, Any, Any]
 
 
-def identity_of(stage: str, config: dict[str, Any], inputs: dict[str, Input], semantics: dict[str, Any]) -> str:
-    """The key under which a stage's work may be reused: equal keys, equal bytes."""
+def identity_of(stage: str, config: object, inputs: Mapping[str, Input], semantics: Mapping[str, Any]) -> str:
+    """The key under which a stage's work may be reused: equal keys, equal bytes. config: as its manifest has it."""
     key = {
         "stage": stage,
-        "config": config,
+        "config": to_jsonable(config),
         "inputs": {name: entry.sha256 for name, entry in inputs.items()},
-        "semantics": semantics,
+        "semantics": dict(semantics),
         "format_version": MANIFEST_VERSION,
     }
     return hashlib.sha256(canonical_json(key)).hexdigest()

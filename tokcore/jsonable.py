@@ -9,15 +9,15 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from tokcore.errors import FormatError, VersionError
 
 T = TypeVar("T")
 
-# Key of a dataclass field's metadata. The JSON form leaves such a field out while it holds its default.
-_LEFT_OUT = "left out"
+# Metadata of a dataclass field: the JSON form leaves it out while it holds its default, which can then never change.
+LEFT_OUT: Mapping[str, bool] = {"left out": True}
 
 
 class Place(NamedTuple):
@@ -49,11 +49,6 @@ class Read(NamedTuple):
     """
 
     function: Callable[[Any, Place], Any]
-
-
-def left_out(default: Any = None) -> Any:
-    """A dataclass field that the JSON form leaves out while it holds its default, which cannot be changed later."""
-    return dataclasses.field(default=default, metadata={_LEFT_OUT: True})
 
 
 def to_jsonable(value: Any) -> Any:
@@ -151,18 +146,21 @@ def _decode_object(kind: Any, value: Any, place: Place, partial: bool) -> Any:
 
 def _fitting(kinds: tuple[Any, ...], value: Any) -> Any:
     """The type of a union that a value is to be read as: of several objects the one with the fewest fields amiss."""
-    if value is None and types.NoneType in kinds:
-        return types.NoneType
-    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
-    if type(value) is not dict or len(kinds) == 1:
-        return kinds[0]
+    alike = [kind for kind in kinds if _json_type(kind) is type(value)]
+    if len(alike) < 2 or type(value) is not dict:
+        return (alike or [kind for kind in kinds if kind is not types.NoneType])[0]
 
     def num_amiss(kind: Any) -> int:
         fields = _fields(kind)
         missing = sum(field.is_required and name not in value for name, field in fields.items())
         return missing + len(set(value) - set(fields))
 
-    return min(kinds, key=num_amiss)
+    return min(alike, key=num_amiss)
+
+
+def _json_type(kind: Any) -> type:
+    origin = typing.get_origin(kind) or kind
+    return dict if dataclasses.is_dataclass(origin) else list if origin is tuple else origin
 
 
 class _Field(NamedTuple):
@@ -185,7 +183,7 @@ def _fields(kind: Any) -> dict[str, _Field]:
         field.name: _Field(
             _chosen(hints[field.name], chosen),
             field.default is no_default and field.default_factory is no_default,
-            field.default if _LEFT_OUT in field.metadata else _NEVER,
+            field.default if "left out" in field.metadata else _NEVER,
         )
         for field in dataclasses.fields(cls)
     }

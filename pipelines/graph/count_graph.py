@@ -1,7 +1,6 @@
 """The count stage: input ranges to one sorted table of pre-token counts per language.
 
     assignments -> CountItem -> ((lang, partition), run) -> MergeToFew -> (lang, runs) -> WriteTable -> table
-                            `-> (lang, totals) -> AddUp -> KeepTotals
 
 The work itself is in pipelines.work.count_item, which worker processes import without Beam.
 """
@@ -18,10 +17,10 @@ from apache_beam import coders
 from pipelines.graph.coders import JsonCoder, import_in_workers
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import CountJob, count_item, totals_key
+from pipelines.work.count_item import CountJob, count_item
 from pipelines.work.runs import merge_runs, write_count_table
 from schemas.plan import Assignment
-from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts, RunRef, TableRef
+from schemas.refs import ItemCounted, RunRef, TableRef
 
 # References an accumulator holds before it merges them into one run: open files of one merge, too.
 FAN_IN = 16
@@ -44,29 +43,11 @@ class CountItems(beam.PTransform):
 
     def expand(self, assignments: Any) -> Any:
         import_in_workers(assignments.pipeline)
-        counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(
-            ItemCounted
-        )
-        _ = counted | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
         return (
-            counted
+            assignments
+            | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(ItemCounted)
             | "ItsRuns" >> beam.FlatMap(_runs_of).with_output_types(KeyedRun)
             | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.job.num_partitions, self.pool_key)
-        )
-
-
-@dataclasses.dataclass
-class AddUpLanguages(beam.PTransform):
-    """PCollection[ItemCounted or ItemEncoded] -> PCollection[str], the languages whose totals were recorded."""
-
-    attempts: Attempts
-
-    def expand(self, items: Any) -> Any:
-        return (
-            items
-            | "ItsLanguages" >> beam.FlatMap(_languages_of).with_output_types(tuple[str, LanguageCounts])
-            | "AddUp" >> beam.CombinePerKey(AddUp()).with_output_types(tuple[str, LanguageCounts])
-            | "KeepTotals" >> beam.ParDo(_KeepTotals(self.attempts)).with_output_types(str)
         )
 
 
@@ -102,41 +83,6 @@ class _CountItem(beam.DoFn):
 def _runs_of(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
     for run in item.runs:
         yield (run.key, run.partition), run
-
-
-def _languages_of(item: ItemCounted | ItemEncoded) -> Iterator[tuple[str, LanguageCounts]]:
-    yield from item.languages.items()
-
-
-@beam.typehints.with_input_types(LanguageCounts)
-@beam.typehints.with_output_types(LanguageCounts)
-class AddUp(beam.CombineFn):
-    """Adds up the totals of one language, field by field."""
-
-    def create_accumulator(self) -> LanguageCounts:
-        return LanguageCounts(0, 0)
-
-    def add_input(self, accumulator: LanguageCounts, counts: LanguageCounts) -> LanguageCounts:
-        return accumulator + counts
-
-    def merge_accumulators(self, accumulators: Iterable[LanguageCounts]) -> LanguageCounts:
-        return sum(accumulators, self.create_accumulator())
-
-    def extract_output(self, accumulator: LanguageCounts) -> LanguageCounts:
-        return accumulator
-
-    def get_accumulator_coder(self) -> coders.Coder:
-        return JsonCoder(LanguageCounts)
-
-
-class _KeepTotals(beam.DoFn):
-    def __init__(self, attempts: Attempts) -> None:
-        self._attempts = attempts
-
-    def process(self, element: tuple[str, LanguageCounts]) -> Iterator[str]:
-        lang, counts = element
-        self._attempts.record(totals_key(lang), counts)
-        yield lang
 
 
 class _Merging:

@@ -1,7 +1,6 @@
 """The encode stage: input ranges to token shards, and the digest of every document.
 
     assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
-                             |-> (lang, totals) -> AddUp -> KeepTotals
                              `-> token counts -> MergeTokenCounts -> KeepTokenCounts
 
 The work itself is in pipelines.work.encode_item, which worker processes import without Beam.
@@ -16,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.graph.coders import import_in_workers
-from pipelines.graph.count_graph import AddUpLanguages, KeyedRun, MergeTables, run_order
+from pipelines.graph.count_graph import KeyedRun, MergeTables, run_order
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
 from pipelines.work.digest_runs import digests_key
@@ -42,7 +41,6 @@ class EncodeItems(beam.PTransform):
         encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
             ItemEncoded
         )
-        _ = encoded | "AddUpLanguages" >> AddUpLanguages(self.job.attempts)
         _ = (
             encoded
             | "ItsTokenCounts" >> beam.Map(_token_counts_of).with_output_types(KeyedRun)

@@ -77,10 +77,10 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
     if shards is None:
         report["missing"]["written"] = "no shards in this output: how often ids are written is not known"
     else:
-        if shards.totals["fingerprint"] != tokenizer.fingerprint:
+        if shards.totals.fingerprint != tokenizer.fingerprint:
             raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
-        report["tokens"] = shards.totals["tokens"]
-        report["documents"] = shards.totals["records"]["documents"]
+        report["tokens"] = shards.totals.tokens
+        report["documents"] = shards.totals.records.documents
         tops = None
         if not sources:
             report["missing"]["one_source"] = "not asked for: --sources reads all shards"
@@ -93,7 +93,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
     if counts is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
     else:
-        tables = [(entry.about["lang"], urls.join(output, "counts", entry.path)) for entry in counts.files]
+        tables = [(entry.about.lang, urls.join(output, "counts", entry.path)) for entry in counts.files]
         report["invisible_in_text"] = _in_text(tables)
     return report
 

@@ -8,22 +8,27 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from pipelines.inspect.verify_shards import named_shards
-from pipelines.stages.commit import STAGES, committed
-from pipelines.stages.plan import FILES, parse_files_table
+from pipelines.stages.commit import committed
+from pipelines.stages.plan import planned
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from schemas.manifest import Manifest
-from schemas.plan import InputFile
+from pipelines.work.decode_item import load_spec
+from schemas.manifest import AnyManifest
+from schemas.plan import InputFile, ReadSettings
+from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError
-from tokcore.models.model import Rules
+from tokcore.jsonable import to_jsonable
 from tokcore.pretoken_rows import CountRows, tuples_from_rows
 from tokcore.pretoken_tables import read_table
+from tokcore.tokenizer_spec import TokenizerSpec
 
 Row = tuple[bytes, int, int]
+Made = TypeVar("Made", bound=AnyManifest)
 
 # Of each kind, as many are kept as fit on a screen beside the rest; how many there are is always said.
 NUM_EXAMPLES = 5
@@ -35,12 +40,11 @@ def diff(one: str, other: str) -> dict[str, Any]:
     Raises ConfigError unless both hold at least one finished stage, FormatError for a manifest that is none.
     """
     a, b = _Side(one), _Side(other)
-    both_read = _both(a, b, "rejected") is not None
     parts = {
         "stages": _stages(a, b),
         "configuration": _configuration(a, b),
         "inputs": _inputs(a, b),
-        "rejected": _by_key(*(_flat(side.stages["rejected"].totals) for side in (a, b))) if both_read else {},
+        "rejected": _rejected(a, b),
         "counts": _counts(a, b),
         "tokenizer": _tokenizer(a, b),
         "documents": _documents(a, b),
@@ -55,37 +59,43 @@ class _Side:
 
     def __init__(self, output: str) -> None:
         self.output = output
-        self.stages = {name: made for name in STAGES if (made := committed(output, name)) is not None}
-        build = committed(output, "")
-        self.root = build.root if build is not None else ""
-        self.finished = build is not None
-        if not self.stages:
+        self.plan = committed(output, "plan")
+        self.rejected = committed(output, "rejected")
+        self.counts = committed(output, "counts")
+        self.tokenizer = committed(output, "tokenizer")
+        self.shards = committed(output, "shards")
+        self.build = committed(output, BUILD)
+        self.root = self.build.root if self.build is not None else ""
+        if not set(self.stages()) - {BUILD}:
             raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
 
-    def files(self) -> dict[str, tuple[InputFile, Any]]:
+    def stages(self) -> dict[str, AnyManifest]:
+        """The finished stages, in the order of work, and the build."""
+        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards, self.build)
+        return {made.stage: made for made in every if made is not None}
+
+    def files(self) -> dict[str, tuple[InputFile, ReadSettings]]:
         """Input files by uri, with the settings they are read with."""
-        made = self.stages["plan"]
-        url = urls.join(self.output, "plan", FILES)
-        files = parse_files_table(storage.read_bytes(url), url)
-        return {file.uri: (file, made.config["settings"][file.settings]) for file in files}
+        assert self.plan is not None
+        plan = planned(self.output, self.plan)
+        return {file.uri: (file, plan.settings[file.settings]) for file in plan.files}
 
     def rows(self, path: str) -> Iterator[CountRows]:
         with storage.open_read(urls.join(self.output, "counts", path)) as file:
             yield from read_table(file)
 
 
-def _both(a: _Side, b: _Side, stage: str) -> tuple[Manifest, Manifest] | None:
-    """The stage's manifests, if both sides have it and its content differs."""
-    if stage not in a.stages or stage not in b.stages:
-        return None
-    one, other = a.stages[stage], b.stages[stage]
-    return None if one == other else (one, other)
+def _both(one: Made | None, other: Made | None) -> tuple[Made, Made] | None:
+    """The manifests of a stage, if both sides have it and it is not the same."""
+    return None if one is None or other is None or one == other else (one, other)
 
 
 def _stages(a: _Side, b: _Side) -> dict[str, Any]:
-    own = [{*side.stages, *(["build"] if side.finished else [])} for side in (a, b)]
-    order = (*STAGES, "build")
-    found = {"only_a": sorted(own[0] - own[1], key=order.index), "only_b": sorted(own[1] - own[0], key=order.index)}
+    one, other = a.stages(), b.stages()
+    found = {
+        "only_a": [name for name in one if name not in other],
+        "only_b": [name for name in other if name not in one],
+    }
     return found if any(found.values()) else {}
 
 
@@ -93,9 +103,9 @@ def _configuration(a: _Side, b: _Side) -> dict[str, Any]:
     """Dotted key -> [its value in a, in b]. Of the plan only its range size: how files are read is said with them."""
     found: dict[str, Any] = {}
     for stage in STAGES:
-        if (both := _both(a, b, stage)) is None:
+        if (both := _both(a.stages().get(stage), b.stages().get(stage))) is None:
             continue
-        one, other = (_flat(made.config, stage) for made in both)
+        one, other = (_flat(to_jsonable(made.config), stage) for made in both)
         found |= {key: value for key, value in _by_key(one, other).items() if not key.startswith("plan.settings")}
     found.pop("tokenizer.fingerprint", None)
     return found
@@ -129,8 +139,14 @@ def _some(items: Sequence[Any]) -> dict[str, Any]:
     return {"number": len(items), "first": list(items[:NUM_EXAMPLES])}
 
 
+def _rejected(a: _Side, b: _Side) -> dict[str, Any]:
+    if (both := _both(a.rejected, b.rejected)) is None:
+        return {}
+    return _by_key(*(_flat(to_jsonable(made.totals)) for made in both))
+
+
 def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
-    if _both(a, b, "plan") is None:
+    if _both(a.plan, b.plan) is None:
         return {}
     one, other = a.files(), b.files()
     changed = []
@@ -139,7 +155,7 @@ def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
         if mine.size_bytes != its.size_bytes:
             changed.append(f"{uri}: {mine.size_bytes} / {its.size_bytes} bytes")
         elif read != its_read:
-            keys = sorted(key for key in {*read, *its_read} if read.get(key) != its_read.get(key))
+            keys = sorted(_by_key(to_jsonable(read), to_jsonable(its_read)))
             changed.append(f"{uri}: read with another {', '.join(keys)}")
         elif mine.version != its.version:
             changed.append(f"{uri}: {mine.version} / {its.version}")
@@ -156,12 +172,12 @@ def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
 
 def _counts(a: _Side, b: _Side) -> dict[str, Any]:
     """Language -> totals that differ, how many rows do, and examples: [pre-token, count in a, count in b]."""
-    if (both := _both(a, b, "counts")) is None:
+    if (both := _both(a.counts, b.counts)) is None:
         return {}
-    tables = [{entry.about["lang"]: entry for entry in made.files} for made in both]
+    tables = [{entry.about.lang: entry for entry in made.files} for made in both]
     found: dict[str, Any] = {}
     for lang in sorted({*both[0].languages, *both[1].languages}):
-        totals = [made.languages.get(lang, {}) for made in both]
+        totals = [to_jsonable(of) if (of := made.languages.get(lang)) is not None else {} for made in both]
         one, other = (table.get(lang) for table in tables)
         entry: dict[str, Any] = {  # without a mask there is no count of masked spans, with one it may be empty
             key: [side.get(key) or 0 for side in totals]
@@ -219,41 +235,43 @@ def _tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
 
 
 def _tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
-    """Fingerprint, vocabulary, and where the lists of what the models learned part."""
-    if (both := _both(a, b, "tokenizer")) is None:
+    """Fingerprint, vocabulary, and where the lists of merges part."""
+    if (both := _both(a.tokenizer, b.tokenizer)) is None:
         return {}
     found: dict[str, Any] = _by_key(
-        *({key: value for key, value in made.totals.items() if key != "mix"} for made in both)
+        *({key: getattr(made.totals, key) for key in ("fingerprint", "merges", "vocab_size")} for made in both)
     )
-    weights = [made.totals["mix"].get("weights", {}) for made in both]
+    weights = [of if isinstance(of := made.totals.mix.get("weights"), dict) else {} for made in both]
     if changed := {lang: pair for lang, pair in _by_key(*weights).items() if pair[0] != pair[1]}:
         found["weights"] = changed
     if "fingerprint" not in found:
         return found
     specs = [load_spec(side.output) for side in (a, b)]
-    rules = [spec.model.rules() for spec in specs]
-    found |= _rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
+    merges = [_merges(spec) for spec in specs]
+    rank = next((i for i, (x, y) in enumerate(zip(*merges, strict=False)) if x != y), min(map(len, merges)))
+    shared = (Counter(merges[0]) & Counter(merges[1])).total()
+    found["merges_shared"] = shared
+    if rank < max(map(len, merges)):
+        at_rank = [_spelled(own[rank]) if rank < len(own) else None for own in merges]
+        found["first_different_merge"] = {"rank": rank, "merges": at_rank}
     special = [{token.text: [token.id, token.role] for token in spec.special} for spec in specs]
     if changed := _by_key(*special):
         found["special"] = changed
     return found
 
 
-def _rules(one: Rules, other: Rules) -> dict[str, Any]:
-    """How many rules of one name both have, and the first that differs; nothing where there is none."""
-    lists = (one.listed, other.listed)
-    if not any(lists):
-        return {}
-    found: dict[str, Any] = {f"{one.name}s_shared": (Counter(lists[0]) & Counter(lists[1])).total()}
-    rank = next((i for i, (x, y) in enumerate(zip(*lists, strict=False)) if x != y), min(map(len, lists)))
-    if rank < max(map(len, lists)):
-        at_rank = [_spelled(own[rank]) if rank < len(own) else None for own in lists]
-        found[f"first_different_{one.name}"] = {"rank": rank, f"{one.name}s": at_rank}
-    return found
+def _merges(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
+    """The merges in rank order, as bytes: ids of two vocabularies mean different tokens."""
+    tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
+    table = spec.merge_table
+    order = np.argsort(table.priority, kind="stable")
+    return [
+        (tokens[x], tokens[y]) for x, y in zip(table.left[order].tolist(), table.right[order].tolist(), strict=True)
+    ]
 
 
-def _spelled(rule: tuple[bytes, ...]) -> list[str]:
-    return [part.decode("utf-8", "backslashreplace") for part in rule]
+def _spelled(merge: tuple[bytes, bytes]) -> list[str]:
+    return [part.decode("utf-8", "backslashreplace") for part in merge]
 
 
 # --------------------------------------------------------------------------------------------------------------- shards
@@ -261,17 +279,17 @@ def _spelled(rule: tuple[bytes, ...]) -> list[str]:
 
 def _documents(a: _Side, b: _Side) -> dict[str, Any]:
     """Digest and numbers of documents and tokens, in all and by language; of what is ever encoded, not of its files."""
-    if (both := _both(a, b, "shards")) is None:
+    if (both := _both(a.shards, b.shards)) is None:
         return {}
     keys = ("documents_digest", "text_bytes", "tokens")
-    found: dict[str, Any] = _by_key(*({key: made.totals[key] for key in keys} for made in both))
-    numbers = [made.totals["records"]["documents"] for made in both]
+    found: dict[str, Any] = _by_key(*({key: getattr(made.totals, key) for key in keys} for made in both))
+    numbers = [made.totals.records.documents for made in both]
     if numbers[0] != numbers[1]:
         found["documents"] = numbers
     languages = {}
     for lang in sorted({*both[0].languages, *both[1].languages}):
-        own = [made.languages.get(lang, {}) for made in both]
-        pairs = {key: [side.get(key, 0) for side in own] for key in ("documents", "tokens")}
+        own = [made.languages.get(lang) for made in both]
+        pairs = {key: [getattr(of, key, 0) for of in own] for key in ("documents", "tokens")}
         if differing := {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}:
             languages[lang] = differing
     if languages:
@@ -280,10 +298,10 @@ def _documents(a: _Side, b: _Side) -> dict[str, Any]:
 
 
 def _shards(a: _Side, b: _Side) -> dict[str, Any]:
-    if (both := _both(a, b, "shards")) is None:
+    if (both := _both(a.shards, b.shards)) is None:
         return {}
     contents = [
-        {"/".join(filter(None, (s.lang, s.name))): s.entries[0].content_sha256 for s in named_shards(made.files)}
+        {"/".join(filter(None, (s.lang, s.name))): s.entries[0].content_sha256 for s in named_shards(made)}
         for made in both
     ]
     stored = [{entry.path: (entry.content_sha256, entry.sha256) for entry in made.files} for made in both]

@@ -10,10 +10,11 @@ import dataclasses
 import re
 import time
 
-from pipelines.stages.commit import MANIFEST, RUN, STAGES, committed
+from pipelines.stages.commit import MANIFEST, RUN, committed
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
+from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError, FormatError
 
 DEFAULT_AGE = "24h"
@@ -68,9 +69,9 @@ def _unnamed(output: str) -> tuple[list[str], list[str]]:
     """(paths in a build's places that no manifest names, in the order of removal; paths in other places)."""
     named: set[str] = set()
     try:
-        for stage in ("", *STAGES):
+        for stage in (*STAGES, BUILD):
             if (made := committed(output, stage)) is not None:
-                prefix = f"{stage}/" if stage else ""
+                prefix = f"{stage}/" if stage != BUILD else ""
                 named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
     except FormatError as error:
         raise ConfigError(f"{error}. What it names is unknown, so nothing is removed; see `tokcore verify`") from error

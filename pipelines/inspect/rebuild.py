@@ -10,22 +10,24 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pipelines.inspect.verify import check_file, read_manifests, recorded_base
-from pipelines.inspect.verify_manifests import planned
-from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards, rules_of
+from pipelines.inspect.verify_manifests import BuiltManifests, built_manifests
+from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards
 from pipelines.stages.commit import RUN, package_versions
+from pipelines.stages.plan import planned
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
+from pipelines.work.decode_item import load_spec
 from pipelines.work.encode_item import encode_item
-from pipelines.work.encode_job import EncodeJob
-from schemas.manifest import FileEntry, Manifest
+from pipelines.work.jobs import encode_job
+from schemas.manifest import FileEntry
 from schemas.plan import Plan
 from schemas.refs import ShardRef
+from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import ConfigError, TokError
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
@@ -64,29 +66,29 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
                 problems.extend(check_file(output, stage, entry))
     if problems:
         return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
-    shard = _find(manifests["shards"], name)
-    plan = planned(output, manifests["plan"])
+    built = built_manifests(manifests)
+    shard = _find(built.shards, name)
+    plan = planned(output, built.plan)
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
-        attempts, ref = _encode_again(output, manifests, plan, shard, folder, base or recorded_base(output))
+        attempts, ref = _encode_again(output, built, plan, shard, folder, base or recorded_base(output))
         if ref is None:
             problems.append(f"{shard.name}: its inputs give no such shard")
         else:
             _compare(output, shard, attempts, ref, problems, notes)
-    about = shard.entries[0].about
     return Rebuilt(
         shard.name,
         tuple(problems),
         tuple(notes),
-        about["documents"],
-        about["tokens"],
+        shard.about.documents,
+        shard.about.tokens,
         sum(entry.size_bytes for entry in shard.entries),
         time.monotonic() - started,
     )
 
 
-def _find(made: Manifest, name: str) -> NamedShard:
+def _find(made: ShardsManifest, name: str) -> NamedShard:
     wanted = name.removeprefix("shards/")
-    shards = named_shards(made.files)
+    shards = named_shards(made)
     found = [s for s in shards if wanted in (s.name, f"{s.lang}/{s.name}") or wanted in [e.path for e in s.entries]]
     if len(found) != 1:
         examples = ", ".join(f"{s.lang}/{s.name}" if s.lang else s.name for s in (found or shards)[:3])
@@ -95,28 +97,17 @@ def _find(made: Manifest, name: str) -> NamedShard:
 
 
 def _encode_again(
-    output: str, manifests: Mapping[str, Manifest], plan: Plan, shard: NamedShard, folder: str, base: str
+    output: str, manifests: BuiltManifests, plan: Plan, shard: NamedShard, folder: str, base: str
 ) -> tuple[Attempts, ShardRef | None]:
-    made = manifests["shards"]
-    config = made.config
-    (stored,) = (entry for entry in manifests["tokenizer"].files if entry.path == FILE_NAME)
-    spec = load_spec(output)
-    attempts = Attempts(folder, "shards", made.identity)
-    job = EncodeJob(
-        attempts=attempts,
-        base=base,
-        tokenizer=urls.join(output, "tokenizer", FILE_NAME),
-        tokenizer_sha256=stored.sha256,
-        fingerprint=spec.fingerprint,
-        append=rules_of(spec, config).append,
-        special_text=config["special_text"],
-        formats=tuple(config["formats"]),
-        target_tokens=config["target_tokens"],
-        by_lang=config["by"] == "lang",
-        validation=config["validation"],
-        seed=config.get("seed", 0),
-        compression=config["compression"],
-        num_partitions=plan.num_partitions,
+    attempts = Attempts(folder, "shards", manifests.shards.identity)
+    job = encode_job(
+        manifests.shards.config,
+        attempts,
+        base,
+        plan.num_partitions,
+        urls.join(output, "tokenizer", FILE_NAME),
+        manifests.tokenizer.file(FILE_NAME).sha256,
+        load_spec(output),
     )
     encoded = encode_item(job, plan.assignment(plan.items[item_of(shard.name)]))
     same = (ref for ref in encoded.shards if (ref.name, ref.lang) == (shard.name, shard.lang))
@@ -140,7 +131,7 @@ def _compare(
         problems.extend(_first_difference(output, shard, attempts, ref))
 
 
-def _explain_bytes(output: str, entry: FileEntry, problems: list[str], notes: list[str]) -> None:
+def _explain_bytes(output: str, entry: FileEntry[Any], problems: list[str], notes: list[str]) -> None:
     """The same content in other bytes: another version's doing, or else a problem."""
     then, now = _versions(output), package_versions()
     changed = [f"{name} {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]

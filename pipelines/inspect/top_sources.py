@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.verify_manifests import planned
 from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards
-from schemas.manifest import Manifest
+from pipelines.stages.plan import planned
 from schemas.plan import AssignedRange
+from schemas.stage_manifests import PlanManifest, ShardsManifest
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.megatron import BIN, MegatronShard
@@ -32,7 +32,7 @@ class TopSource(NamedTuple):
     times: int
 
 
-def find_top_sources(output: str, plan: Manifest, shards: Manifest, vocab_size: int) -> dict[int, TopSource]:
+def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vocab_size: int) -> dict[int, TopSource]:
     """Id -> the file that has most of it, for each id that occurs. A file that was cut into ranges counts as one.
 
     plan, shards: the manifests of these stages. Raises FormatError for a damaged shard, for a document of a file that
@@ -40,7 +40,7 @@ def find_top_sources(output: str, plan: Manifest, shards: Manifest, vocab_size: 
     """
     made = planned(output, plan)
     shards_of: defaultdict[int, list[NamedShard]] = defaultdict(list)
-    for shard in named_shards(shards.files):
+    for shard in named_shards(shards):
         shards_of[item_of(shard.name)].append(shard)
     ranges_left = Counter(r.file for item in made.items for r in item.ranges)
     unfinished: dict[int, IdRows] = {}  # file -> counts of those of its ranges that were read

@@ -17,19 +17,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pipelines.inspect.verify_manifests import MALFORMED, check_count_table, check_manifests, file_ledgers, planned
+from pipelines.inspect.verify_manifests import (
+    BuiltManifests,
+    built_manifests,
+    check_count_table,
+    check_manifests,
+    file_ledgers,
+)
 from pipelines.inspect.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of
 from pipelines.local.pool import open_pool
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, STAGES, committed
+from pipelines.stages.commit import MANIFEST, RUN, committed
+from pipelines.stages.plan import planned
 from pipelines.stages.token_counts import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.decode_item import DecodeJob, decode_item
-from schemas.manifest import FileEntry, Manifest, parse_manifest
+from pipelines.work.decode_item import DecodeJob, decode_item, load_spec
+from schemas.manifest import AnyManifest, FileEntry
+from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -48,7 +56,7 @@ class Report:
     num_read: int  # documents read out of the shards
     num_decoded: int  # documents compared with their source
     num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
-    totals: dict[str, Any]
+    totals: dict[str, Any]  # of the build, as JSON
 
 
 def verify(
@@ -84,14 +92,13 @@ def verify(
     num_read = num_decoded = 0
     try:
         if build is not None and not problems:
+            built = built_manifests(manifests)
             spec = None if quick else load_spec(output)
-            problems.extend(check_manifests(output, manifests, spec))
+            problems.extend(check_manifests(output, built, spec))
             if spec is not None and not problems:
-                num_read = _check_content(output, manifests, spec, options, problems)
-        if build is not None and not problems and decode != 0:
-            num_decoded = _decode(output, manifests, decode, base or recorded_base(output), options, problems)
-    except MALFORMED as error:
-        problems.append(f"shards/{MANIFEST}: {type(error).__name__}: {error}")
+                num_read = _check_content(output, built, spec, options, problems)
+            if not problems and decode != 0:
+                num_decoded = _decode(output, built, decode, base or recorded_base(output), options, problems)
     except FormatError as error:
         problems.append(str(error))
     return Report(
@@ -103,13 +110,13 @@ def verify(
         num_read=num_read,
         num_decoded=num_decoded,
         num_leftovers=sum(path.split("/")[0] == FOLDER for path in present),
-        totals=build.totals if build is not None else {},
+        totals=to_jsonable(build.totals) if build is not None else {},
     )
 
 
 def _check_names(
-    manifests: Mapping[str, Manifest],
-    entries: Sequence[tuple[str, FileEntry]],
+    manifests: Mapping[str, AnyManifest],
+    entries: Sequence[tuple[str, FileEntry[Any]]],
     present: Sequence[str],
     problems: list[str],
 ) -> set[str]:
@@ -135,12 +142,12 @@ def may_be_unnamed(path: str) -> bool:
     return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
 
 
-def read_manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
+def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
     """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
-    found: dict[str, Manifest] = {}
+    found: dict[str, AnyManifest] = {}
     try:
-        build = committed(output, "")
-    except (FormatError, TokError) as error:
+        build = committed(output, BUILD)
+    except TokError as error:
         problems.append(str(error))
         return found
     if build is None:
@@ -148,19 +155,22 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, Manifest]:
         return found
     found["build"] = build
     for stage, made_from in build.inputs.items():
+        if stage not in STAGES:
+            problems.append(f"{MANIFEST}: inputs: there is no stage {stage!r:.80}")
+            continue
         try:
             url = urls.join(output, stage, MANIFEST)
             data = storage.read_bytes(url)
             if hashlib.sha256(data).hexdigest() != made_from.sha256:
                 problems.append(f"{stage}/{MANIFEST}: not the manifest that the build committed")
                 continue
-            found[stage] = parse_manifest(data, url)
+            found[stage] = parse_manifest(data, url, stage)
         except TokError as error:
             problems.append(f"{stage}/{MANIFEST}: {error}")
     return found
 
 
-def check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
+def check_file(output: str, stage: str, entry: FileEntry[Any]) -> list[str]:
     path = f"{stage}/{entry.path}"
     try:
         hasher = hashlib.sha256()
@@ -179,20 +189,20 @@ def check_file(output: str, stage: str, entry: FileEntry) -> list[str]:
 
 
 def _check_content(
-    output: str, manifests: Mapping[str, Manifest], spec: TokenizerSpec, options: RunOptions, problems: list[str]
+    output: str, manifests: BuiltManifests, spec: TokenizerSpec, options: RunOptions, problems: list[str]
 ) -> int:
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
-    plan, made = planned(output, manifests["plan"]), manifests["shards"]
+    plan, made = planned(output, manifests.plan), manifests.shards
     rules = rules_of(spec, made.config)
     shards: dict[int, list[NamedShard]] = {}
-    for shard in named_shards(made.files):
+    for shard in named_shards(made):
         shards.setdefault(item_of(shard.name), []).append(shard)
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
-    tables = manifests["counts"].files if "counts" in manifests else ()
+    tables = manifests.counts.files if manifests.counts is not None else ()
     ledgers, written = file_ledgers(output), add_up([])
     records = {file.uri: file.records for file in ledgers}
-    with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals["records"]["documents"]) as digests:
+    with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals.records.documents) as digests:
         read = threads.map(
             lambda item: check_item(output, rules, plan.assignment(item), shards.get(item.number, ()), records),
             plan.items,
@@ -205,17 +215,17 @@ def _check_content(
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
             digests.add(found.digests)
             written = add_up([written, found.ids.take()])
-        for wrong in threads.map(lambda e: list(check_count_table(output, e.about, e.path, e.content_sha256)), tables):
+        for wrong in threads.map(lambda entry: list(check_count_table(output, entry)), tables):
             problems.extend(wrong)
         digest = digests.hexdigest()
-    if digest != made.totals["documents_digest"]:
+    if digest != made.totals.documents_digest:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
     problems.extend(check_token_counts(output, made, written))
     for lang in sorted(set(languages) | set(made.languages)):
-        said = made.languages.get(lang, {"documents": 0, "tokens": 0})
-        if languages.get(lang, [0, 0]) != [said["documents"], said["tokens"]]:
+        said = made.languages.get(lang, EncodedLanguage(0, 0, 0, 0, "0"))
+        if languages.get(lang, [0, 0]) != [said.documents, said.tokens]:
             problems.append(
-                f"shards/{MANIFEST}: {lang}: {said['documents']} documents of {said['tokens']} tokens, "
+                f"shards/{MANIFEST}: {lang}: {said.documents} documents of {said.tokens} tokens, "
                 f"in the shards {' of '.join(map(str, languages.get(lang, [0, 0])))}"
             )
     for file in ledgers:
@@ -234,23 +244,23 @@ def recorded_base(output: str) -> str:
 
 def _decode(
     output: str,
-    manifests: Mapping[str, Manifest],
+    manifests: BuiltManifests,
     decode: int | None,
     base: str,
     options: RunOptions,
     problems: list[str],
 ) -> int:
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
-    plan = planned(output, manifests["plan"])
+    plan = planned(output, manifests.plan)
     shards: dict[int, list[str]] = {}
-    for shard in named_shards(manifests["shards"].files):
+    for shard in named_shards(manifests.shards):
         for entry in (shard.arrow, shard.bin):
             if entry is not None:
                 shards.setdefault(item_of(shard.name), []).append(entry.path)
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
         DecodeJob(
-            output, base, plan.assignment(item), tuple(shards.get(item.number, ())), limit, manifests["shards"].config
+            output, base, plan.assignment(item), tuple(shards.get(item.number, ())), limit, manifests.shards.config
         )
         for item in plan.items
     ]

@@ -6,30 +6,45 @@ that was made in one place, or hashed anew but not thought through, does not pas
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pipelines.inspect.verify_shards import NamedShard, item_of, named_shards, well_placed
 from pipelines.stages import ledger
-from pipelines.stages.commit import MANIFEST, build_content
-from pipelines.stages.plan import FILES, content_of, parse_files_table
-from pipelines.stages.rejects import REJECTED
+from pipelines.stages.commit import MANIFEST
+from pipelines.stages.finish import built_languages, built_totals
+from pipelines.stages.learn import artifact_files
+from pipelines.stages.plan import FILES, content_of, planned, totals_of
+from pipelines.stages.rejects import REJECTED, PlacedReject
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
-from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store import storage, urls
-from schemas.manifest import Input, Manifest, identity_of
-from schemas.plan import Plan, make_plan
+from schemas.manifest import AnyManifest, FileEntry, Input, identity_of
+from schemas.plan import Plan
+from schemas.stage_manifests import (
+    BUILD,
+    STAGES,
+    BuildManifest,
+    CountsManifest,
+    ImportedConfig,
+    LedgerTotals,
+    PlanManifest,
+    RejectedManifest,
+    ShardsConfig,
+    ShardsManifest,
+    StageConfigs,
+    TableAbout,
+    TokenizerManifest,
+    TokenizerTotals,
+)
 from tokcore.canonical import parse_canonical, sha256_hex
-from tokcore.errors import TokError, VersionError
-from tokcore.jsonable import from_jsonable
+from tokcore.errors import FormatError, TokError, VersionError
+from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
-
-# What reading a manifest's free fields raises if they are not what this release, or any, writes there.
-MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError)
 
 _KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))
 
@@ -43,12 +58,31 @@ _MADE_FROM: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def planned(output: str, manifest: Manifest) -> Plan:
-    """The plan of an output, from its committed manifest and table of files."""
-    url = urls.join(output, "plan", FILES)
-    files = parse_files_table(storage.read_bytes(url), url)
-    config = manifest.config
-    return make_plan(files, config["settings"], config["range_bytes"], manifest.totals["duplicates"])
+@dataclasses.dataclass(frozen=True, slots=True)
+class BuiltManifests:
+    """The manifests of a finished build."""
+
+    build: BuildManifest
+    plan: PlanManifest
+    rejected: RejectedManifest
+    tokenizer: TokenizerManifest
+    shards: ShardsManifest
+    counts: CountsManifest | None  # not of an imported tokenizer
+
+    def stages(self) -> dict[str, AnyManifest]:
+        """All but the build's, in the order of work."""
+        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards)
+        return {made.stage: made for made in every if made is not None}
+
+
+def built_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
+    """The manifests by stage, the build's included, as a whole. Raises FormatError if there are too few or too many."""
+    build: BuildManifest = manifests[BUILD]
+    expected = {stage for stage in STAGES if stage != "counts" or build.config.counts is not None}
+    if set(build.inputs) != expected or not expected <= set(manifests):
+        raise FormatError(f"{MANIFEST}: names the stages {sorted(build.inputs)}, expected {sorted(expected)}")
+    parts: dict[str, Any] = {stage: manifests.get(stage) for stage in (*STAGES, BUILD)}
+    return BuiltManifests(**parts)
 
 
 def file_ledgers(output: str) -> list[ledger.FileLedger]:
@@ -61,69 +95,68 @@ def file_ledgers(output: str) -> list[ledger.FileLedger]:
     ]
 
 
-def check_manifests(output: str, manifests: Mapping[str, Manifest], spec: TokenizerSpec | None) -> Iterator[str]:
+def check_manifests(output: str, manifests: BuiltManifests, spec: TokenizerSpec | None) -> Iterator[str]:
     """What is wrong with the manifests of a finished build whose files are all as hashed.
 
     spec: the tokenizer's; None leaves it out.
     """
-    plan = functools.cache(lambda: planned(output, manifests["plan"]))
-    checks: dict[str, Callable[[], Iterator[str]]] = {
-        "": lambda: _check_chain(manifests),
-        "plan": lambda: _check_plan(plan(), manifests["plan"]),
-        "rejected": lambda: _check_ledgers(output, plan(), manifests),
-        "counts": lambda: _check_counts(manifests),
-        "tokenizer": lambda: _check_tokenizer(manifests, spec) if spec is not None else iter(()),
-        "shards": lambda: _check_shards(plan(), manifests),
-    }
-    for stage, check in checks.items():
-        if stage and stage not in manifests:
-            continue
+    plan = functools.cache(lambda: planned(output, manifests.plan))
+    checks: list[Callable[[], Iterator[str]]] = [
+        lambda: _check_chain(manifests),
+        lambda: _check_plan(plan(), manifests.plan),
+        lambda: _check_ledgers(output, plan(), manifests),
+        lambda: _check_counts(manifests.counts) if manifests.counts is not None else iter(()),
+        lambda: _check_tokenizer(manifests, spec) if spec is not None else iter(()),
+        lambda: _check_shards(plan(), manifests),
+    ]
+    for check in checks:
         try:
             yield from check()
-        except MALFORMED as error:
-            yield f"{f'{stage}/' if stage else ''}{MANIFEST}: {type(error).__name__}: {error}"
         except TokError as error:
             yield str(error)
 
 
-def _check_chain(manifests: Mapping[str, Manifest]) -> Iterator[str]:
+def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
     """That stages are made from each other, and the build of them all."""
-    build = manifests["build"]
-    imported = "counts" not in build.config
-    expected = {stage for stage in _MADE_FROM if not (imported and stage == "counts")}
-    if set(build.inputs) != expected:
-        yield f"{MANIFEST}: names the stages {sorted(build.inputs)}, expected {sorted(expected)}"
-        return
-    stages = {stage: made for stage, made in manifests.items() if stage != "build"}
-    for stage, made in manifests.items():
-        name = MANIFEST if stage == "build" else f"{stage}/{MANIFEST}"
-        if made.stage != stage:
-            yield f"{name}: is of stage {made.stage!r}"
-        made_from = set(stages) if stage == "build" else {one for one in _MADE_FROM[stage] if one in expected}
+    build, stages = manifests.build, manifests.stages()
+    for stage, made in {**stages, BUILD: build}.items():
+        name = _name(stage)
+        made_from = set(stages) if stage == BUILD else set(_MADE_FROM[stage]) & set(stages)
         if set(made.inputs) != made_from:
             yield f"{name}: made from {sorted(made.inputs)}, expected {sorted(made_from)}"
             continue
         for one in made_from:
             if made.inputs[one] != stages[one].as_input():
                 yield f"{name}: was made from another {one}"
-        if made.root != (root := made.content_id() if stage == "build" else ""):
+        if made.root != (root := made.content_id() if stage == BUILD else ""):
             yield f"{name}: its root is {made.root!r}, expected {root!r}"
-    for stage in ("rejected", "tokenizer"):
-        for entry in stages[stage].files:
+    for made in (manifests.rejected, manifests.tokenizer):
+        for entry in made.files:
             if entry.content_sha256 != entry.sha256:
-                yield f"{stage}/{MANIFEST}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
-    content = build_content(stages)
-    for field in ("files", "totals", "languages"):
-        if getattr(build, field) != getattr(content, field):
-            yield f"{MANIFEST}: its {field} are not what its stages say"
-    configs = {stage: stages[stage].config for stage in ("counts", "tokenizer", "shards") if stage in stages}
-    configs["tokenizer"] = {key: value for key, value in configs["tokenizer"].items() if key != "fingerprint"}
-    if build.config != configs:
+                yield f"{_name(made.stage)}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
+    yield from _check_build(manifests)
+    yield from _check_identities({**stages, BUILD: build})
+
+
+def _check_build(manifests: BuiltManifests) -> Iterator[str]:
+    """That the build's manifest says what those of its stages say."""
+    build, counts, tokenizer, shards = manifests.build, manifests.counts, manifests.tokenizer, manifests.shards
+    if build.files:
+        yield f"{MANIFEST}: names files, which only stages have"
+    if build.totals != built_totals(shards, tokenizer):
+        yield f"{MANIFEST}: its totals are not what its stages say"
+    if build.languages != built_languages(shards, tokenizer, counts):
+        yield f"{MANIFEST}: its languages are not what its stages say"
+    of_tokenizer = ImportedConfig() if isinstance(tokenizer.config, ImportedConfig) else tokenizer.config
+    if build.config != StageConfigs(of_tokenizer, shards.config, counts.config if counts is not None else None):
         yield f"{MANIFEST}: its config is not that of its stages"
-    yield from _check_identities(manifests)
 
 
-def _check_identities(manifests: Mapping[str, Manifest]) -> Iterator[str]:
+def _name(stage: str) -> str:
+    return MANIFEST if stage == BUILD else f"{stage}/{MANIFEST}"
+
+
+def _check_identities(manifests: Mapping[str, AnyManifest]) -> Iterator[str]:
     """That all identities follow from what the manifests say and from one release's semantics.
 
     Raises VersionError if they are those of a release that laid out its files in another way.
@@ -136,36 +169,28 @@ def _check_identities(manifests: Mapping[str, Manifest]) -> Iterator[str]:
             )
     wrong = min((_not_under(semantics, manifests) for semantics in _KNOWN), key=len)
     for stage in wrong:
-        name = MANIFEST if stage == "build" else f"{stage}/{MANIFEST}"
-        yield f"{name}: its identity is not that of its configuration and inputs"
+        yield f"{_name(stage)}: its identity is not that of its configuration and inputs"
 
 
-def _not_under(semantics: Mapping[str, Any], manifests: Mapping[str, Manifest]) -> list[str]:
+def _not_under(semantics: Mapping[str, Any], manifests: Mapping[str, AnyManifest]) -> list[str]:
     return [stage for stage, made in manifests.items() if made.identity != identity_under(semantics, made)]
 
 
-def identity_under(semantics: Mapping[str, Any], made: Manifest) -> str:
+def identity_under(semantics: Mapping[str, Any], made: AnyManifest) -> str:
     """The identity that a release of these semantics gives to the stage."""
     inputs = {"files": Input(made.files[0].sha256, "")} if made.stage == "plan" and made.files else made.inputs
-    return identity_of(made.stage, made.config, inputs, dict(semantics))
+    return identity_of(made.stage, made.config, inputs, semantics)
 
 
-def _check_plan(plan: Plan, made: Manifest) -> Iterator[str]:
-    expected = {
-        "files": len(plan.files),
-        "stored_bytes": plan.size_bytes,
-        "items": len(plan.items),
-        "partitions": plan.num_partitions,
-        "duplicates": list(plan.duplicates),
-    }
-    yield from _differences(f"plan/{MANIFEST}: totals", made.totals, expected)
+def _check_plan(plan: Plan, made: PlanManifest) -> Iterator[str]:
+    yield from _differences(f"plan/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(totals_of(plan)))
     if [file.uri for file in plan.files] != sorted({file.uri for file in plan.files}):
         yield f"plan/{FILES}: not sorted, or a file twice"
-    if made.files[0].content_sha256 != sha256_hex(content_of(plan)):
+    if made.file(FILES).content_sha256 != sha256_hex(content_of(plan)):
         yield f"plan/{FILES}: its content is not what the manifest says"
 
 
-def _check_ledgers(output: str, plan: Plan, manifests: Mapping[str, Manifest]) -> Iterator[str]:
+def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     """That records, bytes and reasons add up, file by file, and every stage read the same."""
     files = file_ledgers(output)
     for file, pinned in zip(files, plan.files, strict=False):
@@ -176,22 +201,20 @@ def _check_ledgers(output: str, plan: Plan, manifests: Mapping[str, Manifest]) -
     if len(files) != len(plan.files):
         yield f"rejected/{FILES}: {len(files)} files, {len(plan.files)} were planned"
     totals = ledger.totals_of(files)
-    for stage in ("rejected", "counts", "shards"):
-        if stage in manifests:
-            of_stage = {key: manifests[stage].totals[key] for key in totals}
-            yield from _differences(f"{stage}/{MANIFEST}: totals", of_stage, totals)
-    for stage in ("counts", "shards"):
-        if stage in manifests:
-            languages = manifests[stage].languages
-            for field, total in (("documents", totals["records"]["documents"]), ("text_bytes", totals["text_bytes"])):
-                if (added := sum(language[field] for language in languages.values())) != total:
-                    yield f"{stage}/{MANIFEST}: {added} {field} by language, {total} by file"
+    readers = [made for made in (manifests.rejected, manifests.counts, manifests.shards) if made is not None]
+    for made in readers:
+        of_stage = LedgerTotals(made.totals.records, made.totals.files, made.totals.text_bytes)
+        yield from _differences(f"{_name(made.stage)}: totals", to_jsonable(of_stage), to_jsonable(totals))
+        for field, total in (("documents", totals.records.documents), ("text_bytes", totals.text_bytes)):
+            added = sum(getattr(language, field) for language in made.languages.values())
+            if made is not manifests.rejected and added != total:
+                yield f"{_name(made.stage)}: {added} {field} by language, {total} by file"
     reasons: Counter[tuple[str, bool, str]] = Counter()
     url = urls.join(output, "rejected", REJECTED)
     with io.BufferedReader(storage.open_read(url)) as lines:
         for line in lines:
-            reject = parse_canonical(line, url)
-            reasons[reject["file"], reject["record"] is None, reject["reason"]] += 1
+            reject = from_jsonable(PlacedReject, parse_canonical(line, url), url)
+            reasons[reject.file, reject.record is None, reject.reason] += 1
     expected: Counter[tuple[str, bool, str]] = Counter()
     for file in files:
         expected.update({(file.uri, False, reason): num for reason, num in file.rejected.items()})
@@ -201,48 +224,44 @@ def _check_ledgers(output: str, plan: Plan, manifests: Mapping[str, Manifest]) -
         yield f"rejected/{REJECTED}: {uri}: not as many rejects for {reason} as rejected/{FILES} says"
 
 
-def _check_counts(manifests: Mapping[str, Manifest]) -> Iterator[str]:
-    made = manifests["counts"]
-    tables = {entry.about["lang"]: entry.about for entry in made.files}
+def _check_counts(made: CountsManifest) -> Iterator[str]:
+    tables = {entry.about.lang: entry.about for entry in made.files}
     for lang, language in made.languages.items():
-        table = tables.pop(lang, {"rows": 0, "pretokens": 0})
+        table = tables.pop(lang, TableAbout(lang, 0, 0, 0))
         for field in ("rows", "pretokens"):
-            if table[field] != language[field]:
-                yield f"counts/{MANIFEST}: {lang}: {language[field]} {field}, its table has {table[field]}"
-        if language["counted_documents"] > language["documents"]:
+            if (held := getattr(table, field)) != (said := getattr(language, field)):
+                yield f"counts/{MANIFEST}: {lang}: {said} {field}, its table has {held}"
+        if language.counted_documents > language.documents:
             yield f"counts/{MANIFEST}: {lang}: more documents counted than read"
     for lang in tables:
         yield f"counts/{MANIFEST}: a table of {lang!r}, which has no documents"
 
 
-def check_count_table(output: str, about: Mapping[str, Any], path: str, content_sha256: str) -> Iterator[str]:
+def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str]:
     """That a count table holds the rows that its manifest says."""
+    path, about = entry.path, entry.about
     try:
         with storage.open_read(urls.join(output, "counts", path)) as file:
             totals = table_totals(file)
     except TokError as error:
         yield f"counts/{path}: {error}"
         return
-    expected = {"rows": totals.num_rows, "pretokens": totals.num_pretokens, "pretoken_bytes": totals.key_bytes}
-    yield from _differences(f"counts/{MANIFEST}: {path}", {key: about[key] for key in expected}, expected)
-    if totals.content_sha256 != content_sha256:
+    held = TableAbout(about.lang, totals.num_rows, totals.num_pretokens, totals.key_bytes)
+    yield from _differences(f"counts/{MANIFEST}: {path}", to_jsonable(about), to_jsonable(held))
+    if totals.content_sha256 != entry.content_sha256:
         yield f"counts/{path}: its content is not what the manifest says"
-    if path != f"{about['lang']}.parquet":
-        yield f"counts/{path}: said to be of language {about['lang']!r}"
+    if path != f"{about.lang}.parquet":
+        yield f"counts/{path}: said to be of language {about.lang!r}"
 
 
-def _check_tokenizer(manifests: Mapping[str, Manifest], spec: TokenizerSpec) -> Iterator[str]:
-    made = manifests["tokenizer"]
-    expected = {
-        "fingerprint": spec.fingerprint,
-        **spec.model.facts(),
-        "vocab_size": spec.vocab_size,
-    }
-    yield from _differences(f"tokenizer/{MANIFEST}: totals", {key: made.totals[key] for key in expected}, expected)
-    for stage, place in (("shards", "totals"), ("tokenizer", "config")):
-        fingerprint = getattr(manifests[stage], place).get("fingerprint", spec.fingerprint)
-        if fingerprint != spec.fingerprint:
-            yield f"{stage}/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
+def _check_tokenizer(manifests: BuiltManifests, spec: TokenizerSpec) -> Iterator[str]:
+    made = manifests.tokenizer
+    expected = TokenizerTotals(spec.fingerprint, len(spec.merge_table.left), spec.vocab_size, made.totals.mix)
+    yield from _differences(f"tokenizer/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(expected))
+    if manifests.shards.totals.fingerprint != spec.fingerprint:
+        yield f"shards/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
+    if isinstance(made.config, ImportedConfig) and made.config.fingerprint != spec.fingerprint:
+        yield f"tokenizer/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
     written = {entry.path: entry for entry in made.files}
     if made.identity != identity_under(SEMANTICS, made):
         return  # another release may write the field's formats in other bytes
@@ -252,51 +271,56 @@ def _check_tokenizer(manifests: Mapping[str, Manifest], spec: TokenizerSpec) -> 
             yield f"tokenizer/{path}: not what the tokenizer in tokenizer/tokcore.json gives"
 
 
-def _check_shards(plan: Plan, manifests: Mapping[str, Manifest]) -> Iterator[str]:
+def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     """That shards have their places, numbers and sums; what is in them is asked elsewhere."""
-    made = manifests["shards"]
-    config, totals = made.config, made.totals
-    shards = named_shards(made.files)
+    made = manifests.shards
+    shards = named_shards(made)
+    for shard in shards:
+        yield from _check_place(shard, made.config)
+    yield from _check_numbers(shards, plan, made.config)
+    totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
+    expected = {"shards": len(shards), "tokens": sum(shard.about.tokens for shard in shards)}
+    yield from _differences(f"shards/{MANIFEST}: totals", totals, expected)
+    for field in ("documents", "tokens"):
+        of_shards = sum(getattr(shard.about, field) for shard in shards)
+        of_languages = sum(getattr(language, field) for language in made.languages.values())
+        if of_shards != of_languages:
+            yield f"shards/{MANIFEST}: {of_languages} {field} by language, {of_shards} in shards"
+    for lang, language in made.languages.items():
+        if language.bytes_per_token != ledger.fixed(language.text_bytes, language.tokens):
+            yield f"shards/{MANIFEST}: {lang}: bytes_per_token = {language.bytes_per_token}"
+    if manifests.counts is not None:
+        counted = {lang: language.documents for lang, language in manifests.counts.languages.items()}
+        encoded = {lang: language.documents for lang, language in made.languages.items()}
+        yield from _differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
+
+
+def _check_place(shard: NamedShard, config: ShardsConfig) -> Iterator[str]:
+    """That a shard has the files, language and split that the configuration gives it."""
+    first = shard.entries[0]
+    for entry in shard.entries[1:]:
+        if (entry.about, entry.content_sha256) != (first.about, first.content_sha256):
+            yield f"shards/{entry.path}: described otherwise than {first.path}, the same shard"
+    if not well_placed(shard, config.formats):
+        yield f"shards/{MANIFEST}: {shard.name}: {[e.path for e in shard.entries]}: not its files"
+    if (config.by == "lang") != bool(shard.lang):
+        yield f"shards/{MANIFEST}: {shard.name}: is of language {shard.lang!r}, shards are by {config.by}"
+    if shard.split != "train" and (shard.split != "validation" or config.validation == "0"):
+        yield f"shards/{MANIFEST}: {shard.name}: is of split {shard.split!r}"
+
+
+def _check_numbers(shards: Iterable[NamedShard], plan: Plan, config: ShardsConfig) -> Iterator[str]:
+    """That the shards of each work item, language and split are numbered, and full but for the last."""
     streams: dict[tuple[int, str, str], list[NamedShard]] = {}
     for shard in shards:
-        first = shard.entries[0]
-        for entry in shard.entries[1:]:
-            if (entry.about, entry.content_sha256) != (first.about, first.content_sha256):
-                yield f"shards/{entry.path}: described otherwise than {first.path}, the same shard"
-        if not well_placed(shard, config["formats"]):
-            yield f"shards/{MANIFEST}: {shard.name}: {[e.path for e in shard.entries]}: not its files"
-        if (config["by"] == "lang") != bool(shard.lang):
-            yield f"shards/{MANIFEST}: {shard.name}: is of language {shard.lang!r}, shards are by {config['by']}"
-        if shard.split != "train" and (shard.split != "validation" or config["validation"] == "0"):
-            yield f"shards/{MANIFEST}: {shard.name}: is of split {shard.split!r}"
         streams.setdefault((item_of(shard.name), shard.lang, shard.split), []).append(shard)
     for (item, _, split), stream in streams.items():
         names = [f"{split}-{item:05d}-{number:05d}" for number in range(len(stream))]
         if [shard.name for shard in stream] != names or not 0 <= item < len(plan.items):
             yield f"shards/{MANIFEST}: {[shard.name for shard in stream]}: expected {names}"
         for shard in stream[:-1]:
-            if shard.entries[0].about["tokens"] < config["target_tokens"]:
-                yield f"shards/{MANIFEST}: {shard.name}: ended before it reached {config['target_tokens']} tokens"
-    abouts = [shard.entries[0].about for shard in shards]
-    expected = {
-        "shards": len(shards),
-        "tokens": sum(about["tokens"] for about in abouts),
-    }
-    yield from _differences(f"shards/{MANIFEST}: totals", {key: totals[key] for key in expected}, expected)
-    for field in ("documents", "tokens"):
-        of_shards, of_languages = (
-            sum(about[field] for about in abouts),
-            sum(language[field] for language in made.languages.values()),
-        )
-        if of_shards != of_languages:
-            yield f"shards/{MANIFEST}: {of_languages} {field} by language, {of_shards} in shards"
-    for lang, language in made.languages.items():
-        if language["bytes_per_token"] != ledger.fixed(language["text_bytes"], language["tokens"]):
-            yield f"shards/{MANIFEST}: {lang}: bytes_per_token = {language['bytes_per_token']}"
-    if "counts" in manifests:
-        counted = {lang: language["documents"] for lang, language in manifests["counts"].languages.items()}
-        encoded = {lang: language["documents"] for lang, language in made.languages.items()}
-        yield from _differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
+            if shard.about.tokens < config.target_tokens:
+                yield f"shards/{MANIFEST}: {shard.name}: ended before it reached {config.target_tokens} tokens"
 
 
 def _differences(where: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:

@@ -10,27 +10,34 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines.store import storage, urls
 from pipelines.work.digest_runs import DIGEST_BYTES
+from pipelines.work.jobs import special_ids
 from schemas.manifest import FileEntry
 from schemas.plan import AssignedRange, Assignment
-from tokcore.errors import TokError
+from schemas.stage_manifests import ShardAbout, ShardsConfig, ShardsManifest
+from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
 from tokcore.kernel import IdCounter
 from tokcore.shards import ARROW
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 from tokcore.tokenizer_spec import TokenizerSpec
+
+ShardEntry = FileEntry[ShardAbout]
+
+_NAME = re.compile(r"[a-z]+-([0-9]{1,18})-[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,14 +57,19 @@ class NamedShard:
     name: str
     lang: str  # empty unless shards are kept apart by language
     split: str
-    entries: tuple[FileEntry, ...]
+    entries: tuple[ShardEntry, ...]
 
     @property
-    def arrow(self) -> FileEntry | None:
+    def about(self) -> ShardAbout:
+        """What the manifest says of the shard, at its first file."""
+        return self.entries[0].about
+
+    @property
+    def arrow(self) -> ShardEntry | None:
         return next((e for e in self.entries if e.path.endswith(ARROW) and not e.path.endswith(DOCUMENTS)), None)
 
     @property
-    def bin(self) -> FileEntry | None:
+    def bin(self) -> ShardEntry | None:
         return next((e for e in self.entries if e.path.endswith(BIN)), None)
 
 
@@ -72,32 +84,40 @@ class Found:
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
 
 
-def rules_of(spec: TokenizerSpec, config: dict[str, Any]) -> Rules:
-    """The rules that tokenizer and configuration of the encode stage make."""
+def rules_of(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
+    """The rules that tokenizer and configuration of the encode stage make.
+
+    Raises FormatError if documents are to end with a special token that the tokenizer lacks.
+    """
+    try:
+        append = special_ids(spec, config.append)
+    except ConfigError as error:
+        raise FormatError(f"shards/manifest.json: config: {error}") from error
     specials = {token.text: token.id for token in spec.special if token.id is not None}
-    reserved = set() if config["special_text"] == "special" else set(specials.values())
+    reserved = set() if config.special_text == "special" else set(specials.values())
     ordinary = set(spec.model.ids.tolist()) if reserved else set()
     return Rules(
         spec.fingerprint,
         spec.vocab_size,
-        tuple(specials[text] for text in config["append"]),
+        append,
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
     )
 
 
-def named_shards(files: Iterable[FileEntry]) -> list[NamedShard]:
+def named_shards(manifest: ShardsManifest) -> list[NamedShard]:
     """The shards that a manifest names, in its order."""
-    together: dict[tuple[str, str, str], list[FileEntry]] = {}
-    for entry in files:
-        if "shard" in entry.about:
-            key = (entry.about["shard"], entry.about["lang"], entry.about["split"])
-            together.setdefault(key, []).append(entry)
+    together: dict[tuple[str, str, str], list[ShardEntry]] = {}
+    for entry in manifest.files:
+        if isinstance(about := entry.about, ShardAbout):
+            together.setdefault((about.shard, about.lang, about.split), []).append(cast(ShardEntry, entry))
     return [NamedShard(*key, tuple(entries)) for key, entries in together.items()]
 
 
 def item_of(shard: str) -> int:
-    """The number of the work item that wrote the shard of that name."""
-    return int(shard.split("-")[1])
+    """The number of the work item that wrote the shard of that name. Raises FormatError if no shard has such a name."""
+    if (match := _NAME.fullmatch(shard)) is None:
+        raise FormatError(f"shards/manifest.json: {shard!r:.80} is no name of a shard")
+    return int(match[1])
 
 
 def check_item(
@@ -171,14 +191,14 @@ def _check_fingerprint(path: str, fingerprint: str, rules: Rules, found: Found) 
         found.problems.append(f"{path}: written with tokenizer {fingerprint}, the build's is {rules.fingerprint}")
 
 
-def _check_content(entry: FileEntry, content: ShardContent, found: Found) -> None:
+def _check_content(entry: ShardEntry, content: ShardContent, found: Found) -> None:
     for name, held in (
         ("documents", content.num_documents),
         ("tokens", content.num_tokens),
         ("max_token_id", content.max_token_id),
     ):
-        if entry.about[name] != held:
-            found.problems.append(f"shards/{entry.path}: {name} {held}, the manifest says {entry.about[name]}")
+        if (said := getattr(entry.about, name)) != held:
+            found.problems.append(f"shards/{entry.path}: {name} {held}, the manifest says {said}")
     if content.hexdigest() != entry.content_sha256:
         found.problems.append(f"shards/{entry.path}: its content is not what the manifest says")
 

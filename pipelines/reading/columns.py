@@ -23,7 +23,6 @@ from pipelines.reading.records import (
     Batch,
     BatchBuilder,
     FileRejected,
-    ReadSettings,
     as_id,
     printable,
     utf8,
@@ -31,6 +30,7 @@ from pipelines.reading.records import (
 from pipelines.reading.streams import read_to_end_first
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.document import valid_lang
+from schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
 MAX_ROWS = 1 << 8

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from pipelines.reading.jsonl import read_json_lines
 from pipelines.reading.plain import read_plain_text
-from pipelines.reading.records import REASONS, Batch, FileRejected, ReadSettings, Reject
+from pipelines.reading.records import REASONS, Batch, FileRejected, Reject
 from pipelines.reading.streams import Meter, file_blocks
 from pipelines.store.storage import FileId
+from schemas.input_format import Compression, FileFormat
+from schemas.plan import ReadSettings
 
 if TYPE_CHECKING:
     from schemas.config import Source
@@ -26,14 +28,15 @@ __all__ = [
     "Batch",
     "FileRejected",
     "Meter",
-    "ReadSettings",
     "Reject",
     "read_documents",
     "settings_of",
 ]
 
 
-def settings_of(source: Source, format: str, compression: str, forbidden: tuple[str, ...] = ()) -> ReadSettings:
+def settings_of(
+    source: Source, format: FileFormat, compression: Compression, forbidden: tuple[str, ...] = ()
+) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.

@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
-from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, ReadSettings, as_id, printable
+from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, as_id, printable
 from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
 from schemas.document import valid_lang
+from schemas.plan import ReadSettings
 from tokcore import kernel
 from tokcore.labels import Labels, repeat_label
 from tokcore.texts import strings_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from schemas.plan import ReadSettings
 from tokcore.errors import FormatError
 from tokcore.labels import Labels
 from tokcore.texts import Texts
@@ -88,30 +88,6 @@ class Batch(NamedTuple):
     ordinals: npt.NDArray[np.int64]
     rejects: list[Reject]
     num_records: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """How to read the files of a source: plain values, so that a plan can hold them.
-
-    format: jsonl, parquet, arrow or text. compression: none, gz or zst (jsonl and text).
-    text, id, lang_field: field or column names, "a.b" for b inside a, "" for none. lang: used if lang_field is "".
-    invalid_utf8: reject, replace or bytes.
-    unit: file, line, paragraph or separator (format text). separator: for that unit.
-    forbidden: special texts whose occurrence rejects a document.
-    """
-
-    format: str
-    compression: str
-    text: str
-    id: str
-    lang: str
-    lang_field: str
-    invalid_utf8: str
-    max_document_bytes: int
-    unit: str
-    separator: str
-    forbidden: tuple[str, ...] = ()
 
 
 class BatchBuilder:

@@ -1,7 +1,9 @@
 """The stages of a build, in the order of work. No Beam; `graph` is imported when a stage has work for it.
 
-build: the composition: plan, count, learn, encode, and the build's manifest.
-plan: list and pin the inputs. learn: count tables to a tokenizer.
-ledger, rejects: every record accounted for. documents_digest, token_counts: what the shards hold.
-commit: files and manifests get their final names. semantics: what makes earlier work stale.
+build: one build file and one output; calls the stages in order.
+plan: list and pin the inputs. work_items: cut them into ranges, and deal these into work items.
+count_corpus, make_tokenizer (with learn), encode_corpus, finish: a function each, from manifests to a manifest.
+stage: what all of them do: find what stands, or make, claim, publish and commit it. commit: claims and manifests.
+results, ledger, rejects: what workers recorded; every record accounted for, and committed.
+documents_digest, token_counts: what the shards hold. semantics: what makes earlier work stale.
 """

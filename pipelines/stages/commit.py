@@ -9,21 +9,30 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
-from schemas.manifest import Manifest, parse_manifest
+from schemas.manifest import AnyManifest
+from schemas.stage_manifests import (
+    BUILD,
+    BuildManifest,
+    CountsManifest,
+    PlanManifest,
+    RejectedManifest,
+    ShardsManifest,
+    TokenizerManifest,
+    parse_manifest,
+)
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError, StageError
 
+Made = TypeVar("Made", bound=AnyManifest)
+
 MANIFEST = "manifest.json"
 RUN = "run.json"
-
-# In the order of work; each has a folder of that name in the output.
-STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 
 # Whose versions can explain a difference between two builds.
 _PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard", "numpy", "orjson")
@@ -32,17 +41,61 @@ _PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard"
 _WRITERS = ("pyarrow",)
 
 
-def committed(output: str, stage: str) -> Manifest | None:
-    """The manifest of a finished stage ("" for the build), if there is one.
+@overload
+def committed(output: str, stage: Literal["plan"]) -> PlanManifest | None: ...
+@overload
+def committed(output: str, stage: Literal["rejected"]) -> RejectedManifest | None: ...
+@overload
+def committed(output: str, stage: Literal["counts"]) -> CountsManifest | None: ...
+@overload
+def committed(output: str, stage: Literal["tokenizer"]) -> TokenizerManifest | None: ...
+@overload
+def committed(output: str, stage: Literal["shards"]) -> ShardsManifest | None: ...
+@overload
+def committed(output: str, stage: Literal["build"]) -> BuildManifest | None: ...
+@overload
+def committed(output: str, stage: str) -> AnyManifest | None: ...
+def committed(output: str, stage: str) -> AnyManifest | None:
+    """The manifest of a finished stage, or of the build, if there is one.
 
     Raises FormatError if what is there is not one.
     """
     url = manifest_url(output, stage)
-    return parse_manifest(storage.read_bytes(url), url) if storage.exists(url) else None
+    return parse_manifest(storage.read_bytes(url), url, stage) if storage.exists(url) else None
+
+
+@overload
+def committed_stage(output: str, stage: Literal["plan"], command: str) -> PlanManifest: ...
+@overload
+def committed_stage(output: str, stage: Literal["rejected"], command: str) -> RejectedManifest: ...
+@overload
+def committed_stage(output: str, stage: Literal["counts"], command: str) -> CountsManifest: ...
+@overload
+def committed_stage(output: str, stage: Literal["tokenizer"], command: str) -> TokenizerManifest: ...
+@overload
+def committed_stage(output: str, stage: Literal["shards"], command: str) -> ShardsManifest: ...
+@overload
+def committed_stage(output: str, stage: Literal["build"], command: str) -> BuildManifest: ...
+@overload
+def committed_stage(output: str, stage: str, command: str) -> AnyManifest: ...
+def committed_stage(output: str, stage: str, command: str) -> AnyManifest:
+    """The manifest of a stage that must be finished by now; command: the one that does it.
+
+    Raises ConfigError if it is not there.
+    """
+    if (manifest := committed(output, stage)) is None:
+        raise ConfigError(f"{redact(manifest_url(output, stage))}: not there. Run `tokcore {command}` first.")
+    return manifest
+
+
+def folder_of(output: str, stage: str) -> str:
+    """Where the files of a stage have their final names; the build's own manifest lies in the output itself."""
+    return output if stage == BUILD else urls.join(output, stage)
 
 
 def manifest_url(output: str, stage: str) -> str:
-    return urls.join(output, stage, MANIFEST) if stage else urls.join(output, MANIFEST)
+    """The URL of the manifest of a stage, or of the build."""
+    return urls.join(folder_of(output, stage), MANIFEST)
 
 
 def claim_url(output: str, stage: str) -> str:
@@ -64,18 +117,18 @@ def claim(attempts: Attempts) -> None:
         )
 
 
-def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], scratch: str) -> Manifest:
-    """Create the manifest, and beside it run.json; return what now stands there. scratch: see storage.create_exclusive.
+def commit(output: str, manifest: Made, run: Mapping[str, Any], scratch: str) -> Made:
+    """Create the stage's manifest, and beside it run.json; return the manifest. scratch: see storage.create_exclusive.
 
     Raises ConfigError if another build of a different identity committed first.
     """
     data = manifest.to_bytes()
-    url = manifest_url(output, stage)
+    url = manifest_url(output, manifest.stage)
     reached("stage.published")
     if not _created(url, data, scratch):
         # Lost a race, or an earlier answer was lost: what stands there decides.
         standing = storage.read_bytes(url)
-        other = parse_manifest(standing, url)
+        other = parse_manifest(standing, url, manifest.stage)
         if other.identity != manifest.identity:
             raise ConfigError(f"{url}: another build committed here meanwhile. Choose another build.output.")
         if standing != data:
@@ -85,7 +138,7 @@ def commit(output: str, stage: str, manifest: Manifest, run: Mapping[str, Any], 
             )
     else:
         reached("stage.committed")
-        with storage.write_attempt(urls.join(output, stage, RUN) if stage else urls.join(output, RUN)) as file:
+        with storage.write_attempt(urls.join(folder_of(output, manifest.stage), RUN)) as file:
             file.write(_run_json(run))
     return manifest
 
@@ -98,29 +151,6 @@ def _created(url: str, data: bytes, scratch: str) -> bool:
         if not storage.exists(url):
             raise
         return False
-
-
-def build_content(parts: Mapping[str, Manifest]) -> Manifest:
-    """The build's manifest as it follows from those of its stages: without identity, config and root."""
-    shards, tokenizer = parts["shards"], parts["tokenizer"]
-    return Manifest(
-        stage="build",
-        identity="",
-        config={},
-        inputs={name: made.as_input() for name, made in parts.items()},
-        files=(),
-        totals={**shards.totals, "vocab_size": tokenizer.totals["vocab_size"]},
-        languages={
-            lang: {**totals, **tokenizer.languages.get(lang, {}), **_masked_of(parts.get("counts"), lang)}
-            for lang, totals in shards.languages.items()
-        },
-    )
-
-
-def _masked_of(counts: Manifest | None, lang: str) -> dict[str, Any]:
-    """What the count stage says of masks, for the build's manifest."""
-    totals = counts.languages.get(lang, {}) if counts is not None else {}
-    return {name: totals[name] for name in ("masked", "masked_bytes") if name in totals}
 
 
 def _run_json(run: Mapping[str, Any]) -> bytes:

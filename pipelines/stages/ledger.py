@@ -10,10 +10,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from schemas.plan import Plan
 from schemas.refs import LanguageCounts, RangeLedger, ShardRef, TableRef
+from schemas.stage_manifests import CountedLanguage, EncodedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import LedgerError
 from tokcore.jsonable import to_jsonable
@@ -93,7 +93,7 @@ def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedge
     )
 
 
-def totals_of(files: list[FileLedger]) -> dict[str, Any]:
+def totals_of(files: list[FileLedger]) -> LedgerTotals:
     """Both ledgers summed up, as manifests carry them."""
     records: Counter[str] = Counter()
     whole: Counter[str] = Counter()
@@ -101,30 +101,30 @@ def totals_of(files: list[FileLedger]) -> dict[str, Any]:
         records.update(file.rejected)
         if file.rejected_file:
             whole[file.rejected_file] += 1
-    return {
-        "records": {
-            "read": sum(f.records for f in files),
-            "documents": sum(f.documents for f in files),
-            "rejected": dict(sorted(records.items())),
-        },
-        "files": {
-            "planned": len(files),
-            "rejected": dict(sorted(whole.items())),
-            "stored_bytes_planned": sum(f.stored_bytes for f in files),
-            "stored_bytes_rejected": sum(f.stored_bytes for f in files if f.rejected_file),
-        },
-        "text_bytes": sum(f.text_bytes for f in files),
-    }
+    return LedgerTotals(
+        RecordTotals(
+            read=sum(f.records for f in files),
+            documents=sum(f.documents for f in files),
+            rejected=dict(sorted(records.items())),
+        ),
+        FileTotals(
+            planned=len(files),
+            rejected=dict(sorted(whole.items())),
+            stored_bytes_planned=sum(f.stored_bytes for f in files),
+            stored_bytes_rejected=sum(f.stored_bytes for f in files if f.rejected_file),
+        ),
+        text_bytes=sum(f.text_bytes for f in files),
+    )
 
 
-def rejected_share(totals: Mapping[str, Any]) -> Decimal:
+def rejected_share(totals: LedgerTotals) -> Decimal:
     """The larger of rejected records among read ones and rejected stored bytes among planned ones."""
-    records, files = totals["records"], totals["files"]
+    records, files = totals.records, totals.files
     return max(
-        _share(sum(records["rejected"].values()), records["read"]),
-        _share(files["stored_bytes_rejected"], files["stored_bytes_planned"]),
+        _share(sum(records.rejected.values()), records.read),
+        _share(files.stored_bytes_rejected, files.stored_bytes_planned),
         # A rejected empty file has no bytes to weigh.
-        _share(sum(files["rejected"].values()), files["planned"]) if not files["stored_bytes_planned"] else Decimal(0),
+        _share(sum(files.rejected.values()), files.planned) if not files.stored_bytes_planned else Decimal(0),
     )
 
 
@@ -158,15 +158,15 @@ def check_counted(
 
 
 def check_read_alike(
-    counted: Mapping[str, Mapping[str, Any]], counted_files: str, languages: Mapping[str, LanguageCounts], files: bytes
+    counted: Mapping[str, CountedLanguage], counted_files: str, languages: Mapping[str, LanguageCounts], files: bytes
 ) -> None:
     """Raises LedgerError unless counting and encoding read the same of every language and file.
 
     counted: the languages of the counts manifest. counted_files: sha256 of the table of files that counting committed.
     """
     for lang in sorted({*counted, *languages}):
-        before = {name: counted.get(lang, {}).get(name, 0) for name in ("documents", "text_bytes")}
-        read = languages.get(lang, LanguageCounts(0, 0))
+        then, read = counted.get(lang), languages.get(lang, LanguageCounts(0, 0))
+        before = {"documents": then.documents if then else 0, "text_bytes": then.text_bytes if then else 0}
         now = {"documents": read.num_documents, "text_bytes": read.text_bytes}
         if before != now:
             raise LedgerError(f"{lang}: counting had read {before}, encoding read {now}")
@@ -186,15 +186,15 @@ def check_documents(
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 
 
-def encoded_totals(counts: LanguageCounts) -> dict[str, Any]:
+def encoded_totals(counts: LanguageCounts) -> EncodedLanguage:
     """What the shards manifest says of one language."""
-    return {
-        "documents": counts.num_documents,
-        "text_bytes": counts.text_bytes,
-        "pretokens": counts.num_pretokens,
-        "tokens": counts.num_tokens,
-        "bytes_per_token": fixed(counts.text_bytes, counts.num_tokens),
-    }
+    return EncodedLanguage(
+        documents=counts.num_documents,
+        text_bytes=counts.text_bytes,
+        pretokens=counts.num_pretokens,
+        tokens=counts.num_tokens,
+        bytes_per_token=fixed(counts.text_bytes, counts.num_tokens),
+    )
 
 
 def fixed(part: int, whole: int, digits: int = 4) -> str:

@@ -6,12 +6,18 @@ import dataclasses
 from collections.abc import Mapping
 
 from pipelines.reading.input_range import settings_of
-from pipelines.stages.tokenizer_files import import_tokenizer
+from pipelines.stages.learn import import_tokenizer
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.work_items import make_plan
 from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, Source, format_of
-from schemas.plan import InputFile, Plan, make_plan
-from tokcore.canonical import canonical_json, parse_canonical
+from schemas.input_format import Compression, FileFormat
+from schemas.manifest import Input
+from schemas.plan import InputFile, Plan, ReadSettings
+from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
+from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
 from tokcore.errors import ConfigError, FormatError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -25,7 +31,7 @@ def plan_build(config: BuildConfig) -> Plan:
     Raises ConfigError for a pattern without files, a file of unknown format, and a file that two sources read
     differently; StageError if a store does not answer.
     """
-    settings: dict[bytes, dict[str, object]] = {}
+    settings: dict[bytes, ReadSettings] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
     duplicates: dict[str, str] = {}
     forbidden = _forbidden(config)
@@ -34,8 +40,8 @@ def plan_build(config: BuildConfig) -> Plan:
             where = config.at("source", number, "files", position)
             for pin in _listed(config.base, pattern, where):
                 uri = _as_written(config.base, pattern, pin.url)
-                read = to_jsonable(settings_of(source, *_format(source, pin.url, where), forbidden))
-                key = canonical_json(read)
+                read = settings_of(source, *_format(source, pin.url, where), forbidden)
+                key = canonical_json(to_jsonable(read))
                 settings[key] = read
                 if (earlier := files.get(pin.url)) is not None:
                     if earlier[1] != key:
@@ -54,6 +60,60 @@ def plan_build(config: BuildConfig) -> Plan:
         config.plan.range_bytes,
         duplicates.values(),
     )
+
+
+def plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
+    """What the plan stage is made from. The pins are an input that only it knows: changed files are another plan."""
+    pins = {"files": Input(sha256_hex(files_table(plan)), "")}
+    return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings), {}, pins)
+
+
+def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
+    """Commit the plan, or find that it is the one that an earlier run of this build committed."""
+
+    def make(attempts: Attempts) -> Made[PlanTotals, Nothing, Nothing]:
+        stored = write_file(attempts, FILES, files_table(plan), sha256_hex(content_of(plan)))
+        return Made([(stored, Nothing())], totals_of(plan))
+
+    return run_stage(run, plan_key(run.config, plan), make, lambda: changed_inputs(run.output, plan))
+
+
+def planned(output: str, manifest: PlanManifest) -> Plan:
+    """The plan of an output, from its committed manifest and table of files. Raises FormatError if it cannot be one."""
+    url = urls.join(output, "plan", FILES)
+    files = parse_files_table(storage.read_bytes(url), url)
+    config = manifest.config
+    if config.range_bytes < 1:
+        raise FormatError(f"{redact(output)}: plan/manifest.json: config.range_bytes: {config.range_bytes}")
+    for number, file in enumerate(files):
+        if not 0 <= file.settings < len(config.settings):
+            raise FormatError(f"{url}:{number + 1}: settings: the plan has no settings of number {file.settings}")
+    return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates)
+
+
+def totals_of(plan: Plan) -> PlanTotals:
+    """What the plan's manifest says of it as a whole."""
+    return PlanTotals(
+        files=len(plan.files),
+        stored_bytes=plan.size_bytes,
+        items=len(plan.items),
+        partitions=plan.num_partitions,
+        duplicates=plan.duplicates,
+    )
+
+
+def changed_inputs(output: str, plan: Plan) -> list[str]:
+    """The files of a plan that are not as the output's plan pinned them, in one reason; none if all are."""
+    url = urls.join(output, "plan", FILES)
+    was = {file.uri: file for file in parse_files_table(storage.read_bytes(url), url)}
+    now = {file.uri: file for file in plan.files}
+    what = [
+        f"{uri} {'is new' if uri not in was else 'is gone' if uri not in now else 'was modified'}"
+        for uri in sorted({*was, *now})
+        if was.get(uri) != now.get(uri)
+    ]
+    more = f" and {len(what) - 3} more" if len(what) > 3 else ""
+    return [f"the input files are not the same: {', '.join(what[:3])}{more}"] if what else []
 
 
 def _listed(base: str, pattern: str, where: str) -> list[storage.FileId]:
@@ -77,14 +137,14 @@ def _as_written(base: str, pattern: str, url: str) -> str:
     return url.removeprefix(prefix) if relative and url.startswith(prefix) else url
 
 
-def _format(source: Source, url: str, where: str) -> tuple[str, str]:
-    told, compression = format_of(url) or ("", "none")
-    if not (source.format or told):
+def _format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:
+    told, compression = format_of(url) or (None, "none")
+    if (format := source.format or told) is None:
         raise ConfigError(
             f"{where}: {redact(url)}: cannot tell the format from the name. "
             f'Set format = "jsonl", "parquet", "arrow" or "text" for this source.'
         )
-    return source.format or told, compression
+    return format, compression
 
 
 def _forbidden(config: BuildConfig) -> tuple[str, ...]:

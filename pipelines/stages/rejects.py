@@ -1,20 +1,76 @@
-"""What was rejected: gathered from the workers' files, each record numbered within its file."""
+"""What was rejected: gathered from the workers' files, each record numbered within its file, and committed."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from pipelines.store import storage
+from pipelines.stages import ledger
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
+from pipelines.store.redaction import redact
 from schemas.plan import Plan
-from schemas.refs import RangeLedger, RejectRef, StoredFile
+from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, RejectRef, StoredFile
+from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from tokcore.canonical import canonical_json, parse_canonical
-from tokcore.jsonable import from_jsonable
+from tokcore.errors import StageError
+from tokcore.jsonable import from_jsonable, to_jsonable
 
 REJECTED = "rejected.jsonl"
 LEDGER = "files.jsonl"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlacedReject:
+    """A line of rejected.jsonl: one rejected record, or one rejected file (record is None)."""
+
+    file: str  # uri
+    record: int | None  # within the file
+    reason: str
+    detail: str
+    sample: str  # capped and escaped
+
+
+def commit_rejects(
+    run: BuildRun,
+    plan: Plan,
+    planned: PlanManifest,
+    files: list[ledger.FileLedger],
+    items: Sequence[ItemCounted | ItemEncoded],
+    attempts: Attempts,
+) -> RejectedManifest:
+    """Commit the ledger of every file and every reject with its place, whether or not the build goes on.
+
+    items: what was read. attempts: of the stage that read them, where their rejects lie.
+    """
+    config = RejectedConfig(run.config.encode.special_text)
+    key = StageKey("rejected", config, {"plan": planned.as_input()})
+
+    def make(own: Attempts) -> Made[LedgerTotals, Nothing, Nothing]:
+        ranges = [one for item in items for one in item.ledgers]
+        stored = [
+            write_file(own, LEDGER, ledger.files_table(files)),
+            write_rejects(own, plan, ranges, (attempts.url(item.rejects.attempt) for item in items)),
+        ]
+        return Made([(file, Nothing()) for file in stored], ledger.totals_of(files))
+
+    return run_stage(run, key, make)
+
+
+def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
+    """Raise StageError if more of the input was rejected than build.max_rejected allows."""
+    share, limit = ledger.rejected_share(totals), run.config.build.max_rejected
+    if share <= limit:
+        return
+    url = urls.join(run.output, "rejected", REJECTED)
+    raise StageError(
+        f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
+        + "".join(f"  {line}\n" for line in first_rejects(url))
+        + f"All of them are in {redact(url)}. Mend the input, or raise build.max_rejected (1 = never fail)."
+    )
 
 
 def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[str]) -> StoredFile:
@@ -35,8 +91,10 @@ def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger],
 def first_rejects(url: str, limit: int = 5) -> list[str]:
     """The first rejects of a committed file, a line each, for a message."""
     with io.BufferedReader(storage.open_read(url)) as lines:
-        rejects = [parse_canonical(line, url) for line in itertools.islice(lines, limit)]
-    return [f"{r['file']}: {_record_name(r['record'])}: {r['reason']}: {r['detail']}" for r in rejects]
+        rejects = [
+            from_jsonable(PlacedReject, parse_canonical(line, url), url) for line in itertools.islice(lines, limit)
+        ]
+    return [f"{r.file}: {_record_name(r.record)}: {r.reason}: {r.detail}" for r in rejects]
 
 
 def _record_name(record: int | None) -> str:
@@ -56,12 +114,11 @@ def first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
 
 
 def _placed(plan: Plan, first: Mapping[tuple[int, int], int], reject: RejectRef) -> bytes:
-    return canonical_json(
-        {
-            "file": plan.files[reject.file].uri,
-            "record": None if reject.record is None else first[reject.file, reject.start] + reject.record,
-            "reason": reject.reason,
-            "detail": reject.detail,
-            "sample": reject.sample,
-        }
+    placed = PlacedReject(
+        file=plan.files[reject.file].uri,
+        record=None if reject.record is None else first[reject.file, reject.start] + reject.record,
+        reason=reject.reason,
+        detail=reject.detail,
+        sample=reject.sample,
     )
+    return canonical_json(to_jsonable(placed))

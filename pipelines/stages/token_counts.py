@@ -10,8 +10,8 @@ from pipelines.stages.commit import MANIFEST
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, read_id_run
-from schemas.manifest import Manifest
 from schemas.refs import RunRef, StoredFile
+from schemas.stage_manifests import ShardsManifest, TokenCountsAbout
 from tokcore import token_counts
 from tokcore.errors import StageError, TokError
 from tokcore.kernel import IdRows
@@ -42,13 +42,13 @@ def read_token_counts(output: str) -> pa.Table:
         return token_counts.read_id_table(file)
 
 
-def check_token_counts(output: str, shards: Manifest, found: IdRows) -> Iterator[str]:
+def check_token_counts(output: str, shards: ShardsManifest, found: IdRows) -> Iterator[str]:
     """What is wrong with the table of the output. found: the counts of the tokens that all its shards hold."""
     named = [entry for entry in shards.files if entry.path == TOKEN_COUNTS]
     if len(named) != 1:
         yield f"shards/{MANIFEST}: names {len(named)} files {TOKEN_COUNTS}, expected one"
         return
-    about = {"documents": shards.totals["records"]["documents"], "tokens": shards.totals["tokens"]}
+    about = TokenCountsAbout(shards.totals.records.documents, shards.totals.tokens)
     if named[0].about != about:
         yield f"shards/{MANIFEST}: {TOKEN_COUNTS} is described as {named[0].about}, expected {about}"
     try:

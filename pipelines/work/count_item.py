@@ -83,11 +83,6 @@ def item_key(number: int) -> str:
     return f"item-{number:05d}"
 
 
-def totals_key(lang: str) -> str:
-    """The record key of a language's totals."""
-    return f"totals-{lang}"
-
-
 def _sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
     identifier = batch.ids[i] if batch.ids is not None else None
     return is_selected(document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)

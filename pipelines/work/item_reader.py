@@ -13,14 +13,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipelines.local.worker import report_progress
-from pipelines.reading.input_range import Batch, FileRejected, Meter, ReadSettings, Reject, read_documents
+from pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
 from pipelines.store import storage, urls
 from pipelines.store.crashpoints import reached
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from tokcore.canonical import Sha256Writer, canonical_json
 from tokcore.errors import LedgerError
-from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore.jsonable import to_jsonable
 
 
 @dataclasses.dataclass(slots=True)
@@ -57,14 +57,13 @@ class ItemReader:
 
     def _read(self, r: AssignedRange) -> Iterator[tuple[AssignedRange, Batch]]:
         file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
-        settings = from_jsonable(ReadSettings, r.settings, f"plan, settings of {r.uri}")
         num_records = num_documents = text_bytes = 0
         rejected: Counter[str] = Counter()
         rejected_file = ""
         meter = Meter()
         last_ordinal = -1
         try:
-            for batch in read_documents(file, r.start, r.end, settings, meter):
+            for batch in read_documents(file, r.start, r.end, r.settings, meter):
                 if np.any(np.diff(batch.ordinals, prepend=last_ordinal) <= 0):
                     raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
                 last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal

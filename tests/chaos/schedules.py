@@ -25,7 +25,7 @@ from chaos.faultfs import READS, WRITES, random_faults
 from chaos.server import Warm
 from support.builds import build_file, jsonl, texts, tree, write
 
-from schemas.manifest import parse_manifest
+from schemas.stage_manifests import parse_manifest
 
 # A build of a dozen items in two languages and three formats, with work of every kind in it and next to no text.
 SOURCES = """

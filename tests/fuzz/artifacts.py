@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import faulthandler
 import json
 import os
@@ -25,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from support.vocabularies import spec_of_merges
+from support.manifests import MANIFESTS
 
-from schemas.manifest import FileEntry, Input, Manifest, parse_manifest
+from schemas.stage_manifests import parse_manifest
 from tokcore.bpe import Merge
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
@@ -37,7 +36,7 @@ from tokcore.formats.tiktoken import rank_file, read_rank_file
 from tokcore.labels import label_strings, repeat_label
 from tokcore.token_batch import TokenBatch
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
 
 HERE = Path(__file__).parent
 MAX_MEMORY_BYTES = 4 << 30  # of address space: what was mapped before counts, too
@@ -49,7 +48,7 @@ Read = Callable[[bytes, Path], None]
 def _spec(normalizer: tuple[str, ...] = ("nfc",)) -> TokenizerSpec:
     merges = [(b"a", b"b"), (b"ab", b"a"), (b" ", b"a"), (b"\xc3", b"\xa9"), (b"aba", b"ab")]
     special = [SpecialToken("<|end|>", None, "document_end"), SpecialToken("<|pad|>", None, "padding")]
-    return spec_of_merges([Merge(left, right, 9) for left, right in merges], {"name": "cl100k"}, normalizer, special)
+    return learned_spec([Merge(left, right, 9) for left, right in merges], {"name": "cl100k"}, normalizer, special)
 
 
 def _use(spec: TokenizerSpec) -> None:
@@ -130,10 +129,7 @@ def _example_shard() -> bytes:
 
 
 def _example_manifest() -> bytes:
-    shard = FileEntry("arrow/train-00000.arrow", 12, "ab" * 32, "cd" * 32, {"documents": 3, "tokens": 9})
-    made = Manifest("build", "ef" * 32, {"a": 1}, {"counts": Input("ab" * 32, "cd" * 32)}, (shard,), {"tokens": 9})
-    made = dataclasses.replace(made, root=made.content_id())
-    return made.to_bytes()
+    return MANIFESTS["shards"].to_bytes()
 
 
 # kind -> (how it is read, how a valid one is made)

@@ -9,6 +9,7 @@ from support.builds import ROOT, run
 
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
+from schemas.stage_manifests import RecordTotals
 
 DEMO_ROOT = "802f374f348e6de90bfebefea007f01d104c3f5544a0f2229b5790e688476fad"
 DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
@@ -16,11 +17,11 @@ DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334
 
 def test_the_demo_has_the_root_that_the_readme_names(tmp_path):
     build = run(ROOT / "deploy" / "demo" / "build.toml", tmp_path / "out")
-    assert build.totals["records"] == {"read": 477, "documents": 477, "rejected": {}}
-    assert build.totals["documents_digest"] == DOCUMENTS_DIGEST
+    assert build.totals.records == RecordTotals(read=477, documents=477, rejected={})
+    assert build.totals.documents_digest == DOCUMENTS_DIGEST
     assert build.root == DEMO_ROOT
     assert DEMO_ROOT in (ROOT / "README.md").read_text()
     report = verify(str(tmp_path / "out"), decode=None, root=DEMO_ROOT)
     assert report.problems == ()
     assert report.num_decoded == 477
-    assert committed(str(tmp_path / "out"), "plan").totals["items"] > 1
+    assert committed(str(tmp_path / "out"), "plan").totals.items > 1

@@ -25,7 +25,8 @@ SECONDS = 30  # of CPU time: these inputs take up to 6; work that grew with thei
 READ = """
 import dataclasses, json, sys, time
 from pipelines.store import storage
-from pipelines.reading.input_range import FileRejected, ReadSettings, read_documents
+from pipelines.reading.input_range import FileRejected, read_documents
+from schemas.plan import ReadSettings
 from pipelines.reading import columns, streams
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
@@ -205,7 +206,8 @@ def test_an_arrow_batch_that_unfolds(tmp_path, stream, as_dictionary):
 FORGE = """
 import json, sys
 from pipelines.store import storage
-from pipelines.reading.input_range import FileRejected, ReadSettings, read_documents
+from pipelines.reading.input_range import FileRejected, read_documents
+from schemas.plan import ReadSettings
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
 settings = ReadSettings(**json.loads(sys.argv[2]))

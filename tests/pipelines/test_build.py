@@ -63,7 +63,7 @@ def test_a_finished_build_is_not_run_again(corpus, built):
     times = {path: path.stat().st_mtime_ns for path in built.rglob("*")}
     manifest = run(corpus / "build.toml", built)
     assert {path: path.stat().st_mtime_ns for path in built.rglob("*")} == times
-    assert manifest == committed(str(built), "")
+    assert manifest == committed(str(built), "build")
 
 
 # ------------------------------------------------------------------------------------ (c) the same documents elsewhere
@@ -94,7 +94,7 @@ def test_counts_and_tokens_follow_from_the_documents_alone(corpus, built, tmp_pa
     files = "hi.jsonl"
     """
     path = build_file(tmp_path, sources, SETTINGS.replace("range_bytes = 4000", "range_bytes = 900"))
-    again, first = run(path, tmp_path / "out"), committed(str(built), "")
+    again, first = run(path, tmp_path / "out"), committed(str(built), "build")
     for table in (built / "counts").glob("*.parquet"):
         assert (tmp_path / "out" / "counts" / table.name).read_bytes() == table.read_bytes()
     for name in ("tokcore.json", "tokenizer.json", "tokenizer.tiktoken", "vocab.json", "merges.txt"):
@@ -103,7 +103,7 @@ def test_counts_and_tokens_follow_from_the_documents_alone(corpus, built, tmp_pa
     assert ours == theirs
     assert again.languages == first.languages
     for name in ("documents_digest", "tokens", "fingerprint", "text_bytes", "records"):
-        assert again.totals[name] == first.totals[name]
+        assert getattr(again.totals, name) == getattr(first.totals, name)
 
 
 # ------------------------------------------------------------------------------------------------------- what is in it
@@ -153,11 +153,11 @@ def test_a_shard_ends_with_the_document_that_reaches_the_target(built):
     items: dict[str, list[int]] = {}
     for entry in manifest.files:
         if entry.path.endswith(".arrow") and entry.path.startswith("arrow"):
-            items.setdefault(entry.about["shard"].rsplit("-", 1)[0], []).append(entry.about["tokens"])
+            items.setdefault(entry.about.shard.rsplit("-", 1)[0], []).append(entry.about.tokens)
     longest = max(len(tokens) for tokens in api.open_shards(built))
     for sizes in items.values():
         assert all(2000 <= size < 2000 + longest for size in sizes[:-1])
-    assert sum(sum(sizes) for sizes in items.values()) == manifest.totals["tokens"]
+    assert sum(sum(sizes) for sizes in items.values()) == manifest.totals.tokens
 
 
 def test_nothing_is_left_of_the_work(built):
@@ -191,9 +191,9 @@ def test_validation_and_languages_apart(corpus, built, tmp_path):
     settings = SETTINGS + 'by = "lang"\nvalidation = 0.25\ncompression = "none"\nformats = ["arrow"]\n'
     manifest = run(build_file(corpus, settings=settings, name="apart.toml"), tmp_path / "out")
     train, validation, both = (api.open_shards(tmp_path / "out", split=s) for s in ("train", "validation", "all"))
-    assert len(train) + len(validation) == len(both) == manifest.totals["records"]["documents"]
+    assert len(train) + len(validation) == len(both) == manifest.totals.records.documents
     assert 5 < len(validation) < 50
-    assert manifest.totals["documents_digest"] == committed(str(built), "").totals["documents_digest"]
+    assert manifest.totals.documents_digest == committed(str(built), "build").totals.documents_digest
     for lang in ("en", "ru", "zh", "hi"):
         one = api.open_shards(tmp_path / "out" / "shards" / "arrow" / lang, split="all")
         assert {one.document(i).lang for i in range(len(one))} == {lang}
@@ -205,9 +205,9 @@ def test_sampling_counts_a_share_and_encodes_everything(corpus, tmp_path):
         build_file(corpus, settings=SETTINGS + "[count]\nsample = 0.5\n", name="sample.toml"), tmp_path / "out"
     )
     counts = committed(str(tmp_path / "out"), "counts")
-    counted = sum(language["counted_documents"] for language in counts.languages.values())
+    counted = sum(language.counted_documents for language in counts.languages.values())
     assert 25 < counted < 77
-    assert manifest.totals["records"]["documents"] == 102
+    assert manifest.totals.records.documents == 102
 
 
 @pytest.mark.parametrize("mode", ["ordinary", "special", "reject"])
@@ -221,10 +221,10 @@ def test_text_that_spells_a_special_token(mode, tmp_path):
     end = tokenizer.special_id("<|endoftext|>")
     assert not verify(str(tmp_path / "out"), decode=None).problems
     if mode == "reject":
-        assert manifest.totals["records"]["rejected"] == {"special_text": 2}
+        assert manifest.totals.records.rejected == {"special_text": 2}
         assert len(shards) == 21
         return
-    assert manifest.totals["special_text"] == {"<|endoftext|>": 3}
+    assert manifest.totals.special_text == {"<|endoftext|>": 3}
     assert [shards[i].tolist().count(end) for i in range(3)] == ([1, 1, 1] if mode == "ordinary" else [2, 1, 3])
 
 
@@ -245,9 +245,9 @@ def test_an_imported_tokenizer(corpus, built, name, tmp_path):
     pattern = 'pattern = "cl100k"\n' if ranks else ""
     settings = f'[plan]\nrange_bytes = 4000\n[tokenizer]\nfrom = "{built}/tokenizer/{name}"\n{pattern}'
     manifest = run(build_file(corpus, settings=settings, name=f"import-{name}.toml"), tmp_path / "out")
-    first = committed(str(built), "")
-    assert manifest.totals["documents_digest"] == first.totals["documents_digest"]
-    assert manifest.totals["tokens"] == first.totals["tokens"]
+    first = committed(str(built), "build")
+    assert manifest.totals.documents_digest == first.totals.documents_digest
+    assert manifest.totals.tokens == first.totals.tokens
     assert not (tmp_path / "out" / "counts").exists()
     assert (tmp_path / "out" / "rejected" / "manifest.json").exists()
     assert not verify(str(tmp_path / "out"), decode=None).problems
@@ -256,7 +256,7 @@ def test_an_imported_tokenizer(corpus, built, name, tmp_path):
 def test_a_tokenizer_is_imported_from_an_output_and_named_if_it_is_none(corpus, built, tmp_path):
     def imported(place: str) -> str:
         path = build_file(corpus, settings=f'[tokenizer]\nfrom = "{place}"\n', name="import.toml")
-        return str(run(path, tmp_path / Path(place).name).totals["fingerprint"])
+        return str(run(path, tmp_path / Path(place).name).totals.fingerprint)
 
     assert imported(str(built)) == api.Tokenizer.load(built).fingerprint
     for place, message in (("nowhere", "there is no .*nowhere"), ("ru.jsonl", "ru.jsonl: not JSON")):
@@ -312,9 +312,9 @@ def test_every_reject_has_its_place_and_reason(tmp_path):
         ("a.jsonl", 6, "bad_lang"),
         ("cut.jsonl.zst", None, "truncated"),
     ]
-    records = manifest.totals["records"]
-    assert records["read"] == 14 == records["documents"] + sum(records["rejected"].values())
-    assert manifest.totals["files"]["rejected"] == {"truncated": 1}
+    records = manifest.totals.records
+    assert records.read == 14 == records.documents + sum(records.rejected.values())
+    assert manifest.totals.files.rejected == {"truncated": 1}
     files = [json.loads(line) for line in (tmp_path / "out/rejected/files.jsonl").read_bytes().splitlines()]
     assert {f["uri"]: f["documents"] for f in files} == {"a.jsonl": 3, "cut.jsonl.zst": 0, "good.jsonl.zst": 5}
     assert sum(f["stored_bytes"] for f in files) == sum(p.stat().st_size for p in tmp_path.glob("*.json*"))
@@ -324,8 +324,8 @@ def test_every_reject_has_its_place_and_reason(tmp_path):
 def test_a_file_matched_twice_is_read_once_and_reported(corpus, tmp_path):
     sources = f'[[source]]\nlang = "en"\nfiles = ["{corpus}/en.jsonl.zst", "{corpus}/en.*"]\n'
     manifest = run(build_file(tmp_path, sources, "[learn]\nvocab_size = 300\n"), tmp_path / "out")
-    assert manifest.totals["records"]["read"] == 30
-    assert committed(str(tmp_path / "out"), "plan").totals["duplicates"] == [f"{corpus}/en.jsonl.zst"]
+    assert manifest.totals.records.read == 30
+    assert committed(str(tmp_path / "out"), "plan").totals.duplicates == (f"{corpus}/en.jsonl.zst",)
 
 
 def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
@@ -334,8 +334,8 @@ def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
         source = f'[[source]]\nlang = "en"\nfiles = {json.dumps(files)}\n'
         path = build_file(corpus, source, "[learn]\nvocab_size = 300\n", name="spelled.toml")
         manifest = run(path, tmp_path / str(number))
-        assert manifest.totals["records"]["read"] == 30
-        assert committed(str(tmp_path / str(number)), "plan").totals["duplicates"] == ["en.jsonl.zst"]
+        assert manifest.totals.records.read == 30
+        assert committed(str(tmp_path / str(number)), "plan").totals.duplicates == ("en.jsonl.zst",)
     assert tree(tmp_path / "0") == tree(tmp_path / "1")
 
 
@@ -382,7 +382,7 @@ def test_too_few_pairs(corpus):
     assert "(min_count = 2)" in message
     assert "allow_smaller" in message
     path = build_file(corpus, settings="[learn]\nvocab_size = 30000\nallow_smaller = true\n", name="smaller.toml")
-    assert run(path, corpus / "smaller").totals["vocab_size"] < 30000
+    assert run(path, corpus / "smaller").totals.vocab_size < 30000
 
 
 def test_no_documents(tmp_path):

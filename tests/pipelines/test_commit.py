@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from support.builds import ROOT, build_file, run, small_corpus, tree
+from support.manifests import MANIFESTS
 
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
@@ -18,8 +20,9 @@ from pipelines.stages.commit import commit, committed
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.crashpoints import watch
-from schemas.manifest import FileEntry, Manifest
+from schemas.manifest import FileEntry
 from schemas.refs import StoredFile
+from schemas.stage_manifests import CountsManifest, TableAbout
 from tokcore.errors import ConfigError, StageError
 
 OUTPUT = "memory://commit"
@@ -41,13 +44,14 @@ def write_one() -> StoredFile:
     return new.stored("en.parquet")
 
 
-def manifest(identity: str = "0" * 64, files: tuple[StoredFile, ...] = ()) -> Manifest:
-    return Manifest("counts", identity, {}, {}, tuple(FileEntry.of(file) for file in files), {})
+def manifest(identity: str = "0" * 64, files: tuple[StoredFile, ...] = ()) -> CountsManifest:
+    entries = tuple(FileEntry.of(file, TableAbout("en", 1, 1, 4)) for file in files)
+    return dataclasses.replace(MANIFESTS["counts"], identity=identity, files=entries)
 
 
-def commit_all(made: Manifest, files: tuple[StoredFile, ...] = ()) -> Manifest:
+def commit_all(made: CountsManifest, files: tuple[StoredFile, ...] = ()) -> CountsManifest:
     publish(ATTEMPTS, f"{OUTPUT}/counts", files)
-    return commit(OUTPUT, "counts", made, {}, ATTEMPTS.scratch)
+    return commit(OUTPUT, made, {}, ATTEMPTS.scratch)
 
 
 def faulty(monkeypatch, **methods):
@@ -171,7 +175,7 @@ def test_fsync_that_fails(monkeypatch, tmp_path):
     with pytest.raises(StageError, match=r"cannot write: Input/output error"), attempts.new_file("en.parquet") as new:
         new.file.write(b"rows")
     with pytest.raises(StageError, match=r"cannot create: Input/output error"):
-        commit(str(tmp_path), "counts", manifest(), {}, attempts.scratch)
+        commit(str(tmp_path), manifest(), {}, attempts.scratch)
     monkeypatch.undo()
     assert committed(str(tmp_path), "counts") is None
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

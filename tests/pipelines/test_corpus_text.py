@@ -129,8 +129,8 @@ def test_masked_spans_are_not_counted_but_encoded_and_their_bytes_are_reported(t
         rows = tables[lang].to_pylist() if lang in tables else []
         in_table = sum(len(row["pretoken"]) * row["count"] for row in rows)
         assert in_table + counted[lang]["masked_bytes"] == counted[lang]["counted_bytes"]
-        assert build.languages[lang]["masked_bytes"] == counted[lang]["masked_bytes"]
-        assert "masked_bytes" not in plain.languages[lang]
+        assert build.languages[lang].masked_bytes == counted[lang]["masked_bytes"]
+        assert plain.languages[lang].masked_bytes is None
     assert counted["ru"]["masked"] == {}
     print_build(str(tmp_path / "out"), build)
     shown = capsys.readouterr().out
@@ -159,7 +159,7 @@ def test_special_token_text_stays_text_is_counted_and_shown(tmp_path, capsys):
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in [*spelled, *texts("en", 9)]]))
     settings = "[learn]\nvocab_size = 300\n[normalize]\nsteps = ['nfkc']\n"
     build = run(build_file(tmp_path, ENGLISH, settings), tmp_path / "out", 1)
-    assert build.totals["special_text"] == {"<|endoftext|>": 3}
+    assert build.totals.special_text == {"<|endoftext|>": 3}
     shards = json.loads((tmp_path / "out" / "shards" / "manifest.json").read_bytes())
     assert shards["totals"]["special_text"] == {"<|endoftext|>": 3}
     end = api.Tokenizer.load(tmp_path / "out").special_id("<|endoftext|>")

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.builds import WORDS, jsonl, texts, write
-from support.vocabularies import spec_of_merges
 
 import tokcore
 from pipelines.reading.input_range import Batch, settings_of
@@ -24,11 +23,10 @@ from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
 from tokcore.errors import StageError
-from tokcore.jsonable import to_jsonable
 from tokcore.labels import label_strings
 from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.tokenizer_spec import SpecialToken, learned_spec
 
 LANGS = list(WORDS)
 DOCUMENTS = [{"text": texts(LANGS[i % 4], 1, i)[0], "l": LANGS[i % 4]} for i in range(80)]
@@ -40,14 +38,14 @@ def assignment(tmp_path: Path) -> Assignment:
     for i, (name, documents) in enumerate((("a.jsonl.gz", DOCUMENTS[:50]), ("b.jsonl", DOCUMENTS[50:]))):
         pin = storage.stat(str(write(tmp_path / name, jsonl(documents))))
         settings = settings_of(Source(files=(name,), lang_field="l"), "jsonl", "gz" if name.endswith("gz") else "none")
-        ranges.append(AssignedRange(i, name, pin.size_bytes, pin.version, 0, pin.size_bytes, to_jsonable(settings)))
+        ranges.append(AssignedRange(i, name, pin.size_bytes, pin.version, 0, pin.size_bytes, settings))
     return Assignment(3, tuple(ranges))
 
 
 @pytest.fixture(params=[(False, "0"), (True, "0.3")], ids=["one-stream", "by-language-and-split"])
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
     merges = tokcore.learn_bpe(tokcore.count_pretokens([str(d["text"]) for d in DOCUMENTS]), vocab_size=300)
-    spec = spec_of_merges(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)])
+    spec = learned_spec(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)])
     (tmp_path / "tokcore.json").write_bytes(spec.to_json_bytes())
     by_lang, validation = request.param
     return EncodeJob(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.reading.input_range import ReadSettings
 from pipelines.reading.jsonl import read_json_lines
+from schemas.plan import ReadSettings
 from tokcore import kernel
 
 pytestmark = pytest.mark.skipif(kernel.available() == ("reference",), reason="no native kernel")

@@ -19,12 +19,14 @@ from pipelines.local.run_options import RunOptions
 from pipelines.reading import streams
 from pipelines.stages import ledger
 from pipelines.stages.build import Build
+from pipelines.stages.work_items import make_plan
 from pipelines.store.attempts import Attempts
 from pipelines.work import count_item, shard_attempt
 from pipelines.work import item_reader as documents
 from schemas.config import load_config
-from schemas.plan import InputFile, make_plan
+from schemas.plan import InputFile, ReadSettings
 from schemas.refs import LanguageCounts, RangeLedger
+from schemas.stage_manifests import CountedLanguage
 from tokcore.errors import LedgerError, StageError
 
 SOURCES = """
@@ -205,7 +207,8 @@ def ledgers(**changes: object) -> list[RangeLedger]:
     return [first, dataclasses.replace(RangeLedger(0, 60, 40, 45, 2, 1, 10, {"bad_json": 1}, ""), **changes)]
 
 
-PLAN = make_plan([InputFile("a.jsonl", 100, "", 0)], [{"format": "jsonl", "compression": "none"}], 60)
+READ = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
+PLAN = make_plan([InputFile("a.jsonl", 100, "", 0)], [READ], 60)
 LANGUAGES = {"en": LanguageCounts(4, 40)}
 
 
@@ -261,7 +264,7 @@ def test_an_item_without_results(corpus, tmp_path, monkeypatch):
 
 
 def test_counting_and_encoding_read_the_same():
-    counted = {"en": {"documents": 4, "text_bytes": 40}}
+    counted = {"en": CountedLanguage(4, 40, 4, 40, 8, 6)}
     files = ledger.files_table(ledger.balanced(PLAN, ledgers(), LANGUAGES))
     digest = hashlib.sha256(files).hexdigest()
     ledger.check_read_alike(counted, digest, LANGUAGES, files)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.graph.count_graph import AddUp, MergeTables, MergeToFew
+from pipelines.graph.count_graph import MergeTables, MergeToFew
+from pipelines.stages.results import languages_of
 from pipelines.store.attempts import Attempts
 from pipelines.work.runs import read_section, write_section
-from schemas.refs import LanguageCounts, RunRef
+from schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
 from tokcore.errors import LedgerError
 from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
 from tokcore.pretoken_tables import merge_rows
@@ -114,18 +115,15 @@ FIELDS = range(len(dataclasses.fields(LanguageCounts)))
 counts = st.builds(LanguageCounts, *[st.integers(0, 1 << 62) for _ in FIELDS])
 
 
-@given(st.lists(counts, max_size=8), st.randoms(use_true_random=False))
-def test_any_tree_gives_the_same_totals(parts, random):
-    combine = AddUp()
-    coder = combine.get_accumulator_coder()
-    accumulators = [combine.create_accumulator() for _ in range(3)]
-    for part in parts:
-        which = random.randrange(3)
-        accumulators[which] = combine.add_input(accumulators[which], part)
-    random.shuffle(accumulators)
-    halves = [coder.decode(coder.encode(a)) for a in (accumulators[0], combine.merge_accumulators(accumulators[1:]))]
-    result = combine.extract_output(combine.merge_accumulators(halves))
-    assert result.values() == tuple(sum(part.values()[i] for part in parts) for i in FIELDS)
+@given(st.lists(st.dictionaries(st.sampled_from(["de", "en", "ru"]), counts), max_size=8))
+def test_the_totals_of_languages_are_those_of_all_items(parts):
+    file = StoredFile("", "", 0, "", "")
+    items = [ItemCounted(i, (), part, (), {}, file) for i, part in enumerate(parts)]
+    totals = languages_of(items)
+    assert list(totals) == sorted({lang for part in parts for lang in part})
+    for lang, total in totals.items():
+        mine = [part[lang].values() for part in parts if lang in part]
+        assert total.values() == tuple(sum(values[i] for values in mine) for i in FIELDS)
 
 
 def test_a_run_that_is_not_what_was_written_is_not_merged(attempts):

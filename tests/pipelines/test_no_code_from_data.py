@@ -209,7 +209,7 @@ def rewritten(output: Path, stage: str, change) -> None:
     content = json.loads(path.read_bytes())
     change(content)
     path.write_bytes(canonical_json(content))
-    build = committed(str(output), "")
+    build = committed(str(output), "build")
     inputs = {name: committed(str(output), name).as_input() for name in build.inputs}
     build = dataclasses.replace(build, inputs=inputs, root="")
     build = dataclasses.replace(build, root=build.content_id())

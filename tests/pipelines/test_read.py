@@ -23,11 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.reading import columns, records, streams
-from pipelines.reading.input_range import REASONS, FileRejected, ReadSettings, read_documents, settings_of
+from pipelines.reading.input_range import REASONS, FileRejected, read_documents, settings_of
 from pipelines.reading.jsonl import _without_lone_surrogates
 from pipelines.reading.records import printable
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
 from pipelines.store import storage
+from schemas.plan import ReadSettings
 from tokcore.errors import StageError
 
 

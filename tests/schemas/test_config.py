@@ -31,6 +31,7 @@ from schemas.build_tables import (
 from schemas.config import BuildConfig, Source, format_of, load_config, parse_config, plain, pretokenizer_of
 from schemas.json_schema import json_schema, schema_text
 from schemas.setting import settings_in
+from schemas.stage_manifests import NaturalMix, UnimaxMix, WeightsMix
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
 
@@ -87,7 +88,7 @@ def test_defaults():
             strategy="temperature", alpha=Decimal("0.3"), unit="bytes", max_epochs=None, budget=None, weights={}
         ),
         learn=LearnTable(
-            model="bpe", vocab_size=None, allow_smaller=False, min_count=2, min_documents=0, max_token_bytes=0
+            model="bpe", vocab_size=32768, allow_smaller=False, min_count=2, min_documents=0, max_token_bytes=0
         ),
         special=(END,),
         encode=EncodeTable(append=("<|endoftext|>",), special_text="ordinary"),
@@ -399,7 +400,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             MINIMAL + "[mix]\nstrategy = 'uni'",
             '8: mix.strategy = "uni": expected one of temperature, unimax, natural, we',
         ),
-        (MINIMAL + "[learn]\nmodel = 'unigram'", '8: learn.model = "unigram": expected one of bpe, byte.'),
+        (MINIMAL + "[learn]\nmodel = 'unigram'", '8: learn.model = "unigram": expected "bpe".'),
         (
             SPECIAL + '"<a>" = "end"',
             '8: special."<a>".role = "end": expected one of document_end, document_begin, padding',
@@ -459,17 +460,16 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         # special tokens
         (
             SPECIAL + '"<a>" = { id = 255 }',
-            '8: special."<a>".id = 255: ids below 32767 belong to ordinary tokens (learn.vocab_size = 32768, 1 of'
-            " them special tokens). Pin 32767 or above, or lower vocab_size.",
+            '8: special."<a>".id = 255: expected a whole number from 256 to 2147483647.',
         ),
-        (SPECIAL + f'"<a>" = {{ id = {2**31} }}', f'8: special."<a>".id = {2**31}: expected a whole number from 0'),
+        (SPECIAL + f'"<a>" = {{ id = {2**31} }}', f'8: special."<a>".id = {2**31}: expected a whole number from 256'),
         (
             SPECIAL + '"<a>" = { id = 40000 }\n"<b>" = { id = 40000 }',
             '9: special."<b>".id = 40000: already the id of "<a>"; pin another.',
         ),
         (
             SPECIAL + '"<a>" = { id = 32765 }\n"<b>" = "plain"',
-            '8: special."<a>".id = 32765: ids below 32766 belong to ordinary tokens (learn.vocab_size = 32768, 2 of '
+            '8: special."<a>".id = 32765: ids below 32766 belong to bytes and merges (learn.vocab_size = 32768, 2 of '
             "them special tokens). Pin 32766 or above, or lower vocab_size.",
         ),
         (
@@ -511,7 +511,7 @@ def test_what_is_refused(text, message):
 
 def test_a_long_value_is_cut_in_messages():
     message = refused(MINIMAL + f"[learn]\nmodel = '{'x' * 500}'")
-    assert "xxx...: expected one of bpe, byte." in message
+    assert 'xxx...: expected "bpe".' in message
     assert len(message) < 120
 
 
@@ -519,7 +519,7 @@ def test_a_long_value_is_cut_in_messages():
 def test_pins_inside_the_merges_are_found_before_there_are_any(smaller):
     text = f'[learn]\nvocab_size = 400\nallow_smaller = {smaller}\n[special]\n"<a>" = {{ id = %d }}'
     assert parse(MINIMAL + text % 399).special[0].id == 399
-    assert '11: special."<a>".id = 398: ids below 399 belong to ordinary tokens' in refused(MINIMAL + text % 398)
+    assert '11: special."<a>".id = 398: ids below 399 belong to bytes and merges' in refused(MINIMAL + text % 398)
 
 
 def test_every_smallest_vocabulary():
@@ -635,13 +635,13 @@ def test_the_seed_counts_where_it_chooses():
 
 
 def test_only_what_a_strategy_heeds_is_in_its_identity():
-    assert parse(MINIMAL + "[mix]\nstrategy = 'natural'").learn_identity()["mix"] == {"strategy": "natural"}
-    unimax = parse(UNIMAX + "max_epochs = 4.0\nunit = 'pretokens'").learn_identity()["mix"]
-    assert unimax == {"strategy": "unimax", "unit": "pretokens", "max_epochs": "4", "budget": None}
+    assert parse(MINIMAL + "[mix]\nstrategy = 'natural'").learn_identity().mix == NaturalMix("natural")
+    unimax = parse(UNIMAX + "max_epochs = 4.0\nunit = 'pretokens'").learn_identity().mix
+    assert unimax == UnimaxMix("unimax", "pretokens", max_epochs="4", budget=None)
     source = SOURCE.replace("en", "sw") + "[mix]\nstrategy = 'weights'\n[mix.weights]\n"
     one, other = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.50\nsw = 2", "sw = 2.0\nen = 1.5"))
     assert one == other
-    assert one["mix"] == {"strategy": "weights", "weights": {"en": "1.5", "sw": "2"}}
+    assert one.mix == WeightsMix("weights", {"en": "1.5", "sw": "2"})
     spelled, silent = (parse(MINIMAL + source + w).learn_identity() for w in ("en = 1.0\nsw = 2", "sw = 2"))
     assert spelled == silent, "a weight of 1 is no weight"
 
@@ -691,7 +691,7 @@ def test_the_order_of_tables_is_free(order):
         ("part-0.parquet", ("parquet", "none")),
         ("x.arrow", ("arrow", "none")),
         ("x.feather", ("arrow", "none")),
-        ("dump.zst", ("", "zst")),
+        ("dump.zst", (None, "zst")),
         ("https://host/a.jsonl.zst?sig=x.parquet", ("jsonl", "zst")),
         ("s3://bucket/part-?.jsonl", ("jsonl", "none")),
         ("notes", None),

@@ -17,7 +17,7 @@ import zstandard
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from schemas.config import load_config
-from schemas.manifest import Manifest
+from schemas.stage_manifests import BuildManifest
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,7 +105,7 @@ def build_file(
     return path
 
 
-def run(path: Path, output: Path, workers: int = 2, runner: tuple[str, ...] = ()) -> Manifest:
+def run(path: Path, output: Path, workers: int = 2, runner: tuple[str, ...] = ()) -> BuildManifest:
     """Run a build in this process."""
     return Build(load_config(str(path)), RunOptions(workers, runner), str(output)).run()
 

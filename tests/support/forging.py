@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipelines.inspect.verify_manifests import identity_under
 from pipelines.stages.semantics import SEMANTICS
-from schemas.manifest import parse_manifest
+from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import canonical_json
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 from tokcore.canonical import canonical_json, parse_canonical
 from tokcore.errors import FormatError, VersionError
-from tokcore.jsonable import Place, Read, from_jsonable, left_out, require_version, to_jsonable
+from tokcore.jsonable import LEFT_OUT, Place, Read, from_jsonable, require_version, to_jsonable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Round:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Square:
     side: int
-    colour: Literal["red", "blue"] = left_out("red")
+    colour: Literal["red", "blue"] = dataclasses.field(default="red", metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.models.bpe import RanksModel
-from tokcore.models.model import ID_LIMIT
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.formats.ranks import check_ranks_suffice
+from tokcore.tokenizer_spec import ID_LIMIT, RanksModel, SpecialToken, TokenizerSpec
 
 
 def read_rank_file(
@@ -49,9 +48,8 @@ def rank_file(spec: TokenizerSpec) -> bytes:
         raise FormatError(
             f"a rank file cannot hold the normalizer {', '.join(spec.normalizer)}: export to huggingface instead"
         )
-    model = spec.model.as_bpe()
-    model.check_ranks_suffice()
-    ranked = zip(model.tokens, model.ids.tolist(), strict=True)
+    check_ranks_suffice(spec.model)
+    ranked = zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)
     return b"".join([binascii.b2a_base64(token, newline=False) + b" %d\n" % rank for token, rank in ranked])
 
 

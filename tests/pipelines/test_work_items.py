@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.plan import InputFile, expected_text, make_plan
+from pipelines.stages.work_items import expected_text, make_plan
+from schemas.plan import InputFile, ReadSettings
 
+JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 SETTINGS = (
-    {"format": "jsonl", "compression": "none", "unit": "file"},
-    {"format": "jsonl", "compression": "zst", "unit": "file"},
-    {"format": "text", "compression": "none", "unit": "line"},
-    {"format": "text", "compression": "none", "unit": "paragraph"},
+    JSON_LINES,
+    dataclasses.replace(JSON_LINES, compression="zst"),
+    dataclasses.replace(JSON_LINES, format="text", unit="line"),
+    dataclasses.replace(JSON_LINES, format="text", unit="paragraph"),
 )
 
 files = st.lists(

@@ -1,0 +1,105 @@
+"""The count stage: from a plan to one table of pre-token counts per language."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from pipelines.stages import ledger
+from pipelines.stages.rejects import check_rejected, commit_rejects
+from pipelines.stages.results import languages_of, recorded, recorded_items
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reached
+from pipelines.work.jobs import count_job
+from schemas.config import BuildConfig
+from schemas.plan import Plan
+from schemas.refs import ItemCounted, LanguageCounts, TableRef
+from schemas.stage_manifests import (
+    CountedLanguage,
+    CountsConfig,
+    CountsManifest,
+    LedgerTotals,
+    PlanManifest,
+    TableAbout,
+)
+from tokcore.errors import StageError
+
+
+def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsManifest:
+    """Count pre-tokens per language into tables; commit what was rejected, too.
+
+    Raises StageError for too many rejects, and for a source without documents; LedgerError if what was read and what
+    was counted do not add up.
+    """
+    key = StageKey("counts", run.config.count_identity(), {"plan": planned.as_input()})
+    manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))
+    check_rejected(run, manifest.totals)
+    _check_languages(run.config, manifest)
+    return manifest
+
+
+def _count(
+    run: BuildRun, config: CountsConfig, plan: Plan, planned: PlanManifest, attempts: Attempts
+) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
+    _count_items(run, config, plan, attempts)
+    items = recorded_items(attempts, plan, ItemCounted)
+    languages = languages_of(items)
+    reached("stage.worked")
+    files = ledger.balanced(plan, [one for item in items for one in item.ledgers], languages)
+    tables = [
+        recorded(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
+    ]
+    ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
+    commit_rejects(run, plan, planned, files, items, attempts)
+    rows = {table.lang: table.num_rows for table in tables}
+    return Made(
+        [(t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes)) for t in tables],
+        ledger.totals_of(files),
+        {
+            lang: _counted(counts, rows.get(lang, 0), _masked(items, lang) if config.mask else None)
+            for lang, counts in languages.items()
+        },
+    )
+
+
+def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> None:
+    # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+    from pipelines.graph.launch import count_items
+
+    memory_bytes = run.config.count.memory_bytes
+    job = count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
+    with run.progress.stage("count", plan.size_bytes) as shown:
+        count_items(run.options, plan, job, shown.advance)
+
+
+def _counted(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:
+    """masked: preset -> spans; None without a mask."""
+    return CountedLanguage(
+        documents=counts.num_documents,
+        text_bytes=counts.text_bytes,
+        counted_documents=counts.num_counted,
+        counted_bytes=counts.counted_bytes,
+        pretokens=counts.num_pretokens,
+        rows=num_rows,
+        masked_bytes=None if masked is None else counts.masked_bytes,
+        masked=masked,
+    )
+
+
+def _masked(items: Iterable[ItemCounted], lang: str) -> dict[str, int]:
+    """Preset of count.mask -> spans that were found in the documents of a language."""
+    matches: Counter[str] = Counter()
+    for item in items:
+        matches.update(item.masked.get(lang, {}))
+    return dict(sorted(matches.items()))
+
+
+def _check_languages(config: BuildConfig, counts: CountsManifest) -> None:
+    if not any(language.documents for language in counts.languages.values()):
+        raise StageError("the corpus is empty: no document was read. Check source.files and rejected/rejected.jsonl.")
+    for number, source in enumerate(config.sources):
+        if source.lang is not None and source.lang not in counts.languages:
+            raise StageError(
+                f"source[{number}]: language {source.lang!r} has no documents. Check its files, or remove the source."
+            )

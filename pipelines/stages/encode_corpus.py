@@ -1,0 +1,126 @@
+"""The encode stage: from a plan and a tokenizer to token shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pipelines.stages import ledger
+from pipelines.stages.commit import committed_stage
+from pipelines.stages.documents_digest import documents_digest
+from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects
+from pipelines.stages.results import languages_of, recorded_items
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.stages.token_counts import write_token_counts
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reached
+from pipelines.work.jobs import encode_job
+from schemas.plan import Plan
+from schemas.refs import ItemEncoded, LanguageCounts, ShardRef
+from schemas.stage_manifests import (
+    EncodedLanguage,
+    LedgerTotals,
+    PlanManifest,
+    ShardAbout,
+    ShardsConfig,
+    ShardsManifest,
+    ShardsTotals,
+    TokenCountsAbout,
+    TokenizerManifest,
+)
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+
+def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: TokenizerManifest) -> ShardsManifest:
+    """Tokenize the corpus into shards; of a build that counts nothing, commit what was rejected, too.
+
+    Raises LedgerError if what was read, counted and encoded does not add up; StageError for too many rejects.
+    """
+    inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
+    key = StageKey("shards", run.config.encode_identity(), inputs)
+    return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))
+
+
+def _encode(
+    run: BuildRun,
+    config: ShardsConfig,
+    plan: Plan,
+    planned: PlanManifest,
+    learned: TokenizerManifest,
+    attempts: Attempts,
+) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | TokenCountsAbout]:
+    fingerprint = _encode_items(run, config, plan, learned, attempts)
+    items = recorded_items(attempts, plan, ItemEncoded)
+    languages = languages_of(items)
+    reached("stage.worked")
+    files = ledger.balanced(plan, [one for item in items for one in item.ledgers], languages)
+    read = ledger.totals_of(files)
+    if run.config.tokenizer is not None:
+        commit_rejects(run, plan, planned, files, items, attempts)
+        check_rejected(run, read)
+    else:
+        _check_read_as_counted(run.output, files, languages)
+    shards = [shard for item in items for shard in item.shards]
+    digest, num_digests = documents_digest(attempts, plan.num_partitions)
+    ledger.check_documents(read.records.documents, shards, languages, num_digests)
+    num_tokens = sum(shard.num_tokens for shard in shards)
+    token_counts = write_token_counts(attempts, num_tokens)
+    return Made(
+        [
+            *((file, _about(shard)) for shard in shards for file in shard.files),
+            (token_counts, TokenCountsAbout(read.records.documents, num_tokens)),
+        ],
+        _totals(read, items, num_tokens, digest, fingerprint),
+        {lang: ledger.encoded_totals(counts) for lang, counts in languages.items()},
+    )
+
+
+def _encode_items(
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+) -> str:
+    """Have all work items encoded; the tokenizer's fingerprint."""
+    # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+    from pipelines.graph.launch import encode_items
+
+    url = urls.join(run.output, "tokenizer", FILE_NAME)
+    sha256 = learned.file(FILE_NAME).sha256
+    spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
+    job = encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
+    with run.progress.stage("encode", plan.size_bytes) as shown:
+        encode_items(run.options, plan, job, shown.advance)
+    return spec.fingerprint
+
+
+def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
+    table = committed_stage(output, "rejected", "count").file(LEDGER)
+    counted = committed_stage(output, "counts", "count").languages
+    ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))
+
+
+def _about(shard: ShardRef) -> ShardAbout:
+    return ShardAbout(
+        shard=shard.name,
+        lang=shard.lang,
+        split=shard.split,
+        documents=shard.num_documents,
+        tokens=shard.num_tokens,
+        max_token_id=shard.max_token_id,
+    )
+
+
+def _totals(
+    read: LedgerTotals, items: list[ItemEncoded], num_tokens: int, documents_digest: str, fingerprint: str
+) -> ShardsTotals:
+    spelled: Counter[str] = Counter()
+    for item in items:
+        spelled.update(item.special_text)
+    return ShardsTotals(
+        records=read.records,
+        files=read.files,
+        text_bytes=read.text_bytes,
+        shards=sum(len(item.shards) for item in items),
+        tokens=num_tokens,
+        documents_digest=documents_digest,
+        fingerprint=fingerprint,
+        special_text=dict(sorted(spelled.items())),
+    )

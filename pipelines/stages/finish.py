@@ -1,0 +1,79 @@
+"""The end of a build: one manifest that names those of its stages, and the root."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.stages.commit import claim_url, committed, committed_stage
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.crashpoints import reached
+from schemas.manifest import AnyManifest
+from schemas.stage_manifests import (
+    BUILD,
+    STAGES,
+    BuildManifest,
+    BuildTotals,
+    BuiltLanguage,
+    CountsManifest,
+    EncodedLanguage,
+    MixedLanguage,
+    Nothing,
+    ShardsManifest,
+    ShardsTotals,
+    TokenizerManifest,
+)
+
+
+def commit_build(run: BuildRun) -> BuildManifest:
+    """Commit the build. Raises ConfigError if a stage is not there yet."""
+    shards = committed_stage(run.output, "shards", "encode")
+    tokenizer = committed_stage(run.output, "tokenizer", "learn")
+    counts = committed(run.output, "counts")
+    stages = {name: made for name in STAGES if (made := committed(run.output, name)) is not None}
+    key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
+
+    def make(_: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
+        return Made([], built_totals(shards, tokenizer), built_languages(shards, tokenizer, counts))
+
+    manifest = run_stage(run, key, make)
+    reached("build.committed")
+    _remove_working_folders(run.output, {**stages, BUILD: manifest})
+    return manifest
+
+
+def built_totals(shards: ShardsManifest, tokenizer: TokenizerManifest) -> BuildTotals:
+    """The build's totals as they follow from those of its stages."""
+    return BuildTotals(**_fields(shards.totals), vocab_size=tokenizer.totals.vocab_size)
+
+
+def built_languages(
+    shards: ShardsManifest, tokenizer: TokenizerManifest, counts: CountsManifest | None
+) -> dict[str, BuiltLanguage]:
+    """What the build says of each language, as it follows from what its stages say."""
+    languages = {}
+    for lang, encoded in shards.languages.items():
+        mixed = tokenizer.languages.get(lang)
+        counted = counts.languages.get(lang) if counts is not None else None
+        languages[lang] = BuiltLanguage(
+            **_fields(encoded),
+            **(_fields(mixed) if mixed is not None else {}),
+            masked=counted.masked if counted is not None else None,
+            masked_bytes=counted.masked_bytes if counted is not None else None,
+        )
+    return languages
+
+
+def _fields(of: ShardsTotals | EncodedLanguage | MixedLanguage) -> dict[str, Any]:
+    return {field.name: getattr(of, field.name) for field in dataclasses.fields(of)}
+
+
+def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> None:
+    for name, made in stages.items():
+        storage.remove_tree(Attempts(output, name, made.identity).folder)
+        storage.remove_file(claim_url(output, name))
+    if not storage.list_tree(urls.join(output, FOLDER)):
+        storage.remove_tree(urls.join(output, FOLDER))

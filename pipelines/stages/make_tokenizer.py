@@ -1,0 +1,57 @@
+"""The learn stage: from count tables to a tokenizer, or an existing one taken over."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pipelines.stages.commit import committed_stage
+from pipelines.stages.learn import Learned, artifact_files, learn_tokenizer
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reached
+from schemas.stage_manifests import (
+    ImportedConfig,
+    LearnedConfig,
+    MixedLanguage,
+    Nothing,
+    TokenizerManifest,
+    TokenizerTotals,
+)
+from tokcore.tokenizer_spec import TokenizerSpec
+
+
+def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerManifest:
+    """Learn the tokenizer from the output's count tables; imported: take this one instead.
+
+    Raises ConfigError if there are no count tables yet, LearnError if they cannot give the vocabulary.
+    """
+    config = run.config.learn_identity()
+    key: StageKey[LearnedConfig | ImportedConfig]
+    if imported is None:
+        counts = committed_stage(run.output, "counts", "count")
+        key = StageKey("tokenizer", config, {"counts": counts.as_input()})
+    else:
+        assert isinstance(config, ImportedConfig)
+        key = StageKey("tokenizer", dataclasses.replace(config, fingerprint=imported.fingerprint), {})
+
+    def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+        with run.progress.stage("learn"):
+            reached("learn.begin")
+            if imported is None:
+                learned = learn_tokenizer(run.config, run.output, counts, run.options.num_workers)
+            else:
+                learned = Learned(imported, {}, {})
+            reached("learn.learned")
+        return _write(learned, attempts)
+
+    return run_stage(run, key, make)
+
+
+def _write(learned: Learned, attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+    spec = learned.spec
+    files = [write_file(attempts, path, data) for path, data in artifact_files(spec)]
+    return Made(
+        [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)],
+        TokenizerTotals(spec.fingerprint, len(spec.merge_table.left), spec.vocab_size, learned.mix),
+        learned.languages,
+    )

@@ -1,0 +1,46 @@
+"""What the workers of a stage recorded, as the driver reads it: Beam's outputs carry no results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import item_key
+from schemas.document import find_twins
+from schemas.plan import Plan
+from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts
+from tokcore.errors import StageError
+
+T = TypeVar("T")
+
+
+def recorded(attempts: Attempts, key: str, cls: type[T]) -> T:
+    """The record of a piece of work. Raises StageError if there is none, though the runner is done."""
+    if (result := attempts.result(key, cls)) is None:
+        raise StageError(
+            f"stage {attempts.stage}: the runner finished without a result for {key}. Run the command again."
+        )
+    return result
+
+
+def recorded_items(attempts: Attempts, plan: Plan, cls: type[T]) -> list[T]:
+    """The records of all work items, in plan order."""
+    return [recorded(attempts, item_key(item.number), cls) for item in plan.items]
+
+
+def languages_of(items: Iterable[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
+    """The totals of each language over all work items, in the order of names.
+
+    Raises StageError for two languages whose names differ in case only.
+    """
+    totals: dict[str, LanguageCounts] = {}
+    for item in items:
+        for lang, counts in item.languages.items():
+            totals[lang] = totals[lang] + counts if lang in totals else counts
+    if (found := find_twins(totals)) is not None:
+        raise StageError(
+            f"languages {found[0]!r} and {found[1]!r} differ in case only, and languages name files, which many disks "
+            f"would take for one. Spell them alike in the data, or set lang for each source."
+        )
+    return dict(sorted(totals.items()))

@@ -1,0 +1,163 @@
+"""One stage of a build: found where it stands, or made, claimed, published and committed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, cast
+
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.commit import claim, commit, committed, folder_of, manifest_url
+from pipelines.stages.semantics import SEMANTICS
+from pipelines.store import storage
+from pipelines.store.attempts import Attempts, publish
+from pipelines.store.redaction import redact
+from schemas.config import BuildConfig
+from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, identity_of
+from schemas.refs import StoredFile
+from schemas.stage_manifests import BUILD
+from tokcore import kernel
+from tokcore.errors import ConfigError, LedgerError, TokError
+from tokcore.jsonable import to_jsonable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BuildRun:
+    """What the stages of one run of a build share."""
+
+    config: BuildConfig
+    output: str  # URL
+    options: RunOptions
+    progress: StageProgress
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StageKey(Generic[Config]):
+    """What a stage is made from: equal keys, equal bytes."""
+
+    stage: str
+    config: Config
+    inputs: Mapping[str, Input]  # earlier stages
+    pins: Mapping[str, Input] = dataclasses.field(default_factory=dict)  # inputs that the manifest does not name
+
+    @property
+    def identity(self) -> str:
+        """The identity of the stage's manifest in this release."""
+        return identity_of(self.stage, self.config, {**self.inputs, **self.pins}, SEMANTICS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made(Generic[Totals, Language, About]):
+    """What a stage made: its files, which lie in its working folder, with what is said of each; figures."""
+
+    files: Sequence[tuple[StoredFile, About]]
+    totals: Totals
+    languages: dict[str, Language] = dataclasses.field(default_factory=dict)
+
+
+def no_reasons() -> list[str]:
+    """Why a standing stage may differ, where configuration and inputs say it all."""
+    return []
+
+
+def run_stage(
+    run: BuildRun,
+    key: StageKey[Config],
+    make: Callable[[Attempts], Made[Totals, Language, About]],
+    more_reasons: Callable[[], list[str]] = no_reasons,
+) -> Manifest[Config, Totals, Language, About]:
+    """The stage's committed manifest if it is of this key, else the one of what make gives, committed.
+
+    more_reasons: why a standing stage of equal configuration differs, for the error. Raises ConfigError if the stage of
+    another build stands there, or is being committed.
+    """
+
+    def standing() -> Manifest[Config, Totals, Language, About] | None:
+        manifest = committed(run.output, key.stage)
+        if manifest is not None and manifest.identity != key.identity:
+            raise other_build(run.output, manifest, key.config, key.inputs, more_reasons)
+        return cast("Manifest[Config, Totals, Language, About] | None", manifest)
+
+    if (manifest := standing()) is not None:
+        return manifest
+    started = time.time()
+    attempts = Attempts(run.output, key.stage, key.identity)
+    try:
+        attempts.begin()
+        made = make(attempts)
+        claim(attempts)
+    except TokError as error:
+        # An equal build may have been faster, and have removed the working folder when it was done: what was in it
+        # is missing then, and what is counted without it does not add up.
+        if (manifest := standing()) is not None:
+            return manifest
+        if not isinstance(error, LedgerError):
+            raise
+        # What is wrong may be in any of the records, so none is used again.
+        storage.remove_tree(attempts.folder)
+        raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
+    standing()  # a build that committed and is done holds no claim any more
+    publish(attempts, folder_of(run.output, key.stage), [file for file, _ in made.files], claimed=True)
+    return commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
+
+
+def _manifest_of(
+    key: StageKey[Config], made: Made[Totals, Language, About]
+) -> Manifest[Config, Totals, Language, About]:
+    manifest = Manifest(
+        stage=key.stage,
+        identity=key.identity,
+        config=key.config,
+        inputs=dict(key.inputs),
+        files=tuple(FileEntry.of(file, about) for file, about in made.files),
+        totals=made.totals,
+        languages=made.languages,
+    )
+    return dataclasses.replace(manifest, root=manifest.content_id()) if key.stage == BUILD else manifest
+
+
+def _facts_of(run: BuildRun, started: float) -> dict[str, Any]:
+    """For run.json, which no hash covers."""
+    return {
+        "name": run.config.build.name,
+        "base": run.config.base,
+        "seconds": round(time.time() - started, 3),
+        "workers": run.options.num_workers,
+        "kernel": kernel.implementation(),
+    }
+
+
+def other_build(
+    output: str,
+    standing: AnyManifest,
+    config: object,
+    inputs: Mapping[str, Input],
+    more_reasons: Callable[[], list[str]] = no_reasons,
+) -> ConfigError:
+    """The error for an output that holds the stage of another build: says what differs."""
+    was, now = to_jsonable(standing.config), to_jsonable(config)
+    reasons = [
+        f"{key} was {_brief(was.get(key))}, is now {_brief(now.get(key))}"
+        for key in sorted({*was, *now})
+        if was.get(key) != now.get(key)
+    ]
+    reasons += [f"its {key} is another one" for key in sorted(inputs) if standing.inputs.get(key) != inputs[key]]
+    detail = "; ".join(reasons or more_reasons()) or "it was made by another release of tokcore"
+    return ConfigError(
+        f"{redact(manifest_url(output, standing.stage))}: the output holds a different build: {detail}. "
+        f"Choose another build.output, or remove the old one."
+    )
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def write_file(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:
+    """A small file of a stage, written whole to the working folder. path: its final one."""
+    with attempts.new_file(path) as new:
+        new.file.write(data)
+    return new.stored(path, content_sha256)

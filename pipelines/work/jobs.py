@@ -1,0 +1,74 @@
+"""What workers are told, from what a stage's manifest says: alike for a build and for a repeated part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import CountJob
+from pipelines.work.encode_job import EncodeJob
+from schemas.stage_manifests import CountsConfig, ShardsConfig
+from tokcore.errors import ConfigError
+from tokcore.masking import check_mask
+from tokcore.tokenizer_spec import TokenizerSpec
+
+
+def count_job(config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int) -> CountJob:
+    """For the workers of the count stage. base: folder of the build file. memory_bytes: of each worker."""
+    return CountJob(
+        attempts=attempts,
+        base=base,
+        pattern=config.pretokenize,
+        normalize=config.normalize,
+        max_pretoken_bytes=config.max_pretoken_bytes,
+        memory_bytes=memory_bytes,
+        sample=config.sample,
+        seed=config.seed or 0,  # where nothing is sampled it chooses nothing
+        num_partitions=num_partitions,
+        mask=check_mask(config.mask),
+    )
+
+
+def encode_job(
+    config: ShardsConfig,
+    attempts: Attempts,
+    base: str,
+    num_partitions: int,
+    tokenizer_url: str,
+    tokenizer_sha256: str,
+    spec: TokenizerSpec,
+) -> EncodeJob:
+    """For the workers of the encode stage. tokenizer_url, tokenizer_sha256: of the tokcore.json of spec.
+
+    Raises ConfigError if the tokenizer lacks a special token that documents are to end with.
+    """
+    return EncodeJob(
+        attempts=attempts,
+        base=base,
+        tokenizer=tokenizer_url,
+        tokenizer_sha256=tokenizer_sha256,
+        fingerprint=spec.fingerprint,
+        append=special_ids(spec, config.append),
+        special_text=config.special_text,
+        formats=config.formats,
+        target_tokens=config.target_tokens,
+        by_lang=config.by == "lang",
+        validation=config.validation,
+        seed=config.seed or 0,  # without a validation split it chooses nothing
+        compression=config.compression,
+        num_partitions=num_partitions,
+    )
+
+
+def special_ids(spec: TokenizerSpec, append: Iterable[str]) -> tuple[int, ...]:
+    """The ids of the special tokens of encode.append. Raises ConfigError for one that the tokenizer lacks."""
+    ids = {token.text: token.id for token in spec.special}
+    found = []
+    for text in append:
+        if (id := ids.get(text)) is None:
+            raise ConfigError(
+                f"encode.append: {text!r} is not a special token of the tokenizer; "
+                f"it has {', '.join(map(repr, ids)) or 'none'}"
+            )
+        found.append(id)
+    return tuple(found)

@@ -1,0 +1,339 @@
+"""What the manifest of each stage holds, and how it is read back: unknown fields are refused, damage is named by field.
+
+Of each stage four things: its configuration (the settings that can change its bytes), its totals, what it says of each
+language, and of each file. A field that is left out of the JSON form is written only where it says something.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, overload
+
+from schemas.manifest import AnyManifest, Manifest
+from schemas.plan import ReadSettings
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
+from tokcore.errors import ChecksumError, FormatError
+from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version
+
+Share = tuple[str, str]  # before and after weighting, decimals
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nothing:
+    """Where a stage has nothing to say."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- plan
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanConfig:
+    range_bytes: int
+    settings: tuple[ReadSettings, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanTotals:
+    files: int
+    stored_bytes: int
+    items: int
+    partitions: int  # of the count tables
+    duplicates: tuple[str, ...]  # uris that were matched more than once
+
+
+PlanManifest = Manifest[PlanConfig, PlanTotals, Nothing, Nothing]
+
+
+# ------------------------------------------------------------------------------------------------------------ rejected
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RejectedConfig:
+    special_text: str  # whether corpus text that spells a special token is a reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordTotals:
+    read: int
+    documents: int
+    rejected: dict[str, int]  # reason -> records
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileTotals:
+    planned: int
+    rejected: dict[str, int]  # reason -> files
+    stored_bytes_planned: int
+    stored_bytes_rejected: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LedgerTotals:
+    """Both ledgers summed up: every stage that reads the corpus has them."""
+
+    records: RecordTotals
+    files: FileTotals
+    text_bytes: int
+
+
+RejectedManifest = Manifest[RejectedConfig, LedgerTotals, Nothing, Nothing]
+
+
+# -------------------------------------------------------------------------------------------------------------- counts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountsConfig:
+    max_pretoken_bytes: int
+    sample: str  # exact decimal
+    normalize: tuple[str, ...]
+    pretokenize: dict[str, str]  # Pretokenizer.spec
+    seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where documents are sampled
+    mask: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedLanguage:
+    documents: int
+    text_bytes: int
+    counted_documents: int  # after sampling
+    counted_bytes: int  # their bytes, normalized
+    pretokens: int
+    rows: int  # of the count table
+    masked_bytes: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # both only with a mask
+    masked: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # preset -> spans
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableAbout:
+    """Of a count table."""
+
+    lang: str
+    rows: int
+    pretokens: int
+    pretoken_bytes: int  # of all pre-tokens, each row once
+
+
+CountsManifest = Manifest[CountsConfig, LedgerTotals, CountedLanguage, TableAbout]
+
+
+# ----------------------------------------------------------------------------------------------------------- tokenizer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NaturalMix:
+    strategy: Literal["natural"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TemperatureMix:
+    strategy: Literal["temperature"]
+    unit: str
+    alpha: str  # exact decimal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnimaxMix:
+    strategy: Literal["unimax"]
+    unit: str
+    max_epochs: str  # exact decimal
+    budget: int | None  # None: the size of the corpus
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WeightsMix:
+    strategy: Literal["weights"]
+    weights: dict[str, str]  # language -> exact decimal, where it is not 1
+
+
+MixConfig = NaturalMix | TemperatureMix | UnimaxMix | WeightsMix
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SpecialConfig:
+    text: str
+    role: str
+    id: int | None  # None: the lowest free one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LearnedConfig:
+    """Of a tokenizer that the build learns."""
+
+    model: str
+    vocab_size: int
+    allow_smaller: bool
+    min_count: int
+    normalize: tuple[str, ...]
+    pretokenize: dict[str, str]  # Pretokenizer.spec
+    special: tuple[SpecialConfig, ...]
+    mix: MixConfig
+    min_documents: int = dataclasses.field(default=0, metadata=LEFT_OUT)
+    max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ImportedConfig:
+    """Of a tokenizer that the build file names: not where it lies, but which it is."""
+
+    tokenizer: Literal["imported"] = "imported"
+    fingerprint: str = dataclasses.field(
+        default="", metadata=LEFT_OUT
+    )  # the build's configuration knows only that there is one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenizerTotals:
+    fingerprint: str
+    merges: int
+    vocab_size: int
+    mix: dict[str, str | int | dict[str, int]]  # Mix.describe(); empty of an imported tokenizer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixedLanguage:
+    weight: int
+    share_of_bytes: Share
+    share_of_pretokens: Share
+    share_of_documents: Share
+
+
+TokenizerManifest = Manifest[LearnedConfig | ImportedConfig, TokenizerTotals, MixedLanguage, Nothing]
+
+
+# -------------------------------------------------------------------------------------------------------------- shards
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardsConfig:
+    formats: tuple[str, ...]
+    target_tokens: int
+    by: Literal["plan", "lang"]
+    validation: str  # exact decimal
+    compression: str
+    append: tuple[str, ...]  # special tokens after each document
+    special_text: Literal["ordinary", "special", "reject"]
+    seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where there is a validation split
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardsTotals(LedgerTotals):
+    shards: int
+    tokens: int
+    documents_digest: str
+    fingerprint: str  # of the tokenizer
+    special_text: dict[str, int]  # special token -> times that corpus text spells it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EncodedLanguage:
+    documents: int
+    text_bytes: int
+    pretokens: int
+    tokens: int
+    bytes_per_token: str  # decimal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardAbout:
+    """Of a file of a shard; of several files of one shard it is the same."""
+
+    shard: str  # name
+    lang: str  # empty unless shards are kept apart by language
+    split: str
+    documents: int
+    tokens: int
+    max_token_id: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenCountsAbout:
+    """Of token_counts.parquet."""
+
+    documents: int
+    tokens: int
+
+
+ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardAbout | TokenCountsAbout]
+
+
+# --------------------------------------------------------------------------------------------------------------- build
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StageConfigs:
+    """Every setting that can change bytes, but the plan's."""
+
+    tokenizer: LearnedConfig | ImportedConfig
+    shards: ShardsConfig
+    counts: CountsConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # not of an imported tokenizer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BuildTotals(ShardsTotals):
+    vocab_size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BuiltLanguage(EncodedLanguage):
+    """What the other stages say of a language: the mix is of a learned tokenizer, the last two are of a mask."""
+
+    weight: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    share_of_bytes: Share | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    share_of_pretokens: Share | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    share_of_documents: Share | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    masked_bytes: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    masked: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+
+
+BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]
+
+
+# -------------------------------------------------------------------------------------------------------- reading back
+
+# In the order of work; each has a folder of that name in the output.
+STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
+BUILD = "build"
+
+_KINDS: Mapping[str, Any] = {
+    "plan": PlanManifest,
+    "rejected": RejectedManifest,
+    "counts": CountsManifest,
+    "tokenizer": TokenizerManifest,
+    "shards": ShardsManifest,
+    BUILD: BuildManifest,
+}
+
+
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["plan"]) -> PlanManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["rejected"]) -> RejectedManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["counts"]) -> CountsManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["tokenizer"]) -> TokenizerManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["shards"]) -> ShardsManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["build"]) -> BuildManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: str = "") -> AnyManifest: ...
+def parse_manifest(data: bytes, name: str, stage: str = "") -> AnyManifest:
+    """The manifest in these bytes, of this stage; of the one that it names if none is given. name: the file's.
+
+    Raises FormatError, naming the field, unless it is what tokcore writes for this stage; VersionError for a newer
+    format, ChecksumError for a false root.
+    """
+    value = parse_canonical(data, name)
+    require_version(value, name, MANIFEST_FORMAT, MANIFEST_VERSION)
+    found = value.get("stage")
+    if type(found) is not str or found not in _KINDS or (stage and found != stage):
+        raise Place(name, "stage").error(repr(stage) if stage else f"one of {', '.join(_KINDS)}", found)
+    manifest: AnyManifest = from_jsonable(_KINDS[found], value, name)
+    if manifest.to_bytes() != data:
+        raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing, or says nothing")
+    if manifest.root and manifest.root != manifest.content_id():
+        raise ChecksumError(f"{name}: its root is {manifest.root}, its content gives {manifest.content_id()}")
+    return manifest

@@ -1,0 +1,90 @@
+"""A manifest of each stage, with every field that it can have; what they say is made up."""
+
+from __future__ import annotations
+
+from schemas import stage_manifests as stages
+from schemas.manifest import AnyManifest, FileEntry, Input, Manifest
+from schemas.plan import ReadSettings
+
+SETTINGS = ReadSettings("jsonl", "zst", "text", "id", "", "language", "reject", 1000, "", "", ("<|endoftext|>",))
+TOTALS = stages.LedgerTotals(
+    stages.RecordTotals(5, 4, {"bad_json": 1}), stages.FileTotals(2, {"truncated": 1}, 90, 40), 700
+)
+SHARDS_TOTALS = stages.ShardsTotals(
+    *(TOTALS.records, TOTALS.files, TOTALS.text_bytes), 1, 100, "d" * 64, "f" * 64, {"<|endoftext|>": 3}
+)
+COUNTS_CONFIG = stages.CountsConfig(1024, "0.5", ("nfc",), {"name": "cl100k"}, 7, ("email",))
+SHARDS_CONFIG = stages.ShardsConfig(
+    ("arrow", "megatron"), 2000, "lang", "0.1", "zstd", ("<|endoftext|>",), "ordinary", 7
+)
+LEARNED_CONFIG = stages.LearnedConfig(
+    "bpe",
+    400,
+    True,
+    2,
+    ("nfc",),
+    {"name": "cl100k"},
+    (stages.SpecialConfig("<|endoftext|>", "document_end", None), stages.SpecialConfig("<|pad|>", "padding", 500)),
+    stages.UnimaxMix("unimax", "bytes", "4", None),
+    2,
+    16,
+)
+MIX: dict[str, str | int | dict[str, int]] = {"strategy": "natural", "scale_bits": 3, "weights": {"en": 8}}
+SHARE = ("0.25", "0.5")
+
+
+def entry(path: str, about: object) -> FileEntry[object]:
+    """A file's entry, with hashes of its name."""
+    return FileEntry(path, 10, f"{len(path):x}" * 32, "5" * 64, about)
+
+
+def manifest(
+    stage: str, config: object, totals: object, languages: dict[str, object], *files: FileEntry[object]
+) -> AnyManifest:
+    """A manifest of a made-up identity, made from a made-up plan."""
+    return Manifest(stage, "1" * 64, config, {"plan": Input("2" * 64, "3" * 64)}, files, totals, languages)
+
+
+MANIFESTS: dict[str, AnyManifest] = {
+    "plan": manifest(
+        "plan",
+        stages.PlanConfig(4000, (SETTINGS,)),
+        stages.PlanTotals(2, 90, 1, 1, ("b.jsonl",)),
+        {},
+        entry("files.jsonl", stages.Nothing()),
+    ),
+    "rejected": manifest("rejected", stages.RejectedConfig("reject"), TOTALS, {}),
+    "counts": manifest(
+        "counts",
+        COUNTS_CONFIG,
+        TOTALS,
+        {"en": stages.CountedLanguage(4, 700, 2, 350, 60, 30, 5, {"email": 1})},
+        entry("en.parquet", stages.TableAbout("en", 30, 60, 200)),
+    ),
+    "tokenizer": manifest(
+        "tokenizer",
+        LEARNED_CONFIG,
+        stages.TokenizerTotals("f" * 64, 143, 501, MIX),
+        {"en": stages.MixedLanguage(8, SHARE, SHARE, SHARE)},
+        entry("tokcore.json", stages.Nothing()),
+    ),
+    "imported tokenizer": manifest(
+        "tokenizer", stages.ImportedConfig(fingerprint="f" * 64), stages.TokenizerTotals("f" * 64, 143, 501, {}), {}
+    ),
+    "shards": manifest(
+        "shards",
+        SHARDS_CONFIG,
+        SHARDS_TOTALS,
+        {"en": stages.EncodedLanguage(4, 700, 60, 100, "7.0000")},
+        entry("arrow/en/train-00000-00000.arrow", stages.ShardAbout("train-00000-00000", "en", "train", 4, 100, 399)),
+        entry("token_counts.parquet", stages.TokenCountsAbout(4, 100)),
+    ),
+    "build": manifest(
+        "build",
+        stages.StageConfigs(LEARNED_CONFIG, SHARDS_CONFIG, COUNTS_CONFIG),
+        stages.BuildTotals(
+            *(TOTALS.records, TOTALS.files, TOTALS.text_bytes), 1, 100, "d" * 64, "f" * 64, {"<|endoftext|>": 3}, 501
+        ),
+        {"en": stages.BuiltLanguage(4, 700, 60, 100, "7.0000", 8, SHARE, SHARE, SHARE, 5, {"email": 1})},
+    ),
+}
