@@ -209,21 +209,20 @@ def verify(
     from pipelines.inspect.verify import verify as run
     from pipelines.local.run_options import RunOptions
     from pipelines.report import print_verified
-    from pipelines.store import urls
 
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
             raise click.UsageError(
                 "--rebuild checks one shard; leave out --decode, --root and --quick, which check the whole output"
             )
-        _rebuild(urls.resolve(os.getcwd(), output), rebuild, base, as_json)  # noqa: PTH109 - resolve wants a str
+        _rebuild(_absolute(output), rebuild, base, as_json)
         return
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
     if root == "":  # a script's empty variable must not pass for a root that was compared
         raise click.BadParameter("expected the root, as hexadecimal digits; found an empty string", param_hint="--root")
     report = run(
-        urls.resolve(os.getcwd(), output),  # noqa: PTH109 - resolve wants a str
+        _absolute(output),
         decode=None if decode == "all" else int(decode),
         root=(root or "").lower(),
         quick=quick,
@@ -257,9 +256,8 @@ def diff(one: str, other: str, as_json: bool) -> None:
     """
     from pipelines.inspect.diff import diff as run
     from pipelines.report import print_diff
-    from pipelines.store import urls
 
-    one, other = (urls.resolve(os.getcwd(), output) for output in (one, other))  # noqa: PTH109
+    one, other = (_absolute(output) for output in (one, other))
     found = run(one, other)
     _print_json(found) if as_json else print_diff(found, one, other)
     if found:
@@ -285,9 +283,8 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     """
     from pipelines.inspect.gc import gc as run
     from pipelines.report import print_collected
-    from pipelines.store import urls
 
-    collected = run(urls.resolve(os.getcwd(), output), older_than, dry_run)  # noqa: PTH109 - resolve wants a str
+    collected = run(_absolute(output), older_than, dry_run)
     if as_json:
         _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
     else:
@@ -314,10 +311,9 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     """
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
-    from pipelines.store import urls
 
     tokenizer = _tokenizer(output)
-    report = run(urls.resolve(os.getcwd(), output), tokenizer, rare, sources)  # noqa: PTH109 - resolve wants a str
+    report = run(_absolute(output), tokenizer, rare, sources)
     _print_json(report) if as_json else print_audit(report)
 
 
@@ -381,6 +377,13 @@ def decode_ids(path: str) -> None:
     sys.stdout.buffer.write(_tokenizer(path).decode([int(word) for word in words]))
 
 
+def _absolute(output: str) -> str:
+    """The URL of an output as the command line names it: a relative path starts at the current folder."""
+    from pipelines.store import urls
+
+    return urls.resolve(os.getcwd(), output)  # noqa: PTH109 - resolve wants a str
+
+
 def _tokenizer(path: str) -> Any:
     """The tokenizer at a local path, as Tokenizer.load finds it, or in an output at a URL."""
     from pipelines.store import urls
@@ -393,12 +396,11 @@ def _tokenizer(path: str) -> Any:
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
     from pipelines.local.run_options import RunOptions
     from pipelines.stages.build import Build
-    from pipelines.store import urls
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
-    where = urls.resolve(os.getcwd(), output) if output else ""  # noqa: PTH109 - resolve wants a str
+    where = _absolute(output) if output else ""
     return Build(load_config(build_file), RunOptions(workers, runner_options), where)
 
 

@@ -29,7 +29,7 @@ from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from pipelines.store import crashpoints, storage
+from pipelines.store import crashpoints, retries
 from schemas.config import load_config
 from tokcore.errors import ConfigError, TokError
 
@@ -176,7 +176,7 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     hostility, concurrent: of the eager runner. workers: use the local runner and its processes instead. inputs:
     "faultfs" reads them from there. verify: check the output afterwards. only: "verify" or "gc".
     """
-    storage.FIRST_PAUSE_SECONDS = 0
+    retries.FIRST_PAUSE_SECONDS = 0
     schedule = faultfs.install([faultfs.Fault(*fault) for fault in request.get("faults", ())])
     visits: Counter[str] = Counter()
     if crash := request.get("crash"):

@@ -17,7 +17,7 @@ from support.manifests import MANIFESTS
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import commit, committed
-from pipelines.store import storage
+from pipelines.store import retries, storage
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.crashpoints import watch
 from schemas.manifest import FileEntry
@@ -32,7 +32,7 @@ ATTEMPTS = Attempts(OUTPUT, "counts", "0" * 64)
 @pytest.fixture(autouse=True)
 def store(monkeypatch):
     """An empty store in memory, and no waiting between attempts."""
-    monkeypatch.setattr(storage, "FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0)
     MemoryFileSystem.store.clear()
     yield
     MemoryFileSystem.store.clear()

@@ -17,7 +17,7 @@ from support.builds import ROOT, build_file, jsonl, texts, tokcore, write
 from support.graphs import every_graph
 
 from pipelines.cli import commands
-from pipelines.store import storage, urls
+from pipelines.store import retries, storage, urls
 from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError, StageError
 
@@ -135,7 +135,7 @@ def tokcore_code(code: str, *arguments: object):
 def test_chains_of_exceptions(corpus, kind, monkeypatch):
     """What a program that catches our errors logs: the whole chain."""
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: FakeS3())
-    monkeypatch.setattr(storage, "FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0)
     monkeypatch.setenv("FAKE_KIND", kind)
     monkeypatch.setitem(fsspec.config.conf, "s3", {"secret": "CANARY-in-fsspec-setting"})
     for operation, use in (

@@ -13,14 +13,15 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines.store import storage, urls
+from pipelines.store import retries, storage, urls
+from pipelines.store.pins import version_of
 from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError, FormatError, StageError
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(storage, "FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0)
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -199,7 +200,7 @@ def test_a_folder_that_cannot_be_listed_is_not_empty(monkeypatch):
     ],
 )
 def test_version(info, version):
-    assert storage._version(info) == version
+    assert version_of(info) == version
 
 
 def test_list_tree(folder):

@@ -1,0 +1,103 @@
+"""The files that a URL or a glob names, asked of the store each time; local and remote alike.
+
+The library's own glob, find, isfile, isdir and exists take a failure for an empty folder, or for no. Here it raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fsspec.utils import glob_translate
+
+from pipelines.store.pins import FileId, stat, version_of
+from pipelines.store.redaction import redact
+from pipelines.store.retries import named, retrying
+from pipelines.store.urls import file_system, is_local
+from tokcore.errors import ConfigError
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def list_files(pattern: str) -> list[FileId]:
+    """The files that a URL names, pinned and sorted by URL: one file, or those a glob (* ** ? [...]) matches.
+
+    Always asks the store. A file whose name happens to be the pattern itself is that file. Empty if nothing matches;
+    folders never match. Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does
+    not answer.
+    """
+    system, path = file_system(pattern)
+
+    def listing() -> list[FileId]:
+        system.invalidate_cache()
+        kind = kind_of(system, path)
+        if kind == "file":
+            return [stat(pattern)]
+        if _GLOB.search(path):
+            found = [_listed(pattern, system, info) for info in _matching(system, path)]
+            return [file for file in found if file is not None]
+        if kind == "directory":
+            folder = redact(pattern).rstrip("/")
+            raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
+        return []
+
+    with named("list", pattern):
+        return sorted(retrying("list", pattern, listing))
+
+
+def kind_of(system: Any, path: str) -> str | None:
+    """What a path is, None if there is nothing. The library's own isfile, isdir and exists take any failure for no."""
+    try:
+        if "file" in system.protocol and Path(path).is_symlink():
+            return "directory" if Path(path).is_dir() else "file" if Path(path).is_file() else None
+        return str(system.info(path)["type"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
+    """What the store says of everything that matches a glob; only folders that can hold a match are looked into."""
+    parts = pattern.split("/")
+    first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
+    matches = [re.compile(glob_translate("/".join(parts[: i + 1]))).match for i in range(len(parts))]
+    any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
+
+    def may_hold(folder: str) -> bool:
+        depth = folder.count("/")
+        return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
+
+    start = "/".join(parts[:first]) or "/" * pattern.startswith("/")
+    return (info for info in everything_below(system, start, may_hold) if matches[-1](info["name"]))
+
+
+def everything_below(
+    system: Any, folder: str, may_hold: Callable[[str], bool] = lambda _: True
+) -> Iterator[dict[str, Any]]:
+    """What the store says of everything below a folder; may_hold: whether to look into a folder there.
+
+    Of a folder that cannot be listed the library's own glob and find say nothing, as if it were empty; here it raises.
+    A symbolic link is never followed.
+    """
+    try:
+        entries = system.ls(folder, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for info in entries:
+        info = {**info, "name": info["name"].rstrip("/")}
+        if info["name"] == folder.rstrip("/"):
+            continue
+        yield info
+        if info["type"] == "directory" and may_hold(info["name"]):
+            yield from everything_below(system, info["name"], may_hold)
+
+
+def _listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
+    """The pin of one listed name, None for what is no file."""
+    name = info["name"]
+    if is_local(pattern):
+        return stat(name) if Path(name).is_file() else None  # a listing calls symbolic links "other"
+    if info["type"] != "file":
+        return None
+    return FileId(str(system.unstrip_protocol(name)), int(info["size"]), version_of(info))

@@ -1,0 +1,121 @@
+"""Files of this machine: durable when a call returns, whole when they have their name.
+
+The door is pipelines.store.storage, which names the URL in what is raised here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from pipelines.store.crashpoints import reached
+from pipelines.store.pins import Footprint
+from pipelines.store.read_file import require_same
+
+
+def footprint(path: Path) -> Footprint:
+    """Size and last change; of a symbolic link, the link's own."""
+    facts = path.lstat()
+    return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))
+
+
+@contextlib.contextmanager
+def write_attempt(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write; durable when the block ends, removed if it fails."""
+    _make_folder(path.parent)
+    file = path.open("wb")
+    try:
+        with file:
+            yield file
+            file.flush()
+            reached("write.before_sync")
+            os.fsync(file.fileno())
+        _sync_folder(path.parent)
+        reached("write.after_sync")
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def publish(source: Path, target: Path) -> None:
+    """Gives a finished file its final name; a file of that name must hold the same bytes."""
+    _make_folder(target.parent)
+    try:
+        os.link(source, target)  # unlike a rename it fails if the name is taken
+    except FileExistsError:
+        require_same(str(source), str(target))
+    reached("publish.after_link")
+    source.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
+    """Creates a file with these bytes unless the name is taken; whether it did. scratch: where it gets its bytes."""
+    _make_folder(path.parent)
+    scratch.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=scratch, prefix=f"{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        reached("create.before_link")
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        _sync_folder(path.parent)
+        reached("create.after_link")
+        return True
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder and all in it, also while another process does."""
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):  # another process is removing it, too
+            shutil.rmtree(folder)
+
+
+def remove_empty_folders(folder: Path) -> None:
+    """Removes the folder and those below it that hold no file."""
+    for path, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):  # not empty, or gone
+            Path(path).rmdir()
+
+
+def list_tree(root: Path) -> Iterator[str]:
+    """Relative paths of everything below a folder that is no folder; a symbolic link is never followed."""
+
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    for folder, folders, files in os.walk(root, onerror=fail):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        for name in files + links:
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _make_folder(folder: Path) -> None:
+    """Creates a folder and those above it; what is created survives a power cut."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes names created in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

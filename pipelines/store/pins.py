@@ -1,0 +1,59 @@
+"""A file as it is now, pinned, so that a later look or read notices a change."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+from pipelines.store.retries import named, retrying
+from pipelines.store.urls import file_system, is_local
+
+
+class Footprint(NamedTuple):
+    """What a file takes, and when anything about it changed last."""
+
+    size_bytes: int
+    changed: float  # seconds since the epoch; now, if the store does not say
+
+
+class FileId(NamedTuple):
+    """A file pinned at the moment it was listed.
+
+    version: "etag:...", "generation:...", "mtime_ns:...", whatever the store offers to tell one content from another;
+    "size-only" where it offers nothing.
+    """
+
+    url: str
+    size_bytes: int
+    version: str
+
+
+def stat(url: str) -> FileId:
+    """The pin of one file as it is now; raises StageError if there is none."""
+    system, path = file_system(url)
+    with named("read", url):
+        if is_local(url):
+            facts = retrying("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
+            return FileId(path, facts.st_size, f"mtime_ns:{facts.st_mtime_ns}")
+
+        def info() -> dict[str, Any]:
+            system.invalidate_cache()
+            return cast(dict[str, Any], system.info(path))
+
+        described = retrying("read", url, info)
+        return FileId(str(system.unstrip_protocol(path)), int(described["size"]), version_of(described))
+
+
+def version_of(info: Mapping[str, Any]) -> str:
+    """What tells one content of an object from the next, in one spelling for all stores."""
+    for key, name in (("generation", "generation"), ("ETag", "etag"), ("etag", "etag"), ("blob_id", "blob")):
+        if info.get(key):
+            return f"{name}:{str(info[key]).strip(chr(34))}"
+    for key in ("LastModified", "last_modified", "mtime", "created"):
+        if (time_of_change := info.get(key)) is not None:
+            # A listing may give seconds where a look at one file gives a datetime.
+            is_datetime = isinstance(time_of_change, datetime.datetime)
+            return f"modified:{time_of_change.timestamp() if is_datetime else time_of_change}"
+    return "size-only"

@@ -1,0 +1,222 @@
+"""Reading: a file's bytes, all of them, or a StageError that names the URL."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
+
+from pipelines.store.pins import FileId, stat
+from pipelines.store.redaction import redact
+from pipelines.store.retries import named, retrying
+from pipelines.store.urls import file_system, is_local, scheme_of
+from tokcore.errors import StageError
+
+BLOCK_BYTES = 1 << 23  # of one request to an object store
+_COPY_BYTES = 1 << 20
+
+
+class ReadFile(io.RawIOBase):
+    """A file opened for reading: seekable, and `read(n)` gives exactly n bytes unless the end of file is nearer.
+
+    A transient error reopens the file where it stood. With a pin, the end of file is where the pin says it is, and the
+    file's version is compared when it is opened, reopened and left: a difference is a StageError. Not thread-safe.
+    """
+
+    def __init__(self, url: str, pin: FileId | None = None) -> None:
+        super().__init__()
+        self.url = url
+        self.failure: Exception | None = None  # why reading stopped: a library between may swallow the exception
+        self._pin = pin
+        self._position = 0
+        self._file: BinaryIO | None = None
+        self._inode: tuple[int, int] | None = None  # of a local file, once it is open
+        self._system, self._path = file_system(url)
+        self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
+        try:
+            with named("read", url):
+                retrying("read", url, self._reopen)
+        except StageError:
+            self._check_pin()
+            raise
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def size(self) -> int:
+        return self._size
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = (0, self._position, self._size)[whence]
+        if start + offset < 0:
+            raise ValueError(f"seek to {start + offset}: negative")
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = max(0, self._size - self._position)
+        if size is not None and size >= 0:
+            wanted = min(size, wanted)
+        if not wanted:
+            return b""
+        first = self._attempt(wanted)
+        if len(first) == wanted:
+            return first
+        pieces = [first]
+        wanted -= len(first)
+        while wanted:
+            pieces.append(self._attempt(wanted))
+            wanted -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Also when something went wrong: a file that changed while it was read explains most other complaints about it.
+        try:
+            if kind is None or (issubclass(kind, Exception) and not issubclass(kind, StageError)):
+                self._check_pin()
+        finally:
+            self.close()
+
+    def _attempt(self, wanted: int) -> bytes:
+        """Some of the bytes at the position, at least one, and the position behind them."""
+
+        def read_some() -> bytes:
+            if self._file is None:
+                self._reopen()
+            assert self._file is not None
+            try:
+                if self._file.tell() != self._position:
+                    self._file.seek(self._position)
+                data = self._file.read(wanted)
+                if not data:
+                    self._check_pin()
+                    raise OSError(f"the file ends at byte {self._position} of {self._size}")
+                if len(data) > wanted:
+                    raise OSError(f"asked for {wanted} bytes, got {len(data)}")
+            except OSError:
+                with contextlib.suppress(Exception):
+                    self._file.close()
+                self._file = None
+                raise
+            return data
+
+        try:
+            with named("read", self.url):
+                data = retrying("read", self.url, read_some)
+        except Exception as error:
+            self.failure = error
+            raise
+        self._position += len(data)
+        return data
+
+    def _reopen(self) -> None:
+        self._check_pin()
+        if is_local(self.url):
+            self._file = cast(BinaryIO, open(self._path, "rb", buffering=0))  # noqa: SIM115, PTH123 - closed by close()
+            if self._inode is None:
+                self._inode = _inode(self._file.fileno())
+        elif scheme_of(self.url) == "memory":  # its file objects share one position
+            self._file = io.BytesIO(self._system.cat_file(self._path))
+        else:
+            self._file = self._system.open(self._path, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
+
+    def _check_pin(self) -> None:
+        if self._pin is None:
+            return
+        try:
+            now = stat(self.url)
+        except StageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise self._changed("it is gone") from error
+            raise
+        if now.size_bytes != self._pin.size_bytes:
+            raise self._changed(f"{self._pin.size_bytes} bytes then, {now.size_bytes} now")
+        if now.version != self._pin.version:
+            raise self._changed(f"{self._pin.version} then, {now.version} now")
+        # Size and time can be kept when a file is replaced; a plan cannot hold inodes, which no copy of a corpus keeps.
+        if self._inode is not None and _inode(self._path) != self._inode:
+            raise self._changed("another file took its name while it was read")
+
+    def _changed(self, how: str) -> StageError:
+        self.failure = StageError(
+            f"{redact(self.url)}: input changed since it was planned ({how}). "
+            f"Restore it, or run again with a new output, which plans anew"
+        )
+        return self.failure
+
+
+def _inode(file: str | int) -> tuple[int, int]:
+    facts = os.stat(file)  # noqa: PTH116 - of a path or a descriptor
+    return facts.st_dev, facts.st_ino
+
+
+def open_read(url: str) -> ReadFile:
+    """The file opened for reading; raises StageError if it cannot be read."""
+    return ReadFile(url)
+
+
+def open_pinned(file: FileId) -> ReadFile:
+    """The file opened for reading as it was when pinned; raises StageError as soon as it is found to have changed."""
+    return ReadFile(file.url, file)
+
+
+def read_bytes(url: str) -> bytes:
+    """The whole content of a file; raises StageError if it cannot be read."""
+    with open_read(url) as file:
+        return file.read()
+
+
+def sha256(url: str) -> str:
+    """sha256 of a file's bytes, lowercase hex; raises StageError if it cannot be read."""
+    hasher = hashlib.sha256()
+    with open_read(url) as file:
+        while data := file.read(_COPY_BYTES):
+            hasher.update(data)
+    return hasher.hexdigest()
+
+
+def require_sha256(url: str, expected: str) -> None:
+    """Reads the file back; raises StageError unless its bytes have that sha256."""
+    if (found := sha256(url)) != expected:
+        raise StageError(
+            f"{redact(url)}: written with sha256 {expected}, read back with {found}: "
+            f"the store does not keep what it is given. Check the disk, or choose another build.output"
+        )
+
+
+def require_same(source: str, target: str) -> None:
+    """Raises StageError unless two files hold the same bytes."""
+    if stat(source).size_bytes != stat(target).size_bytes or sha256(source) != sha256(target):
+        raise StageError(
+            f"{redact(target)} exists with other bytes than {redact(source)}: "
+            f"two builds of different content share this output; give one of them its own"
+        )

@@ -1,0 +1,149 @@
+"""Objects of a store: an answer may be lost, a copy may be wrong, and a listing may come from a cache.
+
+The door is pipelines.store.storage, which names the URL in what is raised here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import time
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from pipelines.store.crashpoints import reached
+from pipelines.store.listing import everything_below, kind_of
+from pipelines.store.pins import Footprint, stat
+from pipelines.store.read_file import BLOCK_BYTES, read_bytes, require_same, require_sha256, sha256
+from pipelines.store.redaction import redact
+from pipelines.store.retries import retrying
+from pipelines.store.urls import file_system
+from tokcore.errors import StageError
+
+
+def footprint(url: str) -> Footprint:
+    """Size and last change of an object as the store says; now, if it does not say when."""
+    system, path = file_system(url)
+    system.invalidate_cache()
+    info = retrying("read", url, lambda: system.info(path))
+    for key in ("LastModified", "last_modified", "mtime", "updated", "created"):
+        changed = info.get(key)
+        if isinstance(changed, str):
+            with contextlib.suppress(ValueError):
+                changed = datetime.datetime.fromisoformat(changed)
+        if isinstance(changed, datetime.datetime):
+            return Footprint(int(info["size"]), changed.timestamp())
+        if isinstance(changed, int | float):
+            return Footprint(int(info["size"]), float(changed))
+    return Footprint(int(info["size"]), time.time())
+
+
+def exists(url: str) -> bool:
+    """Whether there is an object, or a folder of some."""
+    system, path = file_system(url)
+
+    def ask() -> bool:
+        system.invalidate_cache()
+        return kind_of(system, path) is not None
+
+    return retrying("read", url, ask)
+
+
+@contextlib.contextmanager
+def write_attempt(url: str) -> Iterator[BinaryIO]:
+    """A new object to write; there when the block ends, given up if it fails."""
+    system, path = file_system(url)
+    remote = retrying("write", url, lambda: system.open(path, "wb", block_size=BLOCK_BYTES))
+    try:
+        yield cast(BinaryIO, remote)
+    except BaseException:
+        # Closing would complete the upload of a part of the file; even the collector would close it.
+        with contextlib.suppress(Exception):
+            remote.discard()
+            remote.closed = True
+        with contextlib.suppress(Exception):
+            system.rm_file(path)
+        raise
+    reached("write.before_sync")
+    size_bytes = remote.tell()
+    retrying("write", url, remote.close, attempts=1)  # a second one would not send what the first one did
+    if (stored := stat(url).size_bytes) != size_bytes:
+        raise StageError(f"{redact(url)}: the store kept {stored} of {size_bytes} bytes. Run the command again")
+    reached("write.after_sync")
+
+
+def publish(source: str, target: str, known: str, mend: bool) -> None:
+    """Gives a finished object its final name; an object of that name must hold the same bytes.
+
+    known: its sha256, or empty. mend: a target of other bytes is copied again.
+    """
+    system, path = file_system(source)
+    _, target_path = file_system(target)
+    if exists(target) and not (mend and known and sha256(target) != known):
+        require_same(source, target)
+    else:
+
+        def copy() -> None:
+            system.copy(path, target_path)
+            try:
+                _confirm_copy(source, target, known)
+            except StageError as error:
+                # Copied again: left as it is, it would be in the way of every rerun.
+                raise OSError(str(error)) from error
+
+        retrying("publish", target, copy)
+    reached("publish.after_link")
+    with contextlib.suppress(FileNotFoundError):  # removed, and the answer was lost
+        retrying("publish", target, lambda: system.rm_file(path))
+
+
+def _confirm_copy(source: str, target: str, known: str) -> None:
+    one, copy = stat(source), stat(target)
+    if copy.size_bytes != one.size_bytes:
+        raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
+    # Two objects have the same etag only if the store makes it of their bytes.
+    if not (one.version == copy.version and one.version.startswith(("etag:", "blob:"))):
+        require_sha256(target, known or sha256(source))
+
+
+def create_exclusive(url: str, data: bytes) -> bool:
+    """Creates an object with these bytes unless the name is taken; whether it did.
+
+    If an answer got lost on the way, the object is read: bytes equal to these are taken for ours.
+    """
+    system, path = file_system(url)
+    unsure = False
+
+    def create() -> bool:
+        nonlocal unsure
+        try:
+            reached("create.before_link")
+            system.pipe_file(path, data, mode="create")
+            reached("create.after_link")
+            return True
+        except FileExistsError:
+            return unsure and read_bytes(url) == data
+        except Exception:
+            unsure = True
+            raise
+
+    return retrying("create", url, create)
+
+
+def remove_folder(url: str) -> None:
+    """Removes all objects below a name, if there are any."""
+    if exists(url):
+        system, path = file_system(url)
+        retrying("remove", url, lambda: system.rm(path, recursive=True))
+
+
+def list_tree(url: str) -> list[str]:
+    """Relative names of all objects below a folder."""
+    system, path = file_system(url)
+
+    def listing() -> list[str]:
+        system.invalidate_cache()
+        files = (info["name"] for info in everything_below(system, path.rstrip("/")) if info["type"] != "directory")
+        return [str(name)[len(path.rstrip("/")) + 1 :] for name in files]
+
+    return retrying("list", url, listing)

@@ -1,0 +1,66 @@
+"""What a store raises: transient errors are tried again, the others become StageErrors that name the URL."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from pipelines.store.redaction import as_cause, redact
+from tokcore.errors import StageError, TokError
+
+Result = TypeVar("Result")
+
+ATTEMPTS = 5
+FIRST_PAUSE_SECONDS = 0.1
+_PAUSE_GROWTH = 4  # pauses of 0.1, 0.4, 1.6 and 6.4 seconds
+
+# Waiting does not fix these. Callers tell the first ones apart, or they are named where they are caught.
+_PERMANENT = (
+    TokError,
+    FileNotFoundError,
+    FileExistsError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+)
+_REFUSED = (ValueError, TypeError, NotImplementedError)
+
+
+def retrying(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
+    """The operation's result; transient errors are retried, those of the file system pass through as they are.
+
+    attempts: 0 for the usual number. Raises StageError after the last one, and for what the store's library refuses.
+    """
+    attempts = attempts or ATTEMPTS
+    for attempt in range(attempts):
+        try:
+            return operation()
+        except _PERMANENT:
+            raise
+        except Exception as error:
+            failure = error
+        if isinstance(failure, _REFUSED):
+            break
+        if attempt < attempts - 1:
+            time.sleep(FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt)
+    reason = redact(str(failure)) or type(failure).__name__
+    if isinstance(failure, _REFUSED):
+        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
+    raise StageError(
+        f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
+        f"Finished work is kept: run the same command again when the store answers"
+    ) from as_cause(failure)
+
+
+@contextlib.contextmanager
+def named(what: str, url: str) -> Iterator[None]:
+    """Turns what a store raises into a StageError that names the URL."""
+    try:
+        yield
+        return
+    except OSError as error:
+        failure = error
+    reason = redact(failure.strerror or str(failure)) or type(failure).__name__
+    raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
