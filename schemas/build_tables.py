@@ -31,6 +31,7 @@ from tokcore.mask_presets import MASK_PRESETS
 from tokcore.normalize import STEPS
 from tokcore.patterns import PATTERNS
 from tokcore.pretokenize import Pretokenizer
+from tokcore.shard_formats import DEFAULT_FORMATS, SHARD_FORMATS
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
@@ -189,10 +190,10 @@ class ShardsTable:
     """[shards]"""
 
     formats: Annotated[
-        tuple[Literal["arrow", "megatron"], ...],
+        tuple[str, ...],
         "what is written, each from the same tokens",
-        Limits(least=1, distinct=True),
-    ] = ("arrow", "megatron")
+        Limits(least=1, options=tuple(SHARD_FORMATS), distinct=True),
+    ] = DEFAULT_FORMATS
     target_tokens: Annotated[int, "a shard ends with the document that reaches it", Limits(least=1)] = 10_000_000
     by: Annotated[Literal["plan", "lang"], "one sequence of shards, or one per language"] = "plan"
     validation: Annotated[

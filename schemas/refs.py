@@ -103,16 +103,31 @@ class TableRef:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShardRef:
-    """One finished token shard: the documents of one output position, in every configured format."""
+    """One token shard, finished or as a manifest names it: the same documents in every configured format."""
 
     name: str  # e.g. train-00003-00001
+    item: int  # number of the work item that wrote it
     lang: str  # empty unless shards are kept apart by language
     split: str  # train or validation
     num_documents: int
     num_tokens: int
     max_token_id: int
     content_sha256: str  # of tokens, document bounds and the columns beside them
-    files: tuple[StoredFile, ...]
+    files: tuple[StoredFile, ...]  # as a manifest names them, their attempts are empty
+
+    @property
+    def stem(self) -> str:
+        """What the paths of its files have in common: its name, below a folder of its language if it has one."""
+        return f"{self.lang}/{self.name}" if self.lang else self.name
+
+
+def shard_name(split: str, item: int, number: int) -> str:
+    """The name of the shard that comes after number others of its work item, split and language.
+
+    >>> shard_name("train", 3, 1)
+    'train-00003-00001'
+    """
+    return f"{split}-{item:05d}-{number:05d}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,7 +137,7 @@ class ShardEncoded:
     shard: ShardRef
     languages: dict[str, LanguageCounts]  # pre-tokens and tokens; what was read is the item's to count
     digests: tuple[RunRef, ...]  # per-document digests, sorted
-    token_counts: RunRef  # what tokcore.token_counts reads
+    token_counts: RunRef | None  # what tokcore.token_counts reads; None if the shard is not recorded before its item
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

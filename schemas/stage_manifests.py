@@ -240,6 +240,7 @@ class ShardAbout:
     """Of a file of a shard; of several files of one shard it is the same."""
 
     shard: str  # name
+    item: int  # number of the work item that wrote it
     lang: str  # empty unless shards are kept apart by language
     split: str
     documents: int
@@ -248,14 +249,14 @@ class ShardAbout:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TokenCountsAbout:
-    """Of token_counts.parquet."""
+class CorpusAbout:
+    """Of token_counts.parquet and of the indexes of formats' folders: numbers of all shards."""
 
     documents: int
     tokens: int
 
 
-ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardAbout | TokenCountsAbout]
+ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]
 
 
 # --------------------------------------------------------------------------------------------------------------- build

@@ -1,6 +1,6 @@
 """Token shards as trainers read them: one sequence of documents over all files of a build or a folder.
 
-Leaves to others: the formats (tokcore.formats) and whether the files are the committed ones (tokcore verify).
+Leaves to others: the formats (tokcore.shard_formats) and whether the files are the committed ones (tokcore verify).
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol, overload
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, overload
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
-from tokcore.formats.arrow_shards import DTYPE, ArrowShard
-from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard
+from tokcore.formats.shard_format import ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
+from tokcore.shard_formats import READING_ORDER, FormatFile, found_at, paths_of
 from tokcore.token_batch import Ids
 
 SPLITS = ("train", "validation", "all")
-ARROW = ".arrow"
 
 # Shards that are kept open at a time, each a few memory maps and at most one decoded record batch.
 MAX_OPEN = 64
@@ -44,37 +43,38 @@ class ShardDocument(NamedTuple):
     ordinal: int
 
 
-class ShardFile(NamedTuple):
-    """An .arrow or .bin file and what it is known to hold."""
+class OpenableShard(NamedTuple):
+    """A shard in one format, not open yet, and what it is known to hold."""
 
-    path: str
+    format: str
+    path: str  # that it goes by
     num_documents: int
     num_tokens: int | None = None  # None: only reading it can tell
 
+    def open(self) -> ShardReader:
+        return FormatFile(self.format, self.path).open()
 
-class _Shard(Protocol):
-    def __len__(self) -> int: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def num_tokens(self) -> int: ...
-    def tokens(self, row: int) -> Ids: ...
-    def columns(self, row: int) -> tuple[str | None, str, str, int]: ...
+
+Found = TypeVar("Found", FormatFile, OpenableShard)
+
+
+def _open(files: Sequence[OpenableShard], number: int) -> ShardReader:
+    return files[number].open()
 
 
 class Shards(Sequence[Ids]):
     """Documents of several shards, in the order of the files; shards[i] is an int32 array, read-only.
 
-    From `.bin` files the arrays are views of the mapped file. Files are opened when a document of theirs is asked
-    for. Pickles by its paths; safe to read from several threads.
+    From formats that map ids (Megatron's) the arrays are views of the file. Files are opened when a document of theirs
+    is asked for. Pickles by its paths; safe to read from several threads.
     """
 
-    def __init__(self, files: Sequence[ShardFile], fingerprint: str) -> None:
+    def __init__(self, files: Sequence[OpenableShard], fingerprint: str) -> None:
         """fingerprint: of the tokenizer that all of them must be written with."""
         self._files = tuple(files)
         self._fingerprint = fingerprint
         self._starts = [0, *accumulate(file.num_documents for file in self._files)]
-        self._opened = functools.lru_cache(MAX_OPEN)(_open_shard)
+        self._opened = functools.lru_cache(MAX_OPEN)(functools.partial(_open, self._files))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Shards(Sequence[Ids]):
 
     @property
     def fingerprint(self) -> str:
-        """Of the tokenizer that wrote them; "" if there is no shard, or .bin files of another writer."""
+        """Of the tokenizer that wrote them; "" if there is no shard, or none that names it."""
         return self._fingerprint
 
     @property
@@ -91,6 +91,10 @@ class Shards(Sequence[Ids]):
         """Of all documents; reads the files unless a manifest tells."""
         known = (file.num_tokens for file in self._files)
         return sum(self._shard(i).num_tokens if num is None else num for i, num in enumerate(known))
+
+    def stored_as(self, number: int) -> tuple[str, str]:
+        """(format, dtype of the ids as stored) of the shard that paths[number] names."""
+        return self._files[number].format, self._shard(number).dtype
 
     def document(self, index: int) -> ShardDocument:
         """id, lang, source and ordinal of a document."""
@@ -122,7 +126,7 @@ class Shards(Sequence[Ids]):
     def __repr__(self) -> str:
         return f"<Shards: {len(self)} documents in {len(self._files)} files>"
 
-    def _find(self, index: int) -> tuple[_Shard, int]:
+    def _find(self, index: int) -> tuple[ShardReader, int]:
         index = operator.index(index)
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
@@ -131,9 +135,9 @@ class Shards(Sequence[Ids]):
         number = bisect.bisect_right(self._starts, position) - 1
         return self._shard(number), position - self._starts[number]
 
-    def _shard(self, number: int) -> _Shard:
+    def _shard(self, number: int) -> ShardReader:
         file = self._files[number]
-        shard = self._opened(file.path)
+        shard = self._opened(number)
         if shard.fingerprint != self._fingerprint:
             raise IdentityError(
                 f"{file.path}: written with tokenizer {shard.fingerprint or 'unknown'}, "
@@ -145,30 +149,28 @@ class Shards(Sequence[Ids]):
 
 
 def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
-    """The shards at a local path: a build's output, a folder of shards, or one .arrow or .bin file.
+    """The shards at a local path: a build's output, a folder of shards, or one file of a shard.
 
-    split: train, validation or all; a single file is opened whatever it holds. Where a manifest is there, only what
-    it names is read. Where a folder holds both formats, the `.bin` files are taken.
+    split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
+    it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).
     Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers.
     """
     if split not in SPLITS:
         raise ValueError(f"split = {split!r}: expected one of {', '.join(SPLITS)}")
     place = Path(path).resolve()
     if not place.is_dir():
-        return _unnamed([_single_file(place)])
+        return _unnamed([_single_shard(place)])
     manifest = _manifest_of(place)
     if manifest is None:
         if (place / "plan").is_dir() or (place / "_attempts").is_dir():
             raise FormatError(f"{place}: a build without shards. Is it finished?")
-        found = [str(file) for file in sorted(place.rglob("*")) if _is_shard(file)]
-        chosen = [file for file in _of_one_format(place, found) if _in_split(file, split)]
-        return _unnamed(chosen)
+        return _unnamed([one for one in _of_one_format(place, _shards_below(place)) if _in_split(one.path, split)])
     root, content = manifest
     files, fingerprint = _named_files(root, content)
-    below = {file.path: file for file in files if Path(file.path).is_relative_to(place)}
     if not files:
         return Shards([], fingerprint)
-    return Shards([below[file] for file in _of_one_format(place, list(below)) if _in_split(file, split)], fingerprint)
+    below = [file for file in files if Path(file.path).is_relative_to(place)]
+    return Shards([file for file in _of_one_format(place, below) if _in_split(file.path, split)], fingerprint)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -176,39 +178,45 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     shards = open_shards(path, split="all")
     if len(shards.paths) != 1:
         raise FormatError(f"{path}: a folder of {len(shards.paths)} shards; name one of them")
+    name, dtype = shards.stored_as(0)
     return {
         "path": shards.paths[0],
-        "format": "megatron" if shards.paths[0].endswith(BIN) else "arrow",
-        "dtype": DTYPE,
+        "format": name,
+        "dtype": dtype,
         "documents": len(shards),
         "tokens": shards.num_tokens,
         "tokenizer": shards.fingerprint,
     }
 
 
-def _single_file(place: Path) -> str:
-    """The .arrow or .bin file meant by its own path, by that of a file beside it, or by a prefix."""
-    path = str(place)
-    for suffix in (DOCUMENTS, IDX):
-        if path.endswith(suffix):
-            path = path.removesuffix(suffix) + BIN
-    for candidate in (path, path + BIN):
-        if Path(candidate).is_file():
-            return candidate
-    raise FormatError(f"{path}: there is no such file or folder")
+def _single_shard(place: Path) -> FormatFile:
+    """The shard meant by the path of one of its files, or by that path without suffix."""
+    found = found_at(str(place))
+    if found is None and place.is_file():
+        ends = ", ".join(sorted({suffix for one in READING_ORDER for suffix in one.suffixes}))
+        raise FormatError(f"{place}: not a file by which a shard goes: they end with {ends}")
+    if found is None:
+        raise FormatError(f"{place}: there is no such file or folder")
+    return found
 
 
-def _unnamed(paths: Sequence[str]) -> Shards:
+def _shards_below(place: Path) -> list[FormatFile]:
+    """All shards below a folder, in the order of their paths."""
+    found = (found_at(str(file)) for file in sorted(place.rglob("*")) if file.is_file())
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
+def _unnamed(found: Sequence[FormatFile]) -> Shards:
     """Shards that no manifest describes: each is opened once to learn what it holds."""
     files = []
     fingerprints: dict[str, str] = {}
-    for path in paths:
-        shard = _open_shard(path)
-        files.append(ShardFile(path, len(shard)))
-        fingerprints.setdefault(shard.fingerprint, path)
+    for one in found:
+        shard = one.open()
+        files.append(OpenableShard(one.format, one.path, len(shard)))
+        fingerprints.setdefault(shard.fingerprint, one.path)
     if len(fingerprints) > 1:
-        one, other = list(fingerprints.values())[:2]
-        raise IdentityError(f"{one} and {other} were written with different tokenizers. Open them apart.")
+        one_path, other = list(fingerprints.values())[:2]
+        raise IdentityError(f"{one_path} and {other} were written with different tokenizers. Open them apart.")
     return Shards(files, next(iter(fingerprints), ""))
 
 
@@ -231,6 +239,8 @@ def _manifest_of(place: Path) -> tuple[Path, Any] | None:
 class _About:
     documents: int
     tokens: int
+    shard: str = ""  # empty of a file that is no shard's
+    lang: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -252,26 +262,31 @@ class _ShardsManifest:
     totals: _Totals
 
 
-def _named_files(root: Path, content: Any) -> tuple[list[ShardFile], str]:
+def _named_files(root: Path, content: Any) -> tuple[list[OpenableShard], str]:
     """The shards that a manifest names, in its order, and their tokenizer's fingerprint."""
     path = root / _MANIFEST
     require_version(content, str(path), MANIFEST_FORMAT, MANIFEST_VERSION)
     manifest = from_jsonable(_ShardsManifest, content, str(path), partial=True)
     files = []
     for i, file in enumerate(manifest.files):
+        about = file.about
         if not _is_below(root, file.path):
             raise FormatError(f"{path}: names {file.path!r}, which is not below its folder")
-        if file.about.documents < 0 or file.about.tokens < 0:
-            raise Place(str(path), f"files[{i}].about").error("two counts", file.about)
-        if _is_shard(PurePosixPath(file.path)):
-            files.append(ShardFile(str(root / file.path), file.about.documents, file.about.tokens))
+        if about.documents < 0 or about.tokens < 0:
+            raise Place(str(path), f"files[{i}].about").error("two counts", about)
+        stem = f"{about.lang}/{about.shard}" if about.lang else about.shard
+        files += [
+            OpenableShard(one.name, str(root / file.path), about.documents, about.tokens)
+            for one in READING_ORDER
+            if file.path == paths_of(one, stem)[0]
+        ]
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")
     return files, manifest.totals.fingerprint
 
 
 def _is_below(root: Path, path: str) -> bool:
-    """Whether a path that a manifest names is plain, relative, and stays below root behind every symbolic link."""
+    """Whether a path that a manifest names is plain, relative, and stays below root whatever links there are."""
     if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
         return False
     if any(name in ("", ".", "..") for name in path.split("/")):
@@ -279,27 +294,21 @@ def _is_below(root: Path, path: str) -> bool:
     return (root / path).resolve().is_relative_to(root)
 
 
-def _of_one_format(place: Path, paths: list[str]) -> list[str]:
-    megatron = [path for path in paths if path.endswith(BIN)]
-    arrow = [path for path in paths if path.endswith(ARROW)]
-    if not paths:
+def _of_one_format(place: Path, shards: Sequence[Found]) -> list[Found]:
+    """The shards in the format that comes first in READING_ORDER of those that are there."""
+    if not shards:
         raise FormatError(f"{place}: no shards in it. Is the build finished?")
-    if megatron and arrow and len(megatron) != len(arrow):
+    by_format = {one.name: [shard for shard in shards if shard.format == one.name] for one in READING_ORDER}
+    found = {name: own for name, own in by_format.items() if own}
+    if len({len(own) for own in found.values()}) > 1:
+        numbers = " and ".join(f"{len(own)} {name}" for name, own in found.items())
         raise FormatError(
-            f"{place}: {len(megatron)} {BIN} and {len(arrow)} {ARROW} files, which are not the same shards in two "
-            f"formats. Open the folder of one format."
+            f"{place}: {numbers} shards, which are not the same shards in several formats. Open the folder of one "
+            f"format."
         )
-    return megatron or arrow
+    return next(iter(found.values()))
 
 
 def _in_split(path: str, split: str) -> bool:
     name = Path(path).name
     return split == "all" or name.startswith(f"{split}-") or not name.startswith(("train-", "validation-"))
-
-
-def _is_shard(path: PurePosixPath | Path) -> bool:
-    return path.name.endswith((BIN, ARROW)) and not path.name.endswith(DOCUMENTS)
-
-
-def _open_shard(path: str) -> _Shard:
-    return MegatronShard(path.removesuffix(BIN)) if path.endswith(BIN) else ArrowShard(path)

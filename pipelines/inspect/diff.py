@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pipelines.inspect.verify_shards import named_shards
 from pipelines.stages.commit import committed
 from pipelines.stages.plan import planned
 from pipelines.store import storage, urls
@@ -20,6 +19,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.decode_item import load_spec
 from schemas.manifest import AnyManifest
 from schemas.plan import InputFile, ReadSettings
+from schemas.shard_entries import named_shards
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
@@ -300,10 +300,7 @@ def _documents(a: _Side, b: _Side) -> dict[str, Any]:
 def _shards(a: _Side, b: _Side) -> dict[str, Any]:
     if (both := _both(a.shards, b.shards)) is None:
         return {}
-    contents = [
-        {"/".join(filter(None, (s.lang, s.name))): s.entries[0].content_sha256 for s in named_shards(made)}
-        for made in both
-    ]
+    contents = [{s.stem: s.content_sha256 for s in named_shards(made)} for made in both]
     stored = [{entry.path: (entry.content_sha256, entry.sha256) for entry in made.files} for made in both]
     one, other = contents
     shared = sorted(set(one) & set(other))

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.inspect.stored_shards import local_files, main_files
 from pipelines.inspect.verify import check_file, read_manifests, recorded_base
 from pipelines.inspect.verify_manifests import BuiltManifests, built_manifests
-from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards
 from pipelines.stages.commit import RUN, package_versions
 from pipelines.stages.plan import planned
 from pipelines.store import storage, urls
@@ -24,14 +24,12 @@ from pipelines.store.redaction import redact
 from pipelines.work.decode_item import load_spec
 from pipelines.work.encode_item import encode_item
 from pipelines.work.jobs import encode_job
-from schemas.manifest import FileEntry
 from schemas.plan import Plan
-from schemas.refs import ShardRef
+from schemas.refs import ShardRef, StoredFile
+from schemas.shard_entries import named_shards
 from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import ConfigError, TokError
-from tokcore.formats.arrow_shards import ArrowShard
-from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
-from tokcore.shards import ARROW
+from tokcore.shard_formats import FormatFile
 from tokcore.tokenizer_spec import FILE_NAME
 
 
@@ -79,25 +77,25 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
         shard.name,
         tuple(problems),
         tuple(notes),
-        shard.about.documents,
-        shard.about.tokens,
-        sum(entry.size_bytes for entry in shard.entries),
+        shard.num_documents,
+        shard.num_tokens,
+        sum(file.size_bytes for file in shard.files),
         time.monotonic() - started,
     )
 
 
-def _find(made: ShardsManifest, name: str) -> NamedShard:
+def _find(made: ShardsManifest, name: str) -> ShardRef:
     wanted = name.removeprefix("shards/")
     shards = named_shards(made)
-    found = [s for s in shards if wanted in (s.name, f"{s.lang}/{s.name}") or wanted in [e.path for e in s.entries]]
+    found = [s for s in shards if wanted in (s.name, s.stem) or wanted in [file.path for file in s.files]]
     if len(found) != 1:
-        examples = ", ".join(f"{s.lang}/{s.name}" if s.lang else s.name for s in (found or shards)[:3])
+        examples = ", ".join(s.stem for s in (found or shards)[:3])
         raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
     return found[0]
 
 
 def _encode_again(
-    output: str, manifests: BuiltManifests, plan: Plan, shard: NamedShard, folder: str, base: str
+    output: str, manifests: BuiltManifests, plan: Plan, shard: ShardRef, folder: str, base: str
 ) -> tuple[Attempts, ShardRef | None]:
     attempts = Attempts(folder, "shards", manifests.shards.identity)
     job = encode_job(
@@ -109,18 +107,18 @@ def _encode_again(
         manifests.tokenizer.file(FILE_NAME).sha256,
         load_spec(output),
     )
-    encoded = encode_item(job, plan.assignment(plan.items[item_of(shard.name)]))
+    encoded = encode_item(job, plan.assignment(plan.items[shard.item]))
     same = (ref for ref in encoded.shards if (ref.name, ref.lang) == (shard.name, shard.lang))
     return attempts, next(same, None)
 
 
 def _compare(
-    output: str, shard: NamedShard, attempts: Attempts, ref: ShardRef, problems: list[str], notes: list[str]
+    output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef, problems: list[str], notes: list[str]
 ) -> None:
     again = {file.path: file for file in ref.files}
-    stored_wrong = [wrong for entry in shard.entries for wrong in check_file(output, "shards", entry)]
+    stored_wrong = [wrong for entry in shard.files for wrong in check_file(output, "shards", entry)]
     problems.extend(stored_wrong)
-    for entry in shard.entries:
+    for entry in shard.files:
         if entry.path not in again:
             problems.append(f"shards/{entry.path}: not made again")
         elif again[entry.path].content_sha256 != entry.content_sha256:
@@ -131,7 +129,7 @@ def _compare(
         problems.extend(_first_difference(output, shard, attempts, ref))
 
 
-def _explain_bytes(output: str, entry: FileEntry[Any], problems: list[str], notes: list[str]) -> None:
+def _explain_bytes(output: str, entry: StoredFile, problems: list[str], notes: list[str]) -> None:
     """The same content in other bytes: another version's doing, or else a problem."""
     then, now = _versions(output), package_versions()
     changed = [f"{name} {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]
@@ -150,16 +148,15 @@ def _versions(output: str) -> dict[str, Any]:
     return packages if isinstance(packages, dict) else {}
 
 
-def _first_difference(output: str, shard: NamedShard, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
+def _first_difference(output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
     """The first document that is not the same in the stored file and the one made again."""
     again = urls.join(attempts.output, "again")
     publish(attempts, again, ref.files)
     with local_files(output, shard) as stored:
-        for path in (file.path for file in ref.files if file.path.endswith((ARROW, BIN))):
-            if path.endswith(DOCUMENTS):
-                continue
+        for name, path in main_files(ref):
+            one, other = FormatFile(name, f"{stored}/{path}"), FormatFile(name, f"{again}/{path}")
             try:
-                pairs = itertools.zip_longest(_documents(f"{stored}/{path}"), _documents(f"{again}/{path}"))
+                pairs = itertools.zip_longest(_documents(one), _documents(other))
                 for row, (old, new) in enumerate(pairs):
                     if old != new:
                         source, ordinal = (new or old or ("", 0))[:2]
@@ -169,10 +166,9 @@ def _first_difference(output: str, shard: NamedShard, attempts: Attempts, ref: S
                 yield f"shards/{path}: cannot be compared by document: {error}"
 
 
-def _documents(path: str) -> Iterator[tuple[str, int, str | None, str, bytes]]:
-    """(source, ordinal, id, lang, tokens) of each document of a shard file."""
-    shard = MegatronShard(path.removesuffix(BIN)) if path.endswith(BIN) else ArrowShard(path)
-    for batch in shard.batches():
+def _documents(file: FormatFile) -> Iterator[tuple[str, int, str | None, str, bytes]]:
+    """(source, ordinal, id, lang, tokens) of each document of a shard."""
+    for batch in file.open().batches():
         for i in range(batch.num_documents):
             tokens = batch.tokens[batch.offsets[i] : batch.offsets[i + 1]].tobytes()
             yield batch.sources[i], int(batch.ordinals[i]), batch.ids[i], batch.langs[i], tokens

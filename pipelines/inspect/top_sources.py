@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.verify_shards import NamedShard, item_of, local_files, named_shards
+from pipelines.inspect.stored_shards import local_files, main_files
 from pipelines.stages.plan import planned
 from schemas.plan import AssignedRange
+from schemas.refs import ShardRef
+from schemas.shard_entries import named_shards
 from schemas.stage_manifests import PlanManifest, ShardsManifest
 from tokcore.errors import FormatError
-from tokcore.formats.arrow_shards import ArrowShard
-from tokcore.formats.megatron import BIN, MegatronShard
+from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.token_batch import TokenBatch
+from tokcore.shard_formats import FormatFile
 from tokcore.token_counts import add_up
 
 
@@ -39,9 +40,9 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
     is not planned for its shard, and for an id that is not below vocab_size.
     """
     made = planned(output, plan)
-    shards_of: defaultdict[int, list[NamedShard]] = defaultdict(list)
+    shards_of: defaultdict[int, list[ShardRef]] = defaultdict(list)
     for shard in named_shards(shards):
-        shards_of[item_of(shard.name)].append(shard)
+        shards_of[shard.item].append(shard)
     ranges_left = Counter(r.file for item in made.items for r in item.ranges)
     unfinished: dict[int, IdRows] = {}  # file -> counts of those of its ranges that were read
     top_file = np.full(vocab_size, len(made.files), np.int64)
@@ -67,7 +68,7 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
 
 
 def _count_by_file(
-    output: str, ranges: Sequence[AssignedRange], shards: Sequence[NamedShard]
+    output: str, ranges: Sequence[AssignedRange], shards: Sequence[ShardRef]
 ) -> Iterator[tuple[int, IdRows]]:
     """Counts of the ids in a work item's shards, with the file that they are from; a file may come several times."""
     numbers = {r.uri: r.file for r in ranges}
@@ -75,7 +76,7 @@ def _count_by_file(
     for shard in shards:
         last = ""
         with local_files(output, shard) as folder:
-            for batch in _batches(folder, shard):
+            for batch in _open(folder, shard).batches():
                 end = 0
                 for source, rows in itertools.groupby(batch.sources):
                     start, end = end, end + sum(1 for _ in rows)
@@ -94,8 +95,7 @@ def _count_by_file(
             yield numbers[last], counter.take()
 
 
-def _batches(folder: str, shard: NamedShard) -> Iterator[TokenBatch]:
-    if shard.bin is not None:
-        return MegatronShard(f"{folder}/{shard.bin.path}".removesuffix(BIN)).batches()
-    assert shard.arrow is not None
-    return ArrowShard(f"{folder}/{shard.arrow.path}").batches()
+def _open(folder: str, shard: ShardRef) -> ShardReader:
+    """The shard in the format that is read fastest."""
+    name, path = main_files(shard)[0]
+    return FormatFile(name, f"{folder}/{path}").open()

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pipelines.inspect.stored_shards import main_files
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
     built_manifests,
@@ -24,7 +25,7 @@ from pipelines.inspect.verify_manifests import (
     check_manifests,
     file_ledgers,
 )
-from pipelines.inspect.verify_shards import DigestSum, NamedShard, check_item, item_of, named_shards, rules_of
+from pipelines.inspect.verify_shards import DigestSum, check_item, rules_of
 from pipelines.local.pool import open_pool
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, committed
@@ -35,6 +36,8 @@ from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
 from pipelines.work.decode_item import DecodeJob, decode_item, load_spec
 from schemas.manifest import AnyManifest, FileEntry
+from schemas.refs import ShardRef, StoredFile
+from schemas.shard_entries import named_shards
 from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
@@ -170,7 +173,7 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
     return found
 
 
-def check_file(output: str, stage: str, entry: FileEntry[Any]) -> list[str]:
+def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> list[str]:
     path = f"{stage}/{entry.path}"
     try:
         hasher = hashlib.sha256()
@@ -194,9 +197,9 @@ def _check_content(
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     plan, made = planned(output, manifests.plan), manifests.shards
     rules = rules_of(spec, made.config)
-    shards: dict[int, list[NamedShard]] = {}
+    shards: dict[int, list[ShardRef]] = {}
     for shard in named_shards(made):
-        shards.setdefault(item_of(shard.name), []).append(shard)
+        shards.setdefault(shard.item, []).append(shard)
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests.counts.files if manifests.counts is not None else ()
@@ -254,9 +257,7 @@ def _decode(
     plan = planned(output, manifests.plan)
     shards: dict[int, list[str]] = {}
     for shard in named_shards(manifests.shards):
-        for entry in (shard.arrow, shard.bin):
-            if entry is not None:
-                shards.setdefault(item_of(shard.name), []).append(entry.path)
+        shards.setdefault(shard.item, []).extend(path for _, path in main_files(shard))
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
         DecodeJob(

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pipelines.inspect.verify_shards import NamedShard, item_of, named_shards, well_placed
+from pipelines.inspect.verify_shards import well_placed
 from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
 from pipelines.stages.finish import built_languages, built_totals
@@ -21,18 +21,23 @@ from pipelines.stages.learn import artifact_files
 from pipelines.stages.plan import FILES, content_of, planned, totals_of
 from pipelines.stages.rejects import REJECTED, PlacedReject
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
+from pipelines.stages.token_counts import TOKEN_COUNTS
 from pipelines.store import storage, urls
 from schemas.manifest import AnyManifest, FileEntry, Input, identity_of
 from schemas.plan import Plan
+from schemas.refs import ShardRef, shard_name
+from schemas.shard_entries import folder_indexes, named_shards, shard_entries
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
     BuildManifest,
+    CorpusAbout,
     CountsManifest,
     ImportedConfig,
     LedgerTotals,
     PlanManifest,
     RejectedManifest,
+    ShardAbout,
     ShardsConfig,
     ShardsManifest,
     StageConfigs,
@@ -42,6 +47,7 @@ from schemas.stage_manifests import (
 )
 from tokcore.canonical import parse_canonical, sha256_hex
 from tokcore.errors import FormatError, TokError, VersionError
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -277,12 +283,14 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     shards = named_shards(made)
     for shard in shards:
         yield from _check_place(shard, made.config)
+    yield from _check_entries(made, shards)
+    yield from _check_indexes(manifests, shards)
     yield from _check_numbers(shards, plan, made.config)
     totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
-    expected = {"shards": len(shards), "tokens": sum(shard.about.tokens for shard in shards)}
+    expected = {"shards": len(shards), "tokens": sum(shard.num_tokens for shard in shards)}
     yield from _differences(f"shards/{MANIFEST}: totals", totals, expected)
     for field in ("documents", "tokens"):
-        of_shards = sum(getattr(shard.about, field) for shard in shards)
+        of_shards = sum(getattr(shard, f"num_{field}") for shard in shards)
         of_languages = sum(getattr(language, field) for language in made.languages.values())
         if of_shards != of_languages:
             yield f"shards/{MANIFEST}: {of_languages} {field} by language, {of_shards} in shards"
@@ -295,32 +303,58 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
         yield from _differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
 
 
-def _check_place(shard: NamedShard, config: ShardsConfig) -> Iterator[str]:
+def _check_place(shard: ShardRef, config: ShardsConfig) -> Iterator[str]:
     """That a shard has the files, language and split that the configuration gives it."""
-    first = shard.entries[0]
-    for entry in shard.entries[1:]:
-        if (entry.about, entry.content_sha256) != (first.about, first.content_sha256):
-            yield f"shards/{entry.path}: described otherwise than {first.path}, the same shard"
     if not well_placed(shard, config.formats):
-        yield f"shards/{MANIFEST}: {shard.name}: {[e.path for e in shard.entries]}: not its files"
+        yield f"shards/{MANIFEST}: {shard.name}: {[file.path for file in shard.files]}: not its files"
     if (config.by == "lang") != bool(shard.lang):
         yield f"shards/{MANIFEST}: {shard.name}: is of language {shard.lang!r}, shards are by {config.by}"
     if shard.split != "train" and (shard.split != "validation" or config.validation == "0"):
         yield f"shards/{MANIFEST}: {shard.name}: is of split {shard.split!r}"
 
 
-def _check_numbers(shards: Iterable[NamedShard], plan: Plan, config: ShardsConfig) -> Iterator[str]:
+def _check_numbers(shards: Iterable[ShardRef], plan: Plan, config: ShardsConfig) -> Iterator[str]:
     """That the shards of each work item, language and split are numbered, and full but for the last."""
-    streams: dict[tuple[int, str, str], list[NamedShard]] = {}
+    streams: dict[tuple[int, str, str], list[ShardRef]] = {}
     for shard in shards:
-        streams.setdefault((item_of(shard.name), shard.lang, shard.split), []).append(shard)
+        streams.setdefault((shard.item, shard.lang, shard.split), []).append(shard)
     for (item, _, split), stream in streams.items():
-        names = [f"{split}-{item:05d}-{number:05d}" for number in range(len(stream))]
+        names = [shard_name(split, item, number) for number in range(len(stream))]
         if [shard.name for shard in stream] != names or not 0 <= item < len(plan.items):
             yield f"shards/{MANIFEST}: {[shard.name for shard in stream]}: expected {names}"
         for shard in stream[:-1]:
-            if shard.about.tokens < config.target_tokens:
+            if shard.num_tokens < config.target_tokens:
                 yield f"shards/{MANIFEST}: {shard.name}: ended before it reached {config.target_tokens} tokens"
+
+
+def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator[str]:
+    """That the entries of a shard's files say the same of it."""
+    found = {entry.path: entry for entry in made.files}
+    for shard in shards:
+        for expected in shard_entries(shard):
+            entry = found[expected.path]
+            if (entry.about, entry.content_sha256) != (expected.about, shard.content_sha256):
+                yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
+
+
+def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterator[str]:
+    """That the indexes of formats' folders are what follows from the shards."""
+    made = manifests.shards
+    settings = ShardSettings(made.totals.fingerprint, manifests.tokenizer.totals.vocab_size, made.config.compression)
+    about = CorpusAbout(made.totals.records.documents, made.totals.tokens)
+    expected = {
+        path: (sha256_hex(data), about) for path, data in folder_indexes(made.config.formats, shards, settings).items()
+    }
+    found = {
+        entry.path: (entry.sha256, entry.about)
+        for entry in made.files
+        if not isinstance(entry.about, ShardAbout) and entry.path != TOKEN_COUNTS
+    }
+    for path in sorted(expected.keys() | found.keys()):
+        if path not in found or path not in expected:
+            yield f"shards/{MANIFEST}: {path}: {'not there' if path in expected else 'not a file of such a build'}"
+        elif found[path] != expected[path]:
+            yield f"shards/{path}: not what follows from the shards"
 
 
 def _differences(where: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:

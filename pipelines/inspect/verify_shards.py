@@ -7,37 +7,30 @@ asked of them. Works on one item at a time, in memory that does not grow with it
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
-import re
-import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.store import storage, urls
+from pipelines.inspect.stored_shards import local_files, open_documents, open_formats
 from pipelines.work.digest_runs import DIGEST_BYTES
 from pipelines.work.jobs import special_ids
-from schemas.manifest import FileEntry
 from schemas.plan import AssignedRange, Assignment
-from schemas.stage_manifests import ShardAbout, ShardsConfig, ShardsManifest
+from schemas.refs import ShardRef
+from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.formats.arrow_shards import ArrowShard
-from tokcore.formats.megatron import BIN, DOCUMENTS, MegatronShard
+from tokcore.formats.documents import Documents
+from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter
-from tokcore.shards import ARROW
+from tokcore.shard_formats import all_paths
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 from tokcore.tokenizer_spec import TokenizerSpec
-
-ShardEntry = FileEntry[ShardAbout]
-
-_NAME = re.compile(r"[a-z]+-([0-9]{1,18})-[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,31 +39,8 @@ class Rules:
 
     fingerprint: str  # of the tokenizer
     vocab_size: int
-    append: tuple[int, ...]  # ids behind each document
+    append: tuple[int, ...]  # ids after each document
     reserved: tuple[int, ...]  # ids that stand nowhere else
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NamedShard:
-    """One shard as its manifest has it: the entries of its files, one for each path."""
-
-    name: str
-    lang: str  # empty unless shards are kept apart by language
-    split: str
-    entries: tuple[ShardEntry, ...]
-
-    @property
-    def about(self) -> ShardAbout:
-        """What the manifest says of the shard, at its first file."""
-        return self.entries[0].about
-
-    @property
-    def arrow(self) -> ShardEntry | None:
-        return next((e for e in self.entries if e.path.endswith(ARROW) and not e.path.endswith(DOCUMENTS)), None)
-
-    @property
-    def bin(self) -> ShardEntry | None:
-        return next((e for e in self.entries if e.path.endswith(BIN)), None)
 
 
 @dataclasses.dataclass(slots=True)
@@ -104,27 +74,11 @@ def rules_of(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
     )
 
 
-def named_shards(manifest: ShardsManifest) -> list[NamedShard]:
-    """The shards that a manifest names, in its order."""
-    together: dict[tuple[str, str, str], list[ShardEntry]] = {}
-    for entry in manifest.files:
-        if isinstance(about := entry.about, ShardAbout):
-            together.setdefault((about.shard, about.lang, about.split), []).append(cast(ShardEntry, entry))
-    return [NamedShard(*key, tuple(entries)) for key, entries in together.items()]
-
-
-def item_of(shard: str) -> int:
-    """The number of the work item that wrote the shard of that name. Raises FormatError if no shard has such a name."""
-    if (match := _NAME.fullmatch(shard)) is None:
-        raise FormatError(f"shards/manifest.json: {shard!r:.80} is no name of a shard")
-    return int(match[1])
-
-
 def check_item(
     output: str,
     rules: Rules,
     assignment: Assignment,
-    shards: Sequence[NamedShard],
+    shards: Sequence[ShardRef],
     num_records: Mapping[str, int],
 ) -> Found:
     """Read all shards of a work item. shards: in the order in which it wrote them. num_records: read, by source."""
@@ -135,90 +89,98 @@ def check_item(
             try:
                 _check_shard(folder, rules, shard, order, found)
             except TokError as error:
-                found.problems.append(str(error).replace(f"{folder}/", "shards/"))
+                found.problems.append(str(error))
+        # Errors of tokcore name local paths.
+        found.problems[:] = [problem.replace(f"{folder}/", "shards/") for problem in found.problems]
     order.close()
     return found
 
 
-@contextlib.contextmanager
-def local_files(output: str, shard: NamedShard) -> Iterator[str]:
-    """The folder, on this machine, below which the shard's files are."""
-    url = urls.join(output, "shards")
-    if urls.is_local(url):
-        yield str(urls.local_path(url))
+def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, found: Found) -> None:
+    """Read the shard in the first of its formats, and compare the others and the documents file with that."""
+    opened = open_formats(folder, shard)
+    if not opened:  # which the manifest's check has said
         return
-    with tempfile.TemporaryDirectory() as folder:
-        for entry in shard.entries:
-            path = Path(folder, urls.safe_relative(entry.path))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with storage.open_read(urls.join(url, entry.path)) as source, path.open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-        yield folder
-
-
-def _check_shard(folder: str, rules: Rules, shard: NamedShard, order: _Order, found: Found) -> None:
-    arrow, megatron = shard.arrow, shard.bin
-    twin = MegatronShard(f"{folder}/{megatron.path}".removesuffix(BIN)) if megatron is not None else None
-    contents = []
-    digests: list[bytes] = []  # of documents whose tokens are those of the .bin file, too
-    if arrow is not None:
-        contents.append((arrow, content := ShardContent()))
-        opened = ArrowShard(f"{folder}/{arrow.path}")
-        for batch in opened.batches():
-            if twin is not None and (row := _first_other(batch, twin, content.num_documents)) is not None:
-                found.problems.append(f"shards/{arrow.path}: document {row} has other tokens than in the {BIN} file")
+    leader, *others = opened
+    documents = open_documents(folder, shard)
+    content = ShardContent()
+    digests: list[bytes] = []
+    for batch in leader.reader.batches():
+        first = content.num_documents
+        if documents is not None and not _has_lengths(documents, batch, first):
+            found.problems.append(f"{documents.path}: its lengths are not those of the shard's documents")
+            return
+        for other in others:
+            if (row := _first_other(batch, other.reader, first)) is not None:
+                found.problems.append(f"shards/{leader.path}: document {row} has other tokens than in {other.path}")
                 return
-            some = _check_documents(rules, shard, batch, content.num_documents, order, found)
-            content.update(batch, some)
-            digests += some
-        _check_fingerprint(f"shards/{arrow.path}", opened.fingerprint, rules, found)
-    if twin is not None and megatron is not None:
-        contents.append((megatron, content := ShardContent()))
-        for batch in twin.batches():
-            first = content.num_documents
-            if arrow is None:
-                some = _check_documents(rules, shard, batch, first, order, found)
-            else:
-                some = digests[first : first + batch.num_documents]
-            content.update(batch, some)
-        _check_fingerprint(f"shards/{megatron.path}", twin.fingerprint, rules, found)
-    for entry, content in contents:
-        _check_content(entry, content, found)
+        some = _check_documents(rules, shard, batch, first, order, found)
+        content.update(batch, some)
+        digests += some
+    for path, one, reader in opened:
+        if reader.dtype != (dtype := one.dtype(rules.vocab_size)):
+            found.problems.append(f"shards/{path}: ids of {reader.dtype}, expected {dtype}")
+        if len(reader) != content.num_documents:
+            found.problems.append(f"shards/{path}: {len(reader)} documents, {leader.path} has {content.num_documents}")
+        if reader.fingerprint != rules.fingerprint:
+            found.problems.append(
+                f"shards/{path}: written with tokenizer {reader.fingerprint}, the build's is {rules.fingerprint}"
+            )
+    _check_content(leader.path, shard, content, found)
+    if documents is not None:
+        if documents.vocab_size != rules.vocab_size:
+            found.problems.append(
+                f"{documents.path}: vocab_size {documents.vocab_size}, the tokenizer's is {rules.vocab_size}"
+            )
+        if leader.format.has_columns:  # else they are what was read
+            _compare_documents(documents, content, digests, found)
 
 
-def _check_fingerprint(path: str, fingerprint: str, rules: Rules, found: Found) -> None:
-    if fingerprint != rules.fingerprint:
-        found.problems.append(f"{path}: written with tokenizer {fingerprint}, the build's is {rules.fingerprint}")
-
-
-def _check_content(entry: ShardEntry, content: ShardContent, found: Found) -> None:
-    for name, held in (
-        ("documents", content.num_documents),
-        ("tokens", content.num_tokens),
-        ("max_token_id", content.max_token_id),
+def _check_content(path: str, shard: ShardRef, content: ShardContent, found: Found) -> None:
+    for name, said, held in (
+        ("documents", shard.num_documents, content.num_documents),
+        ("tokens", shard.num_tokens, content.num_tokens),
+        ("max_token_id", shard.max_token_id, content.max_token_id),
     ):
-        if (said := getattr(entry.about, name)) != held:
-            found.problems.append(f"shards/{entry.path}: {name} {held}, the manifest says {said}")
-    if content.hexdigest() != entry.content_sha256:
-        found.problems.append(f"shards/{entry.path}: its content is not what the manifest says")
+        if said != held:
+            found.problems.append(f"shards/{path}: {name} {held}, the manifest says {said}")
+    if content.hexdigest() != shard.content_sha256:
+        found.problems.append(f"shards/{path}: its content is not what the manifest says")
 
 
-def _first_other(batch: TokenBatch, twin: MegatronShard, start: int) -> int | None:
-    """The first document of the batch that the other format, from document start on, has with other tokens."""
-    tokens, lengths = twin.span(start, start + batch.num_documents)
+def _has_lengths(documents: Documents, batch: TokenBatch, first: int) -> bool:
+    """Whether the documents file has the lengths of these documents, first being their number in the shard."""
+    return np.array_equal(documents.lengths[first : first + batch.num_documents], np.diff(batch.offsets))
+
+
+def _compare_documents(documents: Documents, shard: ShardContent, digests: list[bytes], found: Found) -> None:
+    """That the documents file has the columns of the documents that were read."""
+    if len(documents) != shard.num_documents:
+        found.problems.append(f"{documents.path}: {len(documents)} documents, the shard has {shard.num_documents}")
+        return
+    content = ShardContent()
+    for names, _ in documents.batches():
+        content.update(names, digests[content.num_documents : content.num_documents + names.num_documents])
+    if content.hexdigest() != shard.hexdigest():
+        found.problems.append(f"{documents.path}: its columns are not those of the shard's documents")
+
+
+def _first_other(batch: TokenBatch, other: ShardReader, start: int) -> int | None:
+    """The first document of the batch that another format, from document start on, has with other tokens."""
+    tokens, lengths = other.span(start, start + batch.num_documents)
     own = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
     same_bounds = np.array_equal(lengths, np.diff(batch.offsets))
     if same_bounds and pa.py_buffer(own).equals(pa.py_buffer(tokens)):
         return None
     for i in range(batch.num_documents):
         one = batch.tokens[batch.offsets[i] : batch.offsets[i + 1]]
-        if i >= len(lengths) or not np.array_equal(one, twin.tokens(start + i)):
+        if i >= len(lengths) or not np.array_equal(one, other.tokens(start + i)):
             return start + i
     return None
 
 
 def _check_documents(
-    rules: Rules, shard: NamedShard, batch: TokenBatch, first: int, order: _Order, found: Found
+    rules: Rules, shard: ShardRef, batch: TokenBatch, first: int, order: _Order, found: Found
 ) -> list[bytes]:
     """Ask the encode stage's rules of documents, first being their number in the shard; add them to the totals.
 
@@ -280,7 +242,7 @@ class _Order:
         self._last: dict[tuple[str, str], tuple[int, int]] = {}  # (lang, split) -> (range, ordinal)
         self._seen: list[list[Any]] = [[] for _ in ranges]
 
-    def add(self, shard: NamedShard, batch: TokenBatch) -> None:
+    def add(self, shard: ShardRef, batch: TokenBatch) -> None:
         by_source = batch.sources.by_label()
         unknown = by_source.keys() - self._numbers.keys()
         if unknown:
@@ -355,13 +317,7 @@ class DigestSum:
         return hasher.hexdigest()
 
 
-def well_placed(shard: NamedShard, formats: Sequence[str]) -> bool:
+def well_placed(shard: ShardRef, formats: Sequence[str]) -> bool:
     """Whether the shard has the files, and the names, that a build of these formats gives it."""
-    folder = f"{shard.lang}/" if shard.lang else ""
-    prefix = f"megatron/{folder}{shard.name}_text_document"
-    expected = {
-        "arrow": [f"arrow/{folder}{shard.name}{ARROW}"],
-        "megatron": [prefix + suffix for suffix in (BIN, ".idx", DOCUMENTS)],
-    }
-    paths = sorted(path for name in formats for path in expected[name])
-    return sorted(entry.path for entry in shard.entries) == paths and PurePosixPath(shard.name).name == shard.name
+    paths = tuple(sorted(file.path for file in shard.files))
+    return paths == all_paths(formats, shard.stem) and PurePosixPath(shard.name).name == shard.name

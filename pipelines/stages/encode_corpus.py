@@ -16,8 +16,10 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.jobs import encode_job
 from schemas.plan import Plan
-from schemas.refs import ItemEncoded, LanguageCounts, ShardRef
+from schemas.refs import ItemEncoded, LanguageCounts, ShardRef, StoredFile
+from schemas.shard_entries import about_shard, folder_indexes
 from schemas.stage_manifests import (
+    CorpusAbout,
     EncodedLanguage,
     LedgerTotals,
     PlanManifest,
@@ -25,9 +27,9 @@ from schemas.stage_manifests import (
     ShardsConfig,
     ShardsManifest,
     ShardsTotals,
-    TokenCountsAbout,
     TokenizerManifest,
 )
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
@@ -48,8 +50,8 @@ def _encode(
     planned: PlanManifest,
     learned: TokenizerManifest,
     attempts: Attempts,
-) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | TokenCountsAbout]:
-    fingerprint = _encode_items(run, config, plan, learned, attempts)
+) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
+    spec = _encode_items(run, config, plan, learned, attempts)
     items = recorded_items(attempts, plan, ItemEncoded)
     languages = languages_of(items)
     reached("stage.worked")
@@ -65,20 +67,24 @@ def _encode(
     ledger.check_documents(read.records.documents, shards, languages, num_digests)
     num_tokens = sum(shard.num_tokens for shard in shards)
     token_counts = write_token_counts(attempts, num_tokens)
+    indexes = _write_indexes(
+        config, shards, ShardSettings(spec.fingerprint, spec.vocab_size, config.compression), attempts
+    )
+    corpus = CorpusAbout(read.records.documents, num_tokens)
     return Made(
         [
-            *((file, _about(shard)) for shard in shards for file in shard.files),
-            (token_counts, TokenCountsAbout(read.records.documents, num_tokens)),
+            *((file, about_shard(shard)) for shard in shards for file in shard.files),
+            *((file, corpus) for file in (*indexes, token_counts)),
         ],
-        _totals(read, items, num_tokens, digest, fingerprint),
+        _totals(read, items, num_tokens, digest, spec.fingerprint),
         {lang: ledger.encoded_totals(counts) for lang, counts in languages.items()},
     )
 
 
 def _encode_items(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
-) -> str:
-    """Have all work items encoded; the tokenizer's fingerprint."""
+) -> TokenizerSpec:
+    """Have all work items encoded; what the tokenizer is made of."""
     # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
     from pipelines.graph.launch import encode_items
 
@@ -88,7 +94,7 @@ def _encode_items(
     job = encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         encode_items(run.options, plan, job, shown.advance)
-    return spec.fingerprint
+    return spec
 
 
 def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
@@ -97,15 +103,16 @@ def _check_read_as_counted(output: str, files: list[ledger.FileLedger], language
     ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))
 
 
-def _about(shard: ShardRef) -> ShardAbout:
-    return ShardAbout(
-        shard=shard.name,
-        lang=shard.lang,
-        split=shard.split,
-        documents=shard.num_documents,
-        tokens=shard.num_tokens,
-        max_token_id=shard.max_token_id,
-    )
+def _write_indexes(
+    config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
+) -> list[StoredFile]:
+    """What formats say of all shards together, under attempt names."""
+    stored = []
+    for path, data in folder_indexes(config.formats, shards, settings).items():
+        with attempts.new_file(path) as new:
+            new.file.write(data)
+        stored.append(new.stored(path))
+    return stored
 
 
 def _totals(

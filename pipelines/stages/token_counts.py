@@ -11,7 +11,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, read_id_run
 from schemas.refs import RunRef, StoredFile
-from schemas.stage_manifests import ShardsManifest, TokenCountsAbout
+from schemas.stage_manifests import CorpusAbout, ShardsManifest
 from tokcore import token_counts
 from tokcore.errors import StageError, TokError
 from tokcore.kernel import IdRows
@@ -48,7 +48,7 @@ def check_token_counts(output: str, shards: ShardsManifest, found: IdRows) -> It
     if len(named) != 1:
         yield f"shards/{MANIFEST}: names {len(named)} files {TOKEN_COUNTS}, expected one"
         return
-    about = TokenCountsAbout(shards.totals.records.documents, shards.totals.tokens)
+    about = CorpusAbout(shards.totals.records.documents, shards.totals.tokens)
     if named[0].about != about:
         yield f"shards/{MANIFEST}: {TOKEN_COUNTS} is described as {named[0].about}, expected {about}"
     try:

@@ -17,23 +17,19 @@ import numpy as np
 
 from pipelines.reading.input_range import Batch
 from pipelines.store import storage
-from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.count_item import item_key
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import ItemReader
-from pipelines.work.shard_attempt import ClosedShard
 from pipelines.work.shard_streams import ShardStreams
-from pipelines.work.token_count_runs import read_id_run, write_id_run
+from pipelines.work.token_count_runs import write_id_run
 from schemas.document import document_key, is_selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
 from tokcore.errors import IdentityError
-from tokcore.kernel import IdRows
 from tokcore.labels import repeat_label
 from tokcore.texts import Texts
 from tokcore.token_batch import TokenBatch, with_appended
-from tokcore.token_counts import add_up
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -63,9 +59,8 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                 if len(where):
                     tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
                     streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
-        shards = streams.close()
+        shards, counts = streams.close()
     reached("encode.item")
-    counts = _token_counts(job.attempts, shards)
     return job.attempts.record(
         key,
         ItemEncoded(
@@ -81,18 +76,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     )
 
 
-def _token_counts(attempts: Attempts, shards: Sequence[ClosedShard | ShardEncoded]) -> IdRows:
-    """The sum over all shards; of those recorded earlier, one is in memory at a time."""
-    total = add_up([one.token_counts for one in shards if isinstance(one, ClosedShard)])
-    for one in shards:
-        if isinstance(one, ShardEncoded):
-            total = add_up([total, read_id_run(attempts, one.token_counts)])
-    return total
-
-
-def _languages(
-    read: Mapping[str, LanguageCounts], shards: Sequence[ClosedShard | ShardEncoded]
-) -> dict[str, LanguageCounts]:
+def _languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
     """What was read of each language, with what its documents became in the shards."""
     totals = dict(read)
     for one in shards:

@@ -21,7 +21,8 @@ class EncodeJob:
     base: str  # folder against which relative uris are resolved
     tokenizer: str  # URL of tokcore.json
     fingerprint: str
-    append: tuple[int, ...]  # ids behind each document
+    vocab_size: int
+    append: tuple[int, ...]  # ids after each document
     special_text: str  # ordinary | special (reject is the reader's)
     formats: tuple[str, ...]
     target_tokens: int

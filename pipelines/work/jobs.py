@@ -48,6 +48,7 @@ def encode_job(
         tokenizer=tokenizer_url,
         tokenizer_sha256=tokenizer_sha256,
         fingerprint=spec.fingerprint,
+        vocab_size=spec.vocab_size,
         append=special_ids(spec, config.append),
         special_text=config.special_text,
         formats=config.formats,

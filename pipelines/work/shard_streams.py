@@ -7,20 +7,25 @@ later loses only the shards that were open.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
 from pipelines.work.encode_job import EncodeJob, Positions, Stream
-from pipelines.work.shard_attempt import ClosedShard, ShardAttempt
-from schemas.refs import ShardEncoded
+from pipelines.work.shard_attempt import ShardAttempt
+from pipelines.work.token_count_runs import read_id_run, write_id_run
+from schemas.refs import ShardEncoded, shard_name
 from tokcore.errors import StageError
+from tokcore.kernel import IdRows
 from tokcore.token_batch import TokenBatch
+from tokcore.token_counts import add_up
 
 
 def shard_key(stream: Stream, item: int, number: int) -> str:
     """The record key of a shard that was finished before its work item was."""
-    return "-".join(("shard", *filter(None, stream), f"{item:05d}", f"{number:05d}"))
+    lang, split = stream
+    return "-".join(filter(None, ("shard", lang, shard_name(split, item, number))))
 
 
 class ShardStreams:
@@ -64,19 +69,28 @@ class ShardStreams:
                 where = [i for i, s in enumerate(streams) if s == stream]
                 self._write_stream(stream, tokens.take(where), pretokens[where])
 
-    def close(self) -> tuple[ClosedShard | ShardEncoded, ...]:
-        """All shards of the item, the last ones closed. Raises StageError if an earlier attempt read more documents."""
+    def close(self) -> tuple[list[ShardEncoded], IdRows]:
+        """All shards of the item, the last ones closed but not recorded; the counts of ids in all of them.
+
+        Raises StageError if an earlier attempt read more documents.
+        """
         last = {stream: shard.close() for stream, shard in self._open.items()}
         self._open.clear()
         if any(self._ahead.values()):
             raise StageError(
                 f"work item {self._item}: {sum(self._ahead.values())} documents fewer than an earlier attempt read"
             )
-        shards: list[ClosedShard | ShardEncoded] = []
+        total = add_up([rows for _, rows in last.values()])
+        shards: list[ShardEncoded] = []
         for stream in sorted(self._finished):
-            shards += self._finished[stream]
-            shards += [last[stream]] if stream in last else []
-        return tuple(shards)
+            for recorded in self._finished[stream]:
+                assert recorded.token_counts is not None
+                # The counts of one recorded shard are in memory at a time.
+                total = add_up([total, read_id_run(self._job.attempts, recorded.token_counts)])
+                shards.append(recorded)
+            if stream in last:
+                shards.append(last[stream][0])
+        return shards, total
 
     def _resumed(self, stream: Stream) -> list[ShardEncoded]:
         shards: list[ShardEncoded] = []
@@ -101,6 +115,11 @@ class ShardStreams:
             shard.write(tokens.slice(start, end), pretokens[start:end])
             if shard.num_tokens >= self._job.target_tokens:
                 # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
-                closed = self._open.pop(stream).close().encoded(self._job.attempts)
-                finished.append(self._job.attempts.record(self._key(stream, len(finished)), closed))
+                finished.append(self._record(self._open.pop(stream), self._key(stream, len(finished))))
             start = end
+
+    def _record(self, shard: ShardAttempt, key: str) -> ShardEncoded:
+        attempts = self._job.attempts
+        closed, rows = shard.close()
+        counts = write_id_run(attempts, closed.shard.name, rows)
+        return attempts.record(key, dataclasses.replace(closed, token_counts=counts))

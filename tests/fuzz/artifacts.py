@@ -31,7 +31,7 @@ from tokcore.bpe import Merge
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json
-from tokcore.formats.megatron import BIN, IDX, MegatronShard, index_bytes
+from tokcore.formats.megatron import BIN, IDX, MegatronIds, index_bytes
 from tokcore.formats.tiktoken import rank_file, read_rank_file
 from tokcore.labels import label_strings, repeat_label
 from tokcore.token_batch import TokenBatch
@@ -85,7 +85,7 @@ def _manifest(data: bytes, folder: Path) -> None:
 
 def _idx(data: bytes, folder: Path) -> None:
     (folder / f"shard{IDX}").write_bytes(data)
-    shard = MegatronShard(str(folder / "shard"))
+    shard = MegatronIds(str(folder / "shard"))
     lengths = np.array([len(shard.tokens(row)) for row in range(len(shard))], np.int32)
     assert lengths.sum() == shard.num_tokens == 9, "sequences are within the .bin file, and fill it"
     assert index_bytes(lengths) == data, "an index has one form"

@@ -11,7 +11,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from schemas.stage_manifests import RecordTotals
 
-DEMO_ROOT = "802f374f348e6de90bfebefea007f01d104c3f5544a0f2229b5790e688476fad"
+DEMO_ROOT = "a6896973adaf226b56880a7ce80c1d38e7ee1efe06ae1e038d25fb70dd07d024"
 DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
 
 

@@ -23,7 +23,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from pipelines.store.attempts import Attempts
 from pipelines.work.token_count_runs import read_id_run, write_id_run
-from schemas.stage_manifests import TokenCountsAbout
+from schemas.stage_manifests import CorpusAbout
 from tokcore import kernel, reference, token_counts
 from tokcore.errors import FormatError, LedgerError
 from tokcore.kernel import IdRows
@@ -83,7 +83,7 @@ def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_by
     assert len({top.uri for top in tops.values()}) > 3
     entry = manifest.files[-1]
     assert entry.path == "token_counts.parquet"
-    assert entry.about == TokenCountsAbout(documents=117, tokens=manifest.totals.tokens)
+    assert entry.about == CorpusAbout(documents=117, tokens=manifest.totals.tokens)
     assert sum(row[1] for row in expected) == manifest.totals.tokens
     schema = pq.read_schema(tmp_path / "out" / TABLE)
     assert [str(kind) for kind in schema.types] == ["int32", "uint64", "uint64", "uint64"]

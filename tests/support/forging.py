@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from support.token_batches import shard_bytes
 
 from pipelines.inspect.verify_manifests import identity_under
 from pipelines.stages.semantics import SEMANTICS
 from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import canonical_json
-from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
-from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShardWriter
+from tokcore.formats.arrow_shards import ArrowShard
+from tokcore.formats.documents import SUFFIX as DOCUMENTS
+from tokcore.formats.documents import Documents, documents_path
+from tokcore.shard_formats import SHARD_FORMATS, paths_of
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests, join_batches
 
 STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
@@ -118,12 +121,12 @@ class Forger:
         for entry in self.manifests["shards"]["files"]:
             if "shard" not in entry["about"]:
                 continue
-            suffix = IDX if entry["path"].endswith(IDX) else BIN
-            prefix = entry["path"].removesuffix(DOCUMENTS).removesuffix(suffix)
-            if entry["path"].startswith("megatron"):
-                batch = self.read_megatron(prefix)
-            else:
-                batch = self.read_arrow(entry["path"])
+            about = entry["about"]
+            stem = f"{about['lang']}/{about['shard']}" if about["lang"] else about["shard"]
+            arrow = f"arrow/{stem}.arrow"
+            # The documents file tells of the shard that is in the first format.
+            of_megatron = entry["path"].startswith("megatron") or not (self.output / "shards" / arrow).exists()
+            batch = self.read_megatron(stem) if of_megatron else self.read_arrow(arrow)
             content = ShardContent()
             content.update(batch, document_digests(batch.langs, batch.tokens, batch.offsets))
             entry["content_sha256"] = content.hexdigest()
@@ -152,32 +155,26 @@ class Forger:
     def read_arrow(self, path: str) -> TokenBatch:
         return join_batches(list(ArrowShard(str(self.output / "shards" / path)).batches()))
 
-    def read_megatron(self, prefix: str) -> TokenBatch:
+    def read_megatron(self, stem: str) -> TokenBatch:
         """As far as it can be read: also where the three files do not fit."""
-        place = str(self.output / "shards" / prefix)
-        names = join_batches(list(ArrowShard(place + DOCUMENTS, with_tokens=False).batches()))
-        tokens = np.frombuffer(Path(place + BIN).read_bytes(), "<i4")
+        folder = self.output / "shards"
+        names = join_batches([names for names, _ in Documents(str(folder / documents_path(stem))).batches()])
+        bin_path, idx_path = (folder / path for path in paths_of(SHARD_FORMATS["megatron"], stem))
+        tokens = np.frombuffer(bin_path.read_bytes(), "<i4")
         num = len(names.langs)
-        lengths = np.frombuffer(Path(place + IDX).read_bytes(), "<i4", num, 34)
+        lengths = np.frombuffer(idx_path.read_bytes(), "<i4", num, 34)
         offsets = np.zeros(num + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return names._replace(tokens=tokens, offsets=offsets)
 
-    def write_shard(self, name: str, batch: TokenBatch, formats: list[str], fingerprint: str = "") -> None:
-        """Write the shard again, as a writer without a conscience would."""
+    def write_shard(self, stem: str, batch: TokenBatch, formats: list[str], fingerprint: str = "") -> None:
+        """Write the shard again, as a writer without a conscience would, in some formats of the build."""
         fingerprint = fingerprint or self.manifests["shards"]["totals"]["fingerprint"]
-        arrow = self.output / "shards" / "arrow" / f"{name}.arrow"
-        prefix = str(self.output / "shards" / "megatron" / f"{name}_text_document")
-        if "arrow" in formats:
-            self.write(arrow, written(lambda file: ArrowShardWriter(file, fingerprint, "zstd"), batch))
-        if "megatron" in formats:
-            places = [Path(prefix + suffix) for suffix in (BIN, IDX, DOCUMENTS)]
-            files = [pa.BufferOutputStream() for _ in places]
-            writer = MegatronShardWriter(*files, fingerprint, "zstd")
-            writer.write(batch)
-            writer.close()
-            for path, file in zip(places, files, strict=True):
-                self.write(path, file.getvalue().to_pybytes())
+        vocab_size = self.manifests["tokenizer"]["totals"]["vocab_size"]
+        for name in formats:
+            for suffix, data in shard_bytes(name, [batch], fingerprint=fingerprint, vocab_size=vocab_size).items():
+                path = documents_path(stem) if suffix == DOCUMENTS else f"{name}/{stem}{suffix}"
+                self.write(self.output / "shards" / path, data)
 
 
 def written(open_writer: Callable[[Any], Any], batch: TokenBatch) -> bytes:

@@ -76,8 +76,10 @@ MANIFESTS: dict[str, AnyManifest] = {
         SHARDS_CONFIG,
         SHARDS_TOTALS,
         {"en": stages.EncodedLanguage(4, 700, 60, 100, "7.0000")},
-        entry("arrow/en/train-00000-00000.arrow", stages.ShardAbout("train-00000-00000", "en", "train", 4, 100, 399)),
-        entry("token_counts.parquet", stages.TokenCountsAbout(4, 100)),
+        entry(
+            "arrow/en/train-00000-00000.arrow", stages.ShardAbout("train-00000-00000", 0, "en", "train", 4, 100, 399)
+        ),
+        entry("token_counts.parquet", stages.CorpusAbout(4, 100)),
     ),
     "build": manifest(
         "build",

@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
-from tokcore.formats.megatron import BIN, DOCUMENTS, IDX, MegatronShard, MegatronShardWriter
+from tokcore.formats.documents import SUFFIX as DOCUMENTS
+from tokcore.formats.documents import DocumentsWriter
+from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.labels import label_strings
+from tokcore.shard_formats import SHARD_FORMATS, FormatFile
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 
 FINGERPRINT = "ab" * 32
+VOCAB_SIZE = 2**31
 
 NAMES = ["", "a", "doc-1", "日本語", "é" * 40, "😀", "id with spaces\n", "nul\0inside"]
 
@@ -74,38 +77,51 @@ def dealt(batch: TokenBatch, cuts: Iterable[int]) -> list[TokenBatch]:
     return [batch.slice(start, end) for start, end in itertools.pairwise(bounds)]
 
 
-def arrow_bytes(batches: Iterable[TokenBatch], compression: str = "zstd", fingerprint: str = FINGERPRINT) -> bytes:
-    file = io.BytesIO()
-    writer = ArrowShardWriter(file, fingerprint, compression)
-    for batch in batches:
-        writer.write(batch)
-    writer.close()
-    return file.getvalue()
-
-
-def megatron_bytes(
-    batches: Iterable[TokenBatch], compression: str = "zstd", fingerprint: str = FINGERPRINT
+def shard_bytes(
+    name: str,
+    batches: Iterable[TokenBatch],
+    compression: str = "zstd",
+    fingerprint: str = FINGERPRINT,
+    vocab_size: int = VOCAB_SIZE,
 ) -> dict[str, bytes]:
-    """Suffix -> bytes of the file."""
-    files = {suffix: io.BytesIO() for suffix in (BIN, IDX, DOCUMENTS)}
-    writer = MegatronShardWriter(files[BIN], files[IDX], files[DOCUMENTS], fingerprint, compression)
+    """Suffix -> bytes of a shard's files in a format, and of its documents file where the format needs one."""
+    one = SHARD_FORMATS[name]
+    files = [io.BytesIO() for _ in one.suffixes]
+    writers = [one.open_writer(files, ShardSettings(fingerprint, vocab_size, compression))]
+    suffixes = list(one.suffixes)
+    if not one.has_columns:
+        files.append(io.BytesIO())
+        suffixes.append(DOCUMENTS)
+        writers.append(DocumentsWriter(files[-1], fingerprint, vocab_size, compression))
     for batch in batches:
-        writer.write(batch)
-    writer.close()
-    return {suffix: file.getvalue() for suffix, file in files.items()}
+        for writer in writers:
+            writer.write(batch)
+    for writer in writers:
+        writer.close()
+    return {suffix: file.getvalue() for suffix, file in zip(suffixes, files, strict=True)}
+
+
+def arrow_bytes(batches: Iterable[TokenBatch], compression: str = "zstd", fingerprint: str = FINGERPRINT) -> bytes:
+    return shard_bytes("arrow", batches, compression, fingerprint)[".arrow"]
+
+
+def write_shard(name: str, stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT, **more: int) -> str:
+    """Write a shard's files, the documents file beside the others; the path by which the shard goes."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, data in shard_bytes(name, [batch_of(rows)], "zstd", fingerprint, **more).items():
+        Path(f"{stem}{suffix}").write_bytes(data)
+    return f"{stem}{SHARD_FORMATS[name].suffixes[0]}"
+
+
+def write_megatron(stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT) -> str:
+    """The path of its .bin file, without .bin."""
+    return write_shard("megatron", stem, rows, fingerprint).removesuffix(".bin")
 
 
 def write_arrow(path: Path, rows: Sequence[Document], compression: str = "zstd", fingerprint: str = FINGERPRINT) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(arrow_bytes([batch_of(rows)], compression, fingerprint))
     return str(path)
-
-
-def write_megatron(prefix: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT) -> str:
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, data in megatron_bytes([batch_of(rows)], "zstd", fingerprint).items():
-        Path(f"{prefix}{suffix}").write_bytes(data)
-    return str(prefix)
 
 
 def with_flipped_bit(data: bytes, position: int, bit: int) -> bytes:
@@ -117,18 +133,14 @@ def add(content: ShardContent, batch: TokenBatch) -> None:
     content.update(batch, document_digests(batch.langs, batch.tokens, batch.offsets))
 
 
-def content_of_arrow(path: str) -> ShardContent:
-    """What is in a written Arrow shard."""
-    return _content_of(ArrowShard(path))
+def open_shard(name: str, path: str) -> ShardReader:
+    """A written shard, with its documents file if the format needs one."""
+    return FormatFile(name, path).open()
 
 
-def content_of_megatron(prefix: str) -> ShardContent:
-    """What is in a written Megatron shard, its documents file included."""
-    return _content_of(MegatronShard(prefix))
-
-
-def _content_of(shard: ArrowShard | MegatronShard) -> ShardContent:
+def content_of(name: str, path: str) -> ShardContent:
+    """What is in a written shard, its documents file included."""
     content = ShardContent()
-    for batch in shard.batches():
+    for batch in open_shard(name, path).batches():
         add(content, batch)
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-from support.token_batches import batch_of, megatron_bytes
+from support.token_batches import batch_of, shard_bytes
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,6 +20,8 @@ def test_golden_bytes():
     text = (ROOT / "schemas" / "README.md").read_text(encoding="utf-8")
     block = text.split("Golden bytes, documents `[1, 2, 3]` and `[4, 5]`:")[1].split("```")[1]
     told_bin, told_idx = (part.split() for part in block.replace(".bin", "").split(".idx"))
-    files = megatron_bytes([batch_of([([1, 2, 3], None, "en", "a", 0), ([4, 5], None, "en", "a", 1)])])
-    assert files[".bin"].hex() == "".join(told_bin)
-    assert files[".idx"].hex() == "".join(told_idx)
+    batch = batch_of([([1, 2, 3], None, "en", "a", 0), ([4, 5], None, "en", "a", 1)])
+    files = shard_bytes("megatron", [batch])
+    assert files["_text_document.bin"].hex() == "".join(told_bin)
+    assert files["_text_document.idx"].hex() == "".join(told_idx)
+    assert f"as uint16: `{shard_bytes('nanogpt', [batch], vocab_size=6)['.bin'].hex()}`" in text

@@ -27,15 +27,19 @@ from support.token_batches import (
     dealt,
     documents,
     rows_of,
+    shard_bytes,
     write_arrow,
     write_megatron,
+    write_shard,
 )
 
 import tokcore
 from tokcore import shards as shards_module
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError, IdentityError, VersionError
-from tokcore.formats.megatron import BIN, DOCUMENTS, IDX
+from tokcore.formats.documents import SUFFIX as DOCUMENTS
+from tokcore.formats.documents import documents_path
+from tokcore.shard_formats import SHARD_FORMATS, all_paths
 from tokcore.shards import ShardDocument, Shards, describe, open_shards
 from tokcore.token_batch import Rechunker, ShardContent, document_digests, join_batches, with_appended
 
@@ -58,16 +62,20 @@ def write_build(
     for split, parts in (("train", TRAIN), ("validation", VALIDATION)):
         for number, rows in enumerate(parts):
             name = f"{split}-00003-{number:05d}"
-            files = []
-            if "arrow" in formats:
-                files.append(f"arrow/{lang}{name}.arrow")
-                write_arrow(output / "shards" / files[-1], rows, fingerprint=fingerprint)
-            if "megatron" in formats:
-                prefix = f"megatron/{lang}{name}_text_document"
-                files += [prefix + BIN, prefix + DOCUMENTS, prefix + IDX]
-                write_megatron(output / "shards" / prefix, rows, fingerprint)
-            about = {"documents": len(rows), "tokens": sum(len(row[0]) for row in rows), "split": split}
-            entries += [{"path": path, "about": about} for path in files]
+            stem = lang + name
+            for one in formats:
+                for suffix, data in shard_bytes(one, [batch_of(rows)], fingerprint=fingerprint).items():
+                    below = documents_path(stem) if suffix == DOCUMENTS else f"{one}/{stem}{suffix}"
+                    (output / "shards" / below).parent.mkdir(parents=True, exist_ok=True)
+                    (output / "shards" / below).write_bytes(data)
+            about = {
+                "shard": name,
+                "lang": lang.rstrip("/"),
+                "split": split,
+                "documents": len(rows),
+                "tokens": sum(len(row[0]) for row in rows),
+            }
+            entries += [{"path": path, "about": about} for path in all_paths(formats, stem)]
     manifest = {
         "stage": "shards",
         "format": "tokcore-manifest",
@@ -94,7 +102,7 @@ def tokens_of(shards: Shards) -> list[list[int]]:
     return [tokens.tolist() for tokens in shards]
 
 
-@pytest.mark.parametrize("formats", [("arrow",), ("megatron",), ("arrow", "megatron")])
+@pytest.mark.parametrize("formats", [*((name,) for name in SHARD_FORMATS), ("arrow", "megatron"), tuple(SHARD_FORMATS)])
 @pytest.mark.parametrize("with_manifest", [True, False])
 def test_a_build_and_its_folders(tmp_path, formats, with_manifest):
     output = write_build(tmp_path / "out", formats)
@@ -109,8 +117,8 @@ def test_a_build_and_its_folders(tmp_path, formats, with_manifest):
             assert shards.num_tokens == sum(number % 4 for number in numbers)
             assert shards.fingerprint == FINGERPRINT
             assert len(shards.paths) == {"train": 4, "validation": 1, "all": 5}[name]
-    expected = ".arrow" if formats == ("arrow",) else ".bin"
-    assert all(path.endswith(expected) for path in open_shards(output / "shards").paths)
+    chosen = formats[0] if len(formats) == 1 else "megatron"
+    assert all(f"/{chosen}/" in path for path in open_shards(output / "shards").paths)
 
 
 def test_public_name_and_text_path(tmp_path):
@@ -210,8 +218,8 @@ def test_few_files_are_open_at_a_time(tmp_path):
 def test_a_manifest_spares_opening_files(tmp_path, monkeypatch):
     output = write_build(tmp_path / "out")
     opened = []
-    real = shards_module._open_shard
-    monkeypatch.setattr(shards_module, "_open_shard", lambda path: opened.append(path) or real(path))
+    real = shards_module.OpenableShard.open
+    monkeypatch.setattr(shards_module.OpenableShard, "open", lambda one: opened.append(one) or real(one))
     shards = open_shards(output)
     assert (len(shards), shards.num_tokens, shards.fingerprint) == (6, 7, FINGERPRINT)
     assert opened == []
@@ -221,7 +229,7 @@ def test_a_manifest_spares_opening_files(tmp_path, monkeypatch):
 
 def test_readers_see_only_what_the_manifest_names(tmp_path):
     output = write_build(tmp_path / "out")
-    write_megatron(output / "shards" / "megatron" / "train-00009-00000_text_document", [document(9)])
+    write_megatron(output / "shards" / "megatron" / "train-00009-00000", [document(9)])
     write_arrow(output / "shards" / "arrow" / "train-00009-00000.arrow", [document(9)])
     write_arrow(output / "_attempts" / "shards-x" / "train-00009-00000.arrow", [document(9)])
     for place in (".", "shards", "shards/arrow", "shards/megatron"):
@@ -308,7 +316,7 @@ def test_files_that_differ_from_the_manifest_are_refused_when_read(tmp_path):
     assert shards[0].tolist() == []
     with pytest.raises(FormatError, match=r"train-00003-00003_text_document\.idx: cannot be opened"):
         shards[3]
-    write_megatron(output / "shards" / "megatron" / "train-00003-00003_text_document", [document(3)])
+    write_megatron(output / "shards" / "megatron" / "train-00003-00003", [document(3)])
     with pytest.raises(FormatError, match="1 documents, expected 3"):
         open_shards(output)[3]
 
@@ -320,7 +328,7 @@ def test_shards_of_two_tokenizers_are_told_apart(tmp_path):
         open_shards(tmp_path / "plain")
     output = write_build(tmp_path / "out")
     rows = TRAIN[3]
-    write_megatron(output / "shards" / "megatron" / "train-00003-00003_text_document", rows, fingerprint=OTHER)
+    write_megatron(output / "shards" / "megatron" / "train-00003-00003", rows, fingerprint=OTHER)
     shards = open_shards(output)
     assert shards[2].tolist() == [2, 2]
     with pytest.raises(IdentityError, match=f"written with tokenizer {OTHER}, the other shards with {FINGERPRINT}"):
@@ -330,31 +338,38 @@ def test_shards_of_two_tokenizers_are_told_apart(tmp_path):
 def test_formats_that_hold_different_shards_are_refused(tmp_path):
     write_arrow(tmp_path / "a.arrow", EXAMPLE)
     write_arrow(tmp_path / "b.arrow", EXAMPLE)
-    write_megatron(tmp_path / "a_text_document", EXAMPLE)
-    with pytest.raises(FormatError, match=r"1 \.bin and 2 \.arrow files"):
+    write_megatron(tmp_path / "a", EXAMPLE)
+    with pytest.raises(FormatError, match=r"1 megatron and 2 arrow shards, which are not the same"):
         open_shards(tmp_path)
 
 
-def test_one_file(tmp_path):
-    prefix = write_megatron(tmp_path / "validation-x_text_document", EXAMPLE)
-    arrow = write_arrow(tmp_path / "validation-x.arrow", EXAMPLE)
-    for path in (prefix, prefix + BIN, prefix + IDX, prefix + DOCUMENTS, arrow):
-        shards = open_shards(path)
-        assert tokens_of(shards) == [row[0] for row in EXAMPLE]
-        assert [tuple(shards.document(i)) for i in range(4)] == [row[1:] for row in EXAMPLE]
-    assert describe(prefix) == {
-        "path": prefix + BIN,
-        "format": "megatron",
-        "dtype": "int32",
-        "documents": 4,
-        "tokens": 6,
-        "tokenizer": FINGERPRINT,
-    }
-    assert describe(arrow) == {**describe(prefix), "path": arrow, "format": "arrow"}
-    write_arrow(tmp_path / "y.arrow", EXAMPLE)
-    write_megatron(tmp_path / "y_text_document", EXAMPLE)
+def test_one_shard(tmp_path):
+    """It goes by the path of any of its files, or without suffix; a single one is opened whatever its split."""
+    dtypes = {"arrow": "int32", "megatron": "int32", "nanogpt": "uint32"}
+    for name, one in SHARD_FORMATS.items():
+        stem = tmp_path / name / "validation-x"
+        main = write_shard(name, stem, EXAMPLE)
+        for path in (stem, *(f"{stem}{suffix}" for suffix in one.suffixes)):
+            shards = open_shards(path)
+            assert tokens_of(shards) == [row[0] for row in EXAMPLE]
+            assert [tuple(shards.document(i)) for i in range(4)] == [row[1:] for row in EXAMPLE]
+            assert describe(path) == {
+                "path": main,
+                "format": name,
+                "dtype": dtypes[name],
+                "documents": 4,
+                "tokens": 6,
+                "tokenizer": FINGERPRINT,
+            }
+    write_arrow(tmp_path / "arrow" / "y.arrow", EXAMPLE)
     with pytest.raises(FormatError, match="a folder of 2 shards; name one of them"):
-        describe(tmp_path)
+        describe(tmp_path / "arrow")
+
+
+def test_a_file_that_is_no_shard_is_refused(tmp_path):
+    write_megatron(tmp_path / "x", EXAMPLE)
+    with pytest.raises(FormatError, match=r"x\.documents\.arrow: not a file by which a shard goes: .*\.bin"):
+        open_shards(tmp_path / "x.documents.arrow")
 
 
 @given(documents, st.lists(st.integers(0, 20), max_size=5), st.integers(1, 9), st.integers(1, 5), st.integers(1, 30))

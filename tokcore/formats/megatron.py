@@ -4,15 +4,14 @@
            | int32 length of each sequence | int64 byte offset of each in .bin | int64 first sequence of each document,
            then the number of sequences                                             (integers little-endian)
 
-Beside them, `.documents.arrow` holds what the layout has no room for: id, lang, source, ordinal of each document.
+What the layout has no room for (id, lang, source, ordinal of each document) is in the documents file.
 Layout: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py.
 """
 
 from __future__ import annotations
 
-import functools
 import struct
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError, VersionError
-from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter, check_lengths
+from tokcore.formats.documents import Documents
+from tokcore.formats.shard_format import ShardSettings, ShardSummary, ShardWithDocuments, check_lengths
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 MAGIC = b"MMIDIDX\x00\x00"
@@ -29,22 +29,20 @@ VERSION = 1
 INT32 = 4  # dtype code
 MAX_DOCUMENT_TOKENS = 2**31 - 1  # lengths are int32
 MAX_TOKENS = 2**59  # more than any disk holds; byte offsets stay far from wrapping while they are checked
-BIN, IDX, DOCUMENTS = ".bin", ".idx", ".documents.arrow"
+BIN, IDX = ".bin", ".idx"
+DTYPE = "int32"
+PREFIX = "_text_document"  # ends the name of a data set, as Megatron's own tool writes it
 
 _HEADER = struct.Struct("<9sQBQQ")
 _BLOCK = 1 << 20  # sequences that are checked at a time
 
 
 class MegatronShardWriter:
-    """Writes one shard to three open binary files; close() ends their content, not the files."""
+    """Writes one shard to two open binary files; close() ends their content, not the files."""
 
-    def __init__(
-        self, bin_file: BinaryIO, idx_file: BinaryIO, documents_file: BinaryIO, fingerprint: str, compression: str
-    ) -> None:
-        """compression: of the documents file, as ArrowShardWriter takes it."""
+    def __init__(self, bin_file: BinaryIO, idx_file: BinaryIO) -> None:
         self._bin = bin_file
         self._idx = idx_file
-        self._documents = ArrowShardWriter(documents_file, fingerprint, compression, with_tokens=False)
         self._lengths: list[Ids] = []
 
     def write(self, batch: TokenBatch) -> None:
@@ -53,12 +51,10 @@ class MegatronShardWriter:
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         self._bin.write(np.ascontiguousarray(tokens, "<i4").view(np.uint8).data)
         self._lengths.append(np.diff(batch.offsets).astype("<i4"))
-        self._documents.write(batch)
 
     def close(self) -> None:
-        """Write the index and what waits of the documents file."""
+        """Write the index."""
         self._idx.write(index_bytes(np.concatenate([np.zeros(0, "<i4"), *self._lengths])))
-        self._documents.close()
 
 
 def index_bytes(lengths: Ids) -> bytes:
@@ -86,33 +82,26 @@ class Index(NamedTuple):
     num_tokens: int
 
 
-class MegatronShard:
-    """One shard, memory-mapped and checked before anything is used; ids are views of the .bin file.
+class MegatronIds:
+    """The ids of one shard, memory-mapped and checked before anything is used; documents are views of the .bin file.
 
-    Safe to read from several threads. Without a documents file beside it, as other writers leave it, there are tokens
-    only and no fingerprint.
+    Safe to read from several threads.
     """
+
+    dtype = DTYPE
 
     def __init__(self, prefix: str) -> None:
         """prefix: path without .bin. Raises FormatError naming file and place, VersionError for another version."""
-        self.prefix = prefix
+        self.path = prefix + BIN
         self._index = read_index(prefix + IDX)
-        path = prefix + BIN
         expected = 4 * self._index.num_tokens
-        size = _size_of(path)
+        size = _size_of(self.path)
         if size != expected:
-            raise FormatError(f"{path}: {size} bytes, its index accounts for {expected}")
-        self._tokens: Ids = _mapped(path, "<i4", 0, self._index.num_tokens)
-        has_documents = Path(prefix + DOCUMENTS).exists()
-        self._documents = ArrowShard(prefix + DOCUMENTS, with_tokens=False) if has_documents else None
+            raise FormatError(f"{self.path}: {size} bytes, its index accounts for {expected}")
+        self._tokens: Ids = _mapped(self.path, "<i4", 0, self._index.num_tokens)
 
     def __len__(self) -> int:
         return len(self._index.lengths)
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the tokenizer; "" if there is no documents file."""
-        return self._documents.fingerprint if self._documents is not None else ""
 
     @property
     def num_tokens(self) -> int:
@@ -123,35 +112,11 @@ class MegatronShard:
         start = int(self._index.offsets[row]) // 4
         return self._tokens[start : start + int(self._index.lengths[row])]
 
-    def span(self, start: int, end: int) -> tuple[Ids, Ids]:
+    def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, a view of the file, and their lengths."""
-        lengths = self._index.lengths[start:end]
+        lengths = self._index.lengths[start:end].astype(np.int64)
         first = int(self._index.offsets[start]) // 4 if len(lengths) else 0
-        return self._tokens[first : first + int(lengths.sum(dtype=np.int64))], lengths
-
-    def columns(self, row: int) -> tuple[str | None, str, str, int]:
-        """(id, lang, source, ordinal) of a document."""
-        return self._checked_documents.columns(row)
-
-    def batches(self) -> Iterator[TokenBatch]:
-        """All documents, as many at a time as a record batch of the documents file has; the tokens are views."""
-        start = 0
-        for names in self._checked_documents.batches():
-            end = start + names.num_documents
-            tokens, lengths = self.span(start, end)
-            offsets = np.zeros(names.num_documents + 1, np.int64)
-            np.cumsum(lengths, out=offsets[1:])
-            yield names._replace(tokens=tokens, offsets=offsets)
-            start = end
-
-    @functools.cached_property
-    def _checked_documents(self) -> ArrowShard:
-        path = self.prefix + DOCUMENTS
-        if self._documents is None:
-            raise FormatError(f"{path}: there is no such file: ids, languages and sources of the documents are in it")
-        if len(self._documents) != len(self):
-            raise FormatError(f"{path}: {len(self._documents)} documents, its .idx file has {len(self)}")
-        return self._documents
+        return self._tokens[first : first + int(lengths.sum())], lengths
 
 
 def read_index(path: str) -> Index:
@@ -220,3 +185,32 @@ def _size_of(path: str) -> int:
 def _mapped(path: str, dtype: str, offset: int, count: int) -> npt.NDArray[Any]:
     """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
     return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
+
+
+class MegatronFormat:
+    """The ShardFormat of this file."""
+
+    name = "megatron"
+    suffixes = (PREFIX + BIN, PREFIX + IDX)
+    has_columns = False
+    maps_ids = True
+
+    def dtype(self, vocab_size: int) -> str:
+        return DTYPE
+
+    def main_file(self, path: str) -> str | None:
+        prefix = path.removesuffix(IDX).removesuffix(BIN)
+        for place in (prefix, prefix + PREFIX):
+            if Path(place + IDX).is_file():
+                return place + BIN
+        return None
+
+    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> MegatronShardWriter:
+        bin_file, idx_file = files
+        return MegatronShardWriter(bin_file, idx_file)
+
+    def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
+        return ShardWithDocuments(MegatronIds(path.removesuffix(BIN)), documents)
+
+    def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
+        return {}

@@ -16,30 +16,24 @@ from support.token_batches import (
     add,
     arrow_bytes,
     batch_of,
-    content_of_arrow,
+    content_of,
     dealt,
     documents,
     rows_of,
     with_flipped_bit,
     write_arrow,
+    write_shard,
 )
 
 from tokcore.errors import FormatError, VersionError
-from tokcore.formats import arrow_shards
-from tokcore.formats.arrow_shards import (
-    BATCH_DOCUMENTS,
-    BATCH_TOKENS,
-    COMPRESSIONS,
-    MAX_DOCUMENT_TOKENS,
-    ArrowShard,
-    ArrowShardWriter,
-    schema,
-)
+from tokcore.formats import arrow_columns
+from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, COMPRESSIONS
+from tokcore.formats.arrow_shards import MAX_DOCUMENT_TOKENS, ArrowShard, ArrowShardWriter, schema
 from tokcore.labels import repeat_label
 from tokcore.token_batch import ShardContent, TokenBatch
 
 
-def content_of(batch: TokenBatch) -> str:
+def digest_of(batch: TokenBatch) -> str:
     content = ShardContent()
     add(content, batch)
     return content.hexdigest()
@@ -72,8 +66,8 @@ def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     shard = ArrowShard(str(path))
     assert rows_of(shard.batches()) == rows
     assert [(shard.tokens(i).tolist(), *shard.columns(i)) for i in range(len(shard))] == rows
-    content = content_of_arrow(str(path))
-    assert content.hexdigest() == content_of(batch_of(rows))
+    content = content_of("arrow", str(path))
+    assert content.hexdigest() == digest_of(batch_of(rows))
     assert content.num_documents == len(shard) == len(rows)
     assert content.num_tokens == shard.num_tokens == sum(len(row[0]) for row in rows)
     assert content.max_token_id == max((token for row in rows for token in row[0]), default=-1)
@@ -127,7 +121,7 @@ def test_record_batches_are_cut_by_the_documents_alone():
 
 
 def test_long_names_do_not_wait_for_a_full_batch(monkeypatch):
-    monkeypatch.setattr(arrow_shards, "BATCH_CHARS", 10)
+    monkeypatch.setattr(arrow_columns, "BATCH_CHARS", 10)
     rows = [([1], name, "en", "", i) for i, name in enumerate(["é" * 8, "b", None, "c" * 30, "", "", "", "", ""])]
     data = arrow_bytes([batch_of(rows)])
     assert batch_sizes(data) == [1, 3, 5]
@@ -139,7 +133,7 @@ def test_slices_of_larger_arrays_are_written_as_they_are():
     moved = batch._replace(tokens=np.concatenate([[7, 7], batch.tokens, [8]]).astype(np.int32))
     moved = moved._replace(offsets=batch.offsets + 2)
     assert arrow_bytes([moved]) == arrow_bytes([batch])
-    assert content_of(moved) == content_of(batch)
+    assert digest_of(moved) == digest_of(batch)
 
 
 def test_a_document_beyond_the_layout_is_refused_before_anything_is_written():
@@ -184,7 +178,7 @@ def test_uncompressed_tokens_are_views_of_the_file(tmp_path):
 def test_empty_record_batches_of_other_writers(tmp_path):
     good = schema(FINGERPRINT)
     path = forged(tmp_path / "x.arrow", good, {field.name: pa.array([], field.type) for field in good})
-    assert len(ArrowShard(path)) == ArrowShard(path).num_tokens == content_of_arrow(path).num_documents == 0
+    assert len(ArrowShard(path)) == ArrowShard(path).num_tokens == content_of("arrow", path).num_documents == 0
 
 
 def test_listing_decodes_no_tokens(tmp_path, monkeypatch):
@@ -199,13 +193,13 @@ def test_listing_decodes_no_tokens(tmp_path, monkeypatch):
 def test_a_flipped_bit_never_passes_for_the_content(tmp_path, compression):
     """What a flip leaves readable and equal (padding, a second copy of the schema) is for the file's own hash."""
     data = arrow_bytes([batch_of(EXAMPLE)], compression)
-    content = content_of(batch_of(EXAMPLE))
+    content = digest_of(batch_of(EXAMPLE))
     path = tmp_path / "x.arrow"
     found = {"refused": 0, "another": 0, "equal": 0}
     for position in range(0, len(data), 5):
         path.write_bytes(with_flipped_bit(data, position, position % 8))
         try:
-            kind = "equal" if content_of_arrow(str(path)).hexdigest() == content else "another"
+            kind = "equal" if content_of("arrow", str(path)).hexdigest() == content else "another"
         except FormatError:
             kind = "refused"
         found[kind] += 1
@@ -222,7 +216,7 @@ def test_a_cut_file_is_refused(tmp_path):
     for size in [*range(0, len(data), 23), len(data) - 1]:
         path.write_bytes(data[:size])
         with pytest.raises(FormatError, match=r"x\.arrow"):
-            content_of_arrow(str(path))
+            content_of("arrow", str(path))
         path.unlink()
 
 
@@ -258,7 +252,7 @@ def test_other_arrow_files_are_refused(tmp_path):
     with pytest.raises(FormatError, match="columns"):
         ArrowShard(forged(tmp_path / "wide.arrow", wide, {**columns, "tokens": pa.array([[1]])}))
     with pytest.raises(FormatError, match="columns"):
-        ArrowShard(write_arrow(tmp_path / "tokens.arrow", EXAMPLE), with_tokens=False)
+        ArrowShard(write_shard("nanogpt", tmp_path / "x", EXAMPLE).replace(".bin", ".documents.arrow"))
     with pytest.raises(FormatError, match="cannot be opened"):
         ArrowShard(str(tmp_path / "missing.arrow"))
     (tmp_path / "text.arrow").write_text("hello " * 100)
@@ -277,10 +271,10 @@ def test_nulls_where_there_are_none_are_refused(tmp_path, column):
         columns[column] = pa.nulls(1, good.field(column).type)
     path = forged(tmp_path / "x.arrow", good, columns)
     with pytest.raises(FormatError, match="nulls in column"):
-        content_of_arrow(path)
+        content_of("arrow", path)
 
 
 def test_zero_documents(tmp_path):
     shard = ArrowShard(write_arrow(tmp_path / "x.arrow", []))
     assert (len(shard), shard.num_tokens, list(shard.batches())) == (0, 0, [])
-    assert content_of_arrow(shard.path).hexdigest() == ShardContent().hexdigest()
+    assert content_of("arrow", shard.path).hexdigest() == ShardContent().hexdigest()

@@ -19,25 +19,26 @@ from support.token_batches import (
     add,
     arrow_bytes,
     batch_of,
-    content_of_arrow,
-    content_of_megatron,
+    content_of,
     dealt,
     documents,
-    megatron_bytes,
+    open_shard,
     rows_of,
+    shard_bytes,
     with_flipped_bit,
     write_megatron,
 )
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats import megatron
-from tokcore.formats.arrow_shards import COMPRESSIONS, ArrowShard
+from tokcore.formats.arrow_columns import COMPRESSIONS
+from tokcore.formats.documents import SUFFIX as DOCUMENTS
+from tokcore.formats.documents import Documents
 from tokcore.formats.megatron import (
     BIN,
-    DOCUMENTS,
     IDX,
     MAX_DOCUMENT_TOKENS,
-    MegatronShard,
+    PREFIX,
     MegatronShardWriter,
     index_bytes,
     read_index,
@@ -50,6 +51,23 @@ GOLDEN_IDX = (
     "4d4d494449445800000100000000000000040200000000000000030000000000000003000000020000000000000000000000"
     "0c00000000000000000000000000000001000000000000000200000000000000"
 )
+
+
+def megatron_bytes(batches, compression="zstd"):
+    """End of the file's name -> bytes."""
+    return {suffix.removeprefix(PREFIX): data for suffix, data in shard_bytes("megatron", batches, compression).items()}
+
+
+def open_megatron(prefix: str):
+    return open_shard("megatron", prefix + BIN)
+
+
+def content_of_megatron(prefix: str) -> ShardContent:
+    return content_of("megatron", prefix + BIN)
+
+
+def place_of(prefix: str, suffix: str) -> Path:
+    return Path(prefix.removesuffix(PREFIX) + suffix if suffix == DOCUMENTS else prefix + suffix)
 
 
 def read_as_megatron(prefix: str) -> list[list[list[int]]]:
@@ -100,7 +118,7 @@ def test_zero_documents(tmp_path):
     assert Path(prefix + BIN).read_bytes() == b""
     assert len(Path(prefix + IDX).read_bytes()) == 42
     assert read_as_megatron(prefix) == []
-    shard = MegatronShard(prefix)
+    shard = open_megatron(prefix)
     assert (len(shard), shard.num_tokens, shard.fingerprint) == (0, 0, FINGERPRINT)
     assert content_of_megatron(prefix).num_documents == 0
 
@@ -109,8 +127,8 @@ def test_only_empty_documents(tmp_path):
     rows: list[Document] = [([], "a", "en", "s", 0), ([], None, "sw", "s", 1)]
     prefix = write_megatron(tmp_path / "x", rows)
     assert read_as_megatron(prefix) == [[[]], [[]]]
-    assert rows_of(MegatronShard(prefix).batches()) == rows
-    assert MegatronShard(prefix).tokens(1).dtype == np.int32
+    assert rows_of(open_megatron(prefix).batches()) == rows
+    assert open_megatron(prefix).tokens(1).dtype == np.int32
 
 
 @settings(deadline=None)
@@ -119,18 +137,18 @@ def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     files = megatron_bytes([batch_of(rows)], compression)
     assert megatron_bytes(dealt(batch_of(rows), cuts), compression) == files
     folder = tmp_path_factory.mktemp("shards")
+    prefix = str(folder / "x_text_document")
     for suffix, data in files.items():
-        (folder / f"x{suffix}").write_bytes(data)
-    prefix = str(folder / "x")
+        place_of(prefix, suffix).write_bytes(data)
     assert read_as_megatron(prefix) == [[row[0]] for row in rows]
-    shard = MegatronShard(prefix)
+    shard = open_megatron(prefix)
     assert [(shard.tokens(i).tolist(), *shard.columns(i)) for i in range(len(shard))] == rows
     assert rows_of(shard.batches()) == rows
     assert shard.num_tokens == sum(len(row[0]) for row in rows)
     # The same documents are the same content in every format and with every codec.
     arrow = folder / "x.arrow"
     arrow.write_bytes(arrow_bytes([batch_of(rows)], compression))
-    one, other = content_of_megatron(prefix), content_of_arrow(str(arrow))
+    one, other = content_of_megatron(prefix), content_of("arrow", str(arrow))
     assert one.hexdigest() == other.hexdigest()
     assert (one.num_documents, one.num_tokens, one.max_token_id) == (
         other.num_documents,
@@ -143,7 +161,7 @@ def test_many_documents_are_read_in_batches_and_checked_in_blocks(tmp_path, monk
     monkeypatch.setattr(megatron, "_BLOCK", 1000)
     rows: list[Document] = [([i] * (i % 5), str(i), "en", "s", i) for i in range(9000)]
     prefix = write_megatron(tmp_path / "x", rows)
-    shard = MegatronShard(prefix)
+    shard = open_megatron(prefix)
     batches = list(shard.batches())
     assert [batch.num_documents for batch in batches] == [4096, 4096, 808]
     assert rows_of(batches) == rows
@@ -151,12 +169,12 @@ def test_many_documents_are_read_in_batches_and_checked_in_blocks(tmp_path, monk
     for position in (34 + 4 * 5000 + 1, 34 + 4 * 9000 + 8 * 8999, len(data) - 8, 34 + 12 * 9000 + 8 * 1000):
         Path(prefix + IDX).unlink()
         Path(prefix + IDX).write_bytes(with_flipped_bit(data, position, 0))
-        with pytest.raises(FormatError, match=r"x\.idx: byte \d+: (offset of sequence|bound of document) \d+ is"):
-            MegatronShard(prefix)
+        with pytest.raises(FormatError, match=r"\.idx: byte \d+: (offset of sequence|bound of document) \d+ is"):
+            open_megatron(prefix)
 
 
 def test_tokens_are_views_of_the_file(tmp_path):
-    shard = MegatronShard(write_megatron(tmp_path / "x", EXAMPLE))
+    shard = open_megatron(write_megatron(tmp_path / "x", EXAMPLE))
     one, again, other = shard.tokens(0), shard.tokens(0), shard.tokens(2)
     assert np.shares_memory(one, again)
     assert other.ctypes.data - one.ctypes.data == 12  # back to back, as in the file
@@ -169,14 +187,15 @@ def test_tokens_are_views_of_the_file(tmp_path):
 
 def test_documents_file_holds_the_other_columns(tmp_path):
     prefix = write_megatron(tmp_path / "x", EXAMPLE)
-    beside = ArrowShard(prefix + DOCUMENTS, with_tokens=False)
+    beside = Documents(str(place_of(prefix, DOCUMENTS)))
     assert beside.fingerprint == FINGERPRINT
     assert [beside.columns(i) for i in range(len(beside))] == [row[1:] for row in EXAMPLE]
+    assert beside.lengths.tolist() == [len(row[0]) for row in EXAMPLE]
 
 
 def test_a_document_beyond_the_layout_is_refused_before_anything_is_written():
-    files = [io.BytesIO() for _ in range(3)]
-    writer = MegatronShardWriter(*files, FINGERPRINT, "none")
+    files = [io.BytesIO() for _ in range(2)]
+    writer = MegatronShardWriter(*files)
     before = [file.getvalue() for file in files]
     batch = batch_of([([1], None, "en", "a", 0)])
     batch = batch._replace(offsets=np.array([0, MAX_DOCUMENT_TOKENS + 1], np.int64))
@@ -198,15 +217,15 @@ def test_every_flipped_bit_of_an_index_is_refused(tmp_path):
         for bit in range(8):
             Path(prefix + IDX).unlink()
             Path(prefix + IDX).write_bytes(with_flipped_bit(data, position, bit))
-            with pytest.raises(FormatError, match=r"x\.(idx|bin): "):
-                MegatronShard(prefix)
+            with pytest.raises(FormatError, match=r"x_text_document\.(idx|bin): "):
+                open_megatron(prefix)
 
 
 @pytest.mark.parametrize("suffix", [BIN, DOCUMENTS])
 def test_a_flipped_bit_never_passes_for_the_content(tmp_path, suffix):
     prefix = write_megatron(tmp_path / "x", EXAMPLE)
     content = content_of_megatron(prefix).hexdigest()
-    path = Path(prefix + suffix)
+    path = place_of(prefix, suffix)
     data = path.read_bytes()
     noticed = 0
     for position in range(0, len(data), 1 if suffix == BIN else 7):
@@ -218,19 +237,19 @@ def test_a_flipped_bit_never_passes_for_the_content(tmp_path, suffix):
             noticed += 1
             continue
         noticed += found != content
-        assert found != content or rows_of(MegatronShard(prefix).batches()) == EXAMPLE
+        assert found != content or rows_of(open_megatron(prefix).batches()) == EXAMPLE
     assert noticed == len(data) if suffix == BIN else noticed > 50
 
 
 @pytest.mark.parametrize("suffix", [BIN, IDX, DOCUMENTS])
 def test_a_cut_or_grown_file_is_refused(tmp_path, suffix):
     prefix = write_megatron(tmp_path / "x", EXAMPLE)
-    path = Path(prefix + suffix)
+    path = place_of(prefix, suffix)
     data = path.read_bytes()
     for changed in [data[:size] for size in range(0, len(data), 13)] + [data[:-1], data + b"\0"]:
         path.unlink()
         path.write_bytes(changed)
-        with pytest.raises(FormatError, match=r"x\.(bin|idx|documents\.arrow)"):
+        with pytest.raises(FormatError, match=r"x(_text_document\.(bin|idx)|\.documents\.arrow)"):
             content_of_megatron(prefix)
 
 
@@ -270,7 +289,7 @@ def test_forged_indexes_are_refused(tmp_path, data, message):
     Path(tmp_path / "x.bin").write_bytes(bytes.fromhex(GOLDEN_BIN))
     Path(tmp_path / "x.idx").write_bytes(data)
     with pytest.raises(FormatError, match=message) as caught:
-        MegatronShard(str(tmp_path / "x"))
+        open_megatron(str(tmp_path / "x"))
     assert str(tmp_path / "x.") in str(caught.value)
     assert isinstance(caught.value, VersionError) == ("version 2" in message)
 
@@ -296,23 +315,23 @@ def test_lengths_beyond_any_file_are_refused(tmp_path, monkeypatch):
 def test_files_of_other_writers_give_tokens_only(tmp_path):
     Path(tmp_path / "x.bin").write_bytes(bytes.fromhex(GOLDEN_BIN))
     Path(tmp_path / "x.idx").write_bytes(bytes.fromhex(GOLDEN_IDX))
-    shard = MegatronShard(str(tmp_path / "x"))
+    shard = open_megatron(str(tmp_path / "x"))
     assert [shard.tokens(i).tolist() for i in range(len(shard))] == [[1, 2, 3], [4, 5]]
     assert shard.fingerprint == ""
-    with pytest.raises(FormatError, match=r"x\.documents\.arrow: there is no such file"):
+    with pytest.raises(FormatError, match=r"x\.bin: its documents file is not there"):
         shard.columns(0)
 
 
 def test_files_of_different_shards_are_refused(tmp_path):
     prefix = write_megatron(tmp_path / "x", EXAMPLE)
     fewer = megatron_bytes([batch_of(EXAMPLE[:2])])
-    Path(prefix + DOCUMENTS).unlink()
-    Path(prefix + DOCUMENTS).write_bytes(fewer[DOCUMENTS])
-    with pytest.raises(FormatError, match=r"x\.documents\.arrow: 2 documents, its \.idx file has 4"):
-        MegatronShard(prefix).columns(0)
+    place_of(prefix, DOCUMENTS).unlink()
+    place_of(prefix, DOCUMENTS).write_bytes(fewer[DOCUMENTS])
+    with pytest.raises(FormatError, match=r"x\.documents\.arrow: 2 documents, .*\.bin has 4"):
+        open_megatron(prefix).columns(0)
     Path(prefix + BIN).unlink()
-    with pytest.raises(FormatError, match=r"x\.bin: cannot be opened"):
-        MegatronShard(prefix)
+    with pytest.raises(FormatError, match=r"x_text_document\.bin: cannot be opened"):
+        open_megatron(prefix)
 
 
 def test_content_digest_by_the_book():

@@ -1,0 +1,65 @@
+"""The shards of an output as files on this machine, opened in every format that they are stored in."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.store import storage, urls
+from schemas.refs import ShardRef
+from tokcore.formats.documents import Documents, documents_path
+from tokcore.formats.shard_format import ShardFormat, ShardReader
+from tokcore.shard_formats import READING_ORDER, SHARD_FORMATS, FormatFile, paths_of
+
+
+class StoredShard(NamedTuple):
+    """An open shard in one format."""
+
+    path: str  # that it goes by, below shards/
+    format: ShardFormat
+    reader: ShardReader
+
+
+@contextlib.contextmanager
+def local_files(output: str, shard: ShardRef) -> Iterator[str]:
+    """The folder, on this machine, below which the shard's files are."""
+    url = urls.join(output, "shards")
+    if urls.is_local(url):
+        yield str(urls.local_path(url))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for file in shard.files:
+            path = Path(folder, urls.safe_relative(file.path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with storage.open_read(urls.join(url, file.path)) as source, path.open("wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        yield folder
+
+
+def main_files(shard: ShardRef) -> list[FormatFile]:
+    """The shard in each format that it is stored in, the one that is read fastest first; paths below shards/."""
+    named = {file.path for file in shard.files}
+    main = [FormatFile(one.name, paths_of(one, shard.stem)[0]) for one in READING_ORDER]
+    return [file for file in main if file.path in named]
+
+
+def open_formats(folder: str, shard: ShardRef) -> list[StoredShard]:
+    """The shard in every format, those with columns of their own first. folder: of all shards.
+
+    Raises FormatError for a damaged file.
+    """
+    opened = [
+        StoredShard(path, SHARD_FORMATS[name], FormatFile(name, f"{folder}/{path}").open())
+        for name, path in main_files(shard)
+    ]
+    return sorted(opened, key=lambda one: not one.format.has_columns)
+
+
+def open_documents(folder: str, shard: ShardRef) -> Documents | None:
+    """The shard's documents file; None if it has none. folder: of all shards. Raises FormatError if it is damaged."""
+    path = documents_path(shard.stem)
+    return Documents(f"{folder}/{path}") if path in {file.path for file in shard.files} else None

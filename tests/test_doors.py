@@ -1,0 +1,94 @@
+"""Doors: what a name stands for is known in one place, so that adding one touches one file, its test and one line."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from support.builds import ROOT
+
+from tokcore.shard_formats import SHARD_FORMATS
+
+PACKAGES = ("tokcore", "schemas", "pipelines")
+
+
+def compared_names(source: str, names: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """(line, name) of each comparison with one of these names, or with the end of its files.
+
+    Comparisons: ==, !=, in, not in; match cases; startswith, endswith, removesuffix and removeprefix; subscripts.
+    """
+    wanted = set(names)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            places: list[ast.AST] = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            places = [node.value]
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            places = [node.slice] if ast.unparse(node.value) != "Literal" else []  # that is a type
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            places = list(node.args) if node.func.attr in _TESTS else []
+        else:
+            continue
+        for place in places:
+            for inner in ast.walk(place):
+                if isinstance(inner, ast.Constant) and inner.value in wanted:
+                    yield inner.lineno, str(inner.value)
+
+
+_TESTS = ("startswith", "endswith", "removesuffix", "removeprefix", "get")
+
+
+def code_that_compares(names: Iterable[str], except_in: Iterable[str]) -> list[str]:
+    """Places outside of these files that compare with one of the names."""
+    names, allowed = list(names), set(except_in)
+    found = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            relative = str(path.relative_to(ROOT))
+            if relative not in allowed:
+                found += [f"{relative}:{line}: {name!r}" for line, name in compared_names(path.read_text(), names)]
+    return found
+
+
+def test_comparisons_are_found():
+    source = """
+a == "arrow"; "arrow" in b; b["arrow"]; c.endswith(("x", ".bin")); {"arrow": 1}
+match d:
+    case "arrow": pass
+"""
+    lines = [line for line, _ in compared_names(source, ["arrow", ".bin"])]
+    assert sorted(lines) == [2, 2, 2, 2, 4]
+
+
+# "arrow" is also the name of an input format, which schemas.input_format and the reader of [[source]] know.
+_INPUT_FORMATS = ("pipelines/reading/input_range.py", "schemas/config_checks.py", "schemas/input_format.py")
+
+
+def test_no_code_knows_a_shard_format_but_its_file_and_the_table():
+    own = {Path(str(type(one).__module__).replace(".", "/") + ".py") for one in SHARD_FORMATS.values()}
+    assert len(own) == len(SHARD_FORMATS)
+    names = [*SHARD_FORMATS, *(suffix for one in SHARD_FORMATS.values() for suffix in one.suffixes), ".idx"]
+    allowed = ["tokcore/shard_formats.py", *map(str, own), *_INPUT_FORMATS]
+    assert code_that_compares(names, allowed) == []
+
+
+def test_no_code_imports_a_shard_format_but_the_table():
+    own = {type(one).__module__ for one in SHARD_FORMATS.values()}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path == ROOT / "tokcore" / "shard_formats.py":
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom):
+                    assert node.module not in own, f"{path}:{node.lineno}"
+
+
+def test_every_shard_format_is_described():
+    text = (ROOT / "schemas" / "README.md").read_text()
+    for one in SHARD_FORMATS.values():
+        place = f"    {one.name}/[LANG/]SPLIT-ITEM-SHARD"
+        (line,) = (line for line in text.splitlines() if line.startswith(place))
+        assert all(suffix.rpartition(".")[2] in line for suffix in one.suffixes)
+        (heading,) = (line for line in text.splitlines() if line.lower().startswith(f"#### {one.name}: "))
+        assert "SPLIT-ITEM-SHARD" in heading

@@ -1,0 +1,188 @@
+"""Arrow files of documents, a row a document: what Arrow shards and documents files have in common.
+
+    id: string (or null)   lang: string   source: string   ordinal: int64
+
+The schema's metadata names the tokenizer. A file's bytes follow from its documents, the codec and pyarrow's version,
+its content from the documents alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from tokcore.arrow_files import Sink
+from tokcore.errors import FormatError, VersionError
+from tokcore.token_batch import Rechunker, TokenBatch
+
+FORMAT_VERSION = "1"
+COMPRESSIONS = ("zstd", "lz4", "none")
+
+# A record batch ends with the first document that reaches one of these. They bound what a reader must decode to get
+# at one document, and what waits in memory while a shard is written.
+BATCH_TOKENS = 1 << 20
+BATCH_DOCUMENTS = 4096
+BATCH_CHARS = 1 << 24  # of ids, langs and sources
+
+COLUMNS = (
+    pa.field("id", pa.string()),
+    pa.field("lang", pa.string(), nullable=False),
+    pa.field("source", pa.string(), nullable=False),
+    pa.field("ordinal", pa.int64(), nullable=False),
+)
+
+_VERSION_KEY, _FINGERPRINT_KEY = "tokcore.format_version", "tokcore.fingerprint"
+
+
+def schema_of(fields: Iterable[pa.Field], fingerprint: str, **more: str) -> pa.Schema:
+    """The schema of a file with these columns. more: further metadata, each key after `tokcore.`."""
+    named = {f"tokcore.{name}": value for name, value in more.items()}
+    return pa.schema(list(fields), metadata={_VERSION_KEY: FORMAT_VERSION, _FINGERPRINT_KEY: fingerprint, **named})
+
+
+def open_writer(file: BinaryIO, schema: pa.Schema, compression: str) -> pa.RecordBatchFileWriter:
+    """A writer to an open binary file, which it does not close. compression: zstd (level 1), lz4 or none."""
+    if compression not in COMPRESSIONS:
+        raise ValueError(f"compression = {compression!r}: expected one of {', '.join(COMPRESSIONS)}")
+    codec = {"zstd": pa.Codec("zstd", 1), "lz4": pa.Codec("lz4"), "none": None}[compression]
+    # Each processor already has a worker: threads of the writer would only compete with them.
+    return pa.ipc.new_file(Sink(file), schema, options=pa.ipc.IpcWriteOptions(compression=codec, use_threads=False))
+
+
+def new_rechunker() -> Rechunker:
+    """Cuts documents into record batches."""
+    return Rechunker(BATCH_TOKENS, BATCH_DOCUMENTS, BATCH_CHARS)
+
+
+def column_arrays(chunk: TokenBatch) -> list[pa.Array]:
+    """The values of COLUMNS."""
+    return [
+        pa.array(chunk.ids, pa.string()),
+        chunk.langs.to_arrow(),
+        chunk.sources.to_arrow(),
+        pa.array(chunk.ordinals, pa.int64()),
+    ]
+
+
+class ColumnFile:
+    """An open file of documents, memory-mapped. Safe to read from several threads.
+
+    A record batch is decoded when a document of it is asked for, and kept until another one is.
+    """
+
+    def __init__(self, path: str, fields: Sequence[pa.Field], what: str) -> None:
+        """fields: the columns it must have. what: a file of that kind is called so in errors.
+
+        Raises FormatError if it is none, VersionError if another release wrote it.
+        """
+        self.path = path
+        self._file = _mapped(path)
+        self._batches = RecordBatches(path, self._file)
+        self.metadata = _checked_metadata(path, self._batches.schema, pa.schema(list(fields)), what)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the tokenizer."""
+        return self.metadata[_FINGERPRINT_KEY]
+
+    def columns(self, row: int) -> tuple[str | None, str, str, int]:
+        """(id, lang, source, ordinal) of a document."""
+        number, i = self._find(row)
+        batch = self._name_batches[number]
+        name, lang, source, ordinal = (column[i].as_py() for column in batch.columns)
+        return name, lang, source, ordinal
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        # How many rows a batch has, only the batch says. Of its columns, the ordinals are the cheapest to decode.
+        ordinals = self._only("ordinal")
+        return [0, *accumulate(ordinals.decoded(number).num_rows for number in range(len(ordinals)))]
+
+    @functools.cached_property
+    def _name_batches(self) -> RecordBatches:
+        return self._only(*(field.name for field in COLUMNS))
+
+    def _only(self, *names: str) -> RecordBatches:
+        """The record batches with these columns alone."""
+        return RecordBatches(self.path, self._file, [self._batches.schema.get_field_index(name) for name in names])
+
+    def _find(self, row: int) -> tuple[int, int]:
+        number = bisect.bisect_right(self._starts, row) - 1
+        return number, row - self._starts[number]
+
+
+class RecordBatches:
+    """The record batches of a file, each checked; the last one asked for is kept."""
+
+    def __init__(self, path: str, file: Any, columns: Sequence[int] | None = None) -> None:
+        """columns: those to decode. None is all: only then are uncompressed ones views of the file."""
+        self._path = path
+        self._kept: tuple[int, pa.RecordBatch] | None = None
+        # Readers keep state of their own between batches.
+        self._lock = threading.Lock()
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
+        try:
+            self._reader = pa.ipc.open_file(file, options=options)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    def __len__(self) -> int:
+        return int(self._reader.num_record_batches)
+
+    def __getitem__(self, number: int) -> pa.RecordBatch:
+        kept = self._kept
+        if kept is None or kept[0] != number:
+            with self._lock:
+                kept = self._kept = (number, self.decoded(number))
+        return kept[1]
+
+    def decoded(self, number: int) -> pa.RecordBatch:
+        """The batch, without keeping it. Raises FormatError if it is damaged."""
+        try:
+            batch = self._reader.get_batch(number)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"{self._path}: record batch {number} is damaged: {error}") from error
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            items = column.values.null_count if pa.types.is_list(column.type) else 0
+            if items or (column.null_count and not field.nullable):
+                raise FormatError(f"{self._path}: record batch {number} is damaged: nulls in column {field.name}")
+        return batch
+
+
+def _mapped(path: str) -> Any:
+    try:
+        return pa.memory_map(path, "r")
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"{path}: cannot be opened: {error}") from error
+
+
+def _checked_metadata(path: str, found: pa.Schema, expected: pa.Schema, what: str) -> dict[str, str]:
+    try:
+        metadata: dict[str, str] = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+        names = found.names
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: its schema is damaged: {error}") from error
+    version = metadata.get(_VERSION_KEY)
+    if version is None:
+        raise FormatError(f"{path}: not a tokcore shard: its schema names no format version")
+    if version != FORMAT_VERSION:
+        raise VersionError(f"{path}: format version {version}, this release reads {FORMAT_VERSION}: upgrade tokcore")
+    if not found.equals(expected):
+        raise FormatError(f"{path}: its columns are {names}, expected {expected.names} of the types of a {what}")
+    if _FINGERPRINT_KEY not in metadata:
+        raise FormatError(f"{path}: its schema does not name the tokenizer's fingerprint")
+    return metadata

@@ -1,0 +1,198 @@
+"""What a format of token shards must offer. Each format is a file beside this one; tokcore.shard_formats lists them.
+
+A shard is written in every configured format from the same documents. Its files in a format are
+`FORMAT/[LANG/]NAME` + each of the format's suffixes; [LANG/]NAME is called the shard's stem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+
+from tokcore.errors import FormatError
+from tokcore.formats.documents import Documents
+from tokcore.token_batch import Ids, Offsets, TokenBatch
+
+
+class ShardSettings(NamedTuple):
+    """What holds for every shard of a build."""
+
+    fingerprint: str  # of the tokenizer
+    vocab_size: int  # every id is below it
+    compression: str  # of Arrow files: zstd, lz4 or none
+
+
+class ShardSummary(NamedTuple):
+    """What an index of a folder can say of a finished shard."""
+
+    stem: str  # e.g. en/train-00003-00001
+    split: str
+    num_documents: int
+    num_tokens: int
+
+
+class ShardWriter(Protocol):
+    """Writes one shard to open binary files; close() ends their content, not the files."""
+
+    def write(self, batch: TokenBatch) -> None:
+        """Append documents. Raises FormatError, before any of them is written, for one that the format cannot hold."""
+
+    def close(self) -> None:
+        """Write what waits for more documents."""
+
+
+class ShardReader(Protocol):
+    """One open shard. Safe to read from several threads."""
+
+    def __len__(self) -> int: ...
+    @property
+    def dtype(self) -> str:
+        """Of the ids as stored, as numpy calls it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the tokenizer; "" if no file of the shard names it."""
+
+    @property
+    def num_tokens(self) -> int: ...
+    def tokens(self, row: int) -> Ids:
+        """int32 ids of a document, read-only."""
+
+    def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
+        """Documents start to end, end excluded: their ids back to back, and their numbers of ids."""
+
+    def columns(self, row: int) -> tuple[str | None, str, str, int]:
+        """(id, lang, source, ordinal) of a document."""
+
+    def batches(self) -> Iterator[TokenBatch]:
+        """All documents, some at a time."""
+
+
+class ShardFormat(Protocol):
+    """A format of token shards."""
+
+    @property
+    def name(self) -> str:
+        """In the build file; also the folder of its files."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Of a shard's files, after its stem. A shard goes by the path of the first."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether its files hold id, lang, source and ordinal. If not, a build writes the documents file, too."""
+
+    @property
+    def maps_ids(self) -> bool:
+        """Whether a document is a view of the file. Of several formats, open_shards takes one that does."""
+
+    def dtype(self, vocab_size: int) -> str:
+        """Of the ids as stored, as numpy calls it."""
+
+    def main_file(self, path: str) -> str | None:
+        """The path by which a shard goes, if path means one: by any of its files, or without their suffix.
+
+        None if there is no shard of this format.
+        """
+
+    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ShardWriter:
+        """A writer to files in the order of suffixes."""
+
+    def open_reader(self, path: str, documents: Documents | None) -> ShardReader:
+        """The shard that goes by this path. documents: its documents file, None if there is none.
+
+        Raises FormatError, naming file and place, unless its files fit together, VersionError for a later version.
+        """
+
+    def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
+        """Files to write once all shards are known: path below the format's folder -> content; often none."""
+
+
+class IdFiles(Protocol):
+    """The ids of a shard and where each document begins; not its columns."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def num_tokens(self) -> int: ...
+    def __len__(self) -> int: ...
+    def tokens(self, row: int) -> Ids: ...
+    def span(self, start: int, end: int) -> tuple[Ids, Offsets]: ...
+
+
+class ShardWithDocuments:
+    """A ShardReader over files of ids and the documents file, which may be absent: then there are ids only."""
+
+    def __init__(self, ids: IdFiles, documents: Documents | None) -> None:
+        self._ids = ids
+        self._documents = documents
+        self.tokens = ids.tokens
+        self.span = ids.span
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def dtype(self) -> str:
+        return self._ids.dtype
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the tokenizer; "" if there is no documents file."""
+        return self._documents.fingerprint if self._documents is not None else ""
+
+    @property
+    def num_tokens(self) -> int:
+        return self._ids.num_tokens
+
+    def columns(self, row: int) -> tuple[str | None, str, str, int]:
+        """(id, lang, source, ordinal) of a document. Raises FormatError if there is no documents file."""
+        return self._checked_documents().columns(row)
+
+    def batches(self) -> Iterator[TokenBatch]:
+        """All documents, as many at a time as a record batch of the documents file has.
+
+        Raises FormatError if the documents file is not of this shard: other lengths.
+        """
+        documents = self._checked_documents()
+        start = 0
+        for names, told in documents.batches():
+            tokens, lengths = self._ids.span(start, start + names.num_documents)
+            wrong = np.flatnonzero(lengths != told)
+            if len(wrong):
+                i = int(wrong[0])
+                raise FormatError(
+                    f"{documents.path}: document {start + i} has length {int(told[i])}, in {self._ids.path} it has "
+                    f"{int(lengths[i])} ids"
+                )
+            offsets = np.zeros(names.num_documents + 1, np.int64)
+            np.cumsum(lengths, out=offsets[1:])
+            yield names._replace(tokens=tokens, offsets=offsets)
+            start += names.num_documents
+
+    def _checked_documents(self) -> Documents:
+        if self._documents is None:
+            raise FormatError(
+                f"{self._ids.path}: its documents file is not there: it holds the ids, languages and sources of the "
+                f"documents"
+            )
+        if len(self._documents) != len(self):
+            raise FormatError(
+                f"{self._documents.path}: {len(self._documents)} documents, {self._ids.path} has {len(self)}"
+            )
+        return self._documents
+
+
+def check_lengths(batch: TokenBatch, limit: int, format_name: str) -> None:
+    """Raise FormatError if a document has more tokens than the format can hold."""
+    longest = int(np.diff(batch.offsets).max(initial=0))
+    if longest > limit:
+        raise FormatError(
+            f"a document of {longest} tokens: {format_name} holds at most {limit} in one document. "
+            f"Lower max_document_bytes of its source."
+        )

@@ -1,0 +1,79 @@
+"""The formats of token shards, one line each. Whatever depends on formats asks this table; no other code knows a name.
+
+A new format is a file in tokcore.formats that has what ShardFormat asks for, its test, and a line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tokcore.errors import FormatError
+from tokcore.formats.arrow_shards import ArrowFormat
+from tokcore.formats.documents import documents_path, find_documents
+from tokcore.formats.megatron import MegatronFormat
+from tokcore.formats.nanogpt import NanogptFormat
+from tokcore.formats.shard_format import ShardFormat, ShardReader
+
+_ALL: tuple[ShardFormat, ...] = (
+    ArrowFormat(),
+    MegatronFormat(),
+    NanogptFormat(),
+)
+
+SHARD_FORMATS: Mapping[str, ShardFormat] = {one.name: one for one in _ALL}
+
+# What a build writes unless its file says otherwise.
+DEFAULT_FORMATS = (ArrowFormat.name, MegatronFormat.name)
+
+# In the order in which open_shards prefers them.
+READING_ORDER = tuple(sorted(_ALL, key=lambda one: not one.maps_ids))
+
+
+class FormatFile(NamedTuple):
+    """A shard in one format: the format's name, and the path of the file that the shard goes by."""
+
+    format: str
+    path: str
+
+    def open(self) -> ShardReader:
+        """Raises FormatError if it is not a shard of that format, or is damaged."""
+        one = SHARD_FORMATS[self.format]
+        # Foreign files may lack what our names have between stem and suffix.
+        ends = (one.suffixes[0], "." + self.path.rpartition(".")[2])
+        return one.open_reader(self.path, None if one.has_columns else find_documents(self.path, ends))
+
+
+def format_named(name: str) -> ShardFormat:
+    """The format of that name. Raises FormatError if this release does not know it."""
+    if (found := SHARD_FORMATS.get(name)) is None:
+        raise FormatError(f"{name!r:.80} is no format of shards: this release knows {', '.join(SHARD_FORMATS)}")
+    return found
+
+
+def paths_of(one: ShardFormat, stem: str) -> tuple[str, ...]:
+    """Paths of a shard's files in a format, below the folder of all shards. stem: [LANG/]NAME.
+
+    >>> paths_of(SHARD_FORMATS["megatron"], "en/train-00003-00001")
+    ('megatron/en/train-00003-00001_text_document.bin', 'megatron/en/train-00003-00001_text_document.idx')
+    """
+    return tuple(f"{one.name}/{stem}{suffix}" for suffix in one.suffixes)
+
+
+def needs_documents(formats: Iterable[str]) -> bool:
+    """Whether a shard in these formats has a documents file."""
+    return not all(format_named(name).has_columns for name in formats)
+
+
+def all_paths(formats: Sequence[str], stem: str) -> tuple[str, ...]:
+    """Paths of all files of a shard in these formats, below the folder of all shards, in the order of paths."""
+    documents = (documents_path(stem),) if needs_documents(formats) else ()
+    return tuple(sorted((*(path for name in formats for path in paths_of(format_named(name), stem)), *documents)))
+
+
+def found_at(path: str) -> FormatFile | None:
+    """The shard that a local path means, by any of its files or without their suffix; None if there is none."""
+    for one in READING_ORDER:
+        if (main := one.main_file(path)) is not None:
+            return FormatFile(one.name, main)
+    return None
