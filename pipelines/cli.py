@@ -26,6 +26,7 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
+from tokcore.formats.exports import EXPORTS
 
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
@@ -251,8 +252,8 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 def diff(one: str, other: str, as_json: bool) -> None:
     """Show what differs between two outputs.
 
-    Compares configuration, inputs, counts, merges, documents and shards, as far as both outputs have them. Exit code 1
-    if anything differs.
+    Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Exit
+    code 1 if anything differs.
     """
     from pipelines.inspect.diff import diff as run
     from pipelines.report import print_diff
@@ -319,29 +320,23 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
 
 @commands.command()
 @click.argument("output")
-@click.option("--to", "target", type=click.Choice(["huggingface", "tiktoken", "gpt2"]), required=True)
+@click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
 @click.option("-o", "path", required=True, type=click.Path(), help="File to write; for gpt2, a folder.")
 def export(output: str, target: str, path: str) -> None:
     """Write the tokenizer in another format.
 
     huggingface: tokenizer.json. tiktoken: a rank file. gpt2: a folder with vocab.json and merges.txt.
     """
-    from tokcore.formats import gpt2, huggingface, tiktoken
-
     spec = _tokenizer(output).spec
-    left_out = ""
-    if target == "huggingface":
-        Path(path).write_bytes(huggingface.tokenizer_json(spec))
-    elif target == "tiktoken":
-        Path(path).write_bytes(tiktoken.rank_file(spec))
-        left_out = tiktoken.left_out(spec)
+    files = EXPORTS[target].files(spec)
+    if len(files) == 1:
+        ((_, data),) = files
+        Path(path).write_bytes(data)
     else:
-        files = gpt2.vocabulary_files(spec)
-        left_out = gpt2.left_out(spec)
         Path(path).mkdir(parents=True, exist_ok=True)
         for name, data in files:
             (Path(path) / name).write_bytes(data)
-    if left_out:
+    if left_out := EXPORTS[target].left_out(spec):
         click.echo(f"note: {left_out}", err=True)
 
 
@@ -387,7 +382,7 @@ def _absolute(output: str) -> str:
 def _tokenizer(path: str) -> Any:
     """The tokenizer at a local path, as Tokenizer.load finds it, or in an output at a URL."""
     from pipelines.store import urls
-    from pipelines.work.decode_item import load_tokenizer
+    from pipelines.store.tokenizers import load_tokenizer
     from tokcore import Tokenizer
 
     return Tokenizer.load(urls.local_path(path)) if urls.is_local(path) else load_tokenizer(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -203,15 +203,15 @@ def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
 
 def _diff_lines(found: Mapping[str, Any]) -> Iterator[str]:
     for key, value in found.items():
-        name = _NAMES.get(key, key)
+        name = _named(key)
         if key in ("only_a", "only_b", "other_content", "same_content_in_other_bytes", "changed"):
             first = value if isinstance(value, list) else value["first"]
             number = len(value) if isinstance(value, list) else value["number"]
             if number:
                 yield f"{name}: {number:,}: {', '.join(first)}{', ...' if number > len(first) else ''}"
-        elif key == "first_different_merge":
-            merges = [f"'{' + '.join(merge)}'" if merge else "none" for merge in value["merges"]]
-            yield f"{name}: rank {value['rank']:,}: {' / '.join(merges)}"
+        elif isinstance(value, dict) and "rank" in value:
+            (rules,) = (listed for of, listed in value.items() if of != "rank")
+            yield f"{name}: rank {value['rank']:,}: {' / '.join(_rule(rule) for rule in rules)}"
         elif key == "languages":
             yield from _diff_lines(value)
         elif isinstance(value, dict):
@@ -232,9 +232,18 @@ _NAMES = {
     "other_content": "other content",
     "same_content_in_other_bytes": "same content, stored in other bytes",
     "different_rows": "rows that differ",
-    "merges_shared": "merges in both",
-    "first_different_merge": "first merge that differs",
 }
+
+
+def _named(key: str) -> str:
+    """A key of the differences, for people. What models learned goes by the models' own words, such as merges."""
+    if key.startswith("first_different_"):
+        return f"first {key.removeprefix('first_different_')} that differs"
+    return f"{key.removesuffix('_shared')} in both" if key.endswith("_shared") else _NAMES.get(key, key)
+
+
+def _rule(rule: Sequence[str] | None) -> str:
+    return f"'{' + '.join(rule)}'" if rule else "none"
 
 
 def _pair(value: Any) -> str:

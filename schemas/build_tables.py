@@ -28,6 +28,7 @@ from schemas.stage_manifests import (
 )
 from schemas.toml_lines import key_lines, line_of, spell_key
 from tokcore.mask_presets import MASK_PRESETS
+from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
 from tokcore.patterns import PATTERNS
 from tokcore.pretokenize import Pretokenizer
@@ -148,10 +149,15 @@ class MixTable:
 class LearnTable:
     """[learn]"""
 
-    model: Annotated[Literal["bpe"], "byte-level BPE"] = "bpe"
+    model: Annotated[
+        str, "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()), Limits(options=tuple(MODELS))
+    ] = DEFAULT_MODEL
     vocab_size: Annotated[
-        int, "special tokens included; exact, or an error that says why", Limits(most=MAX_VOCAB_SIZE)
-    ] = 32_768
+        int | None,
+        "special tokens included; exact, or an error that says why; not set: "
+        + "; ".join(f"{name}: {model.default_size}" for name, model in MODELS.items()),
+        Limits(most=MAX_VOCAB_SIZE),
+    ] = None
     allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
     min_count: Annotated[
         int, "a pair whose weighted count, divided by the scale, is below it is not merged", Limits(least=0)
@@ -169,7 +175,9 @@ class SpecialTable:
     text: str
     role: Annotated[Literal["document_end", "document_begin", "padding", "plain"], "what the token is for"] = "plain"
     id: Annotated[
-        int | None, "pins the id, after all merges; not set: the lowest free one", Limits(least=256, most=2**31 - 1)
+        int | None,
+        "pins the id, after all ordinary tokens; not set: the lowest free one",
+        Limits(least=0, most=2**31 - 1),
     ] = None
 
 
@@ -257,6 +265,13 @@ class BuildConfig:
         line = line_of(lines, key)
         return f"{self.path}{f':{line}' if line else ''}: {spell_key(key)}"
 
+    @property
+    def vocab_size(self) -> int:
+        """The size of the vocabulary to learn, special tokens included: learn.vocab_size, or else the model's own."""
+        if self.learn.vocab_size is not None:
+            return self.learn.vocab_size
+        return MODELS[self.learn.model].default_vocab_size(len(self.special))
+
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
         counts = self.count_identity() if self.tokenizer is None else None
@@ -280,18 +295,20 @@ class BuildConfig:
         # A token with an id of its own gets it wherever it stands in the file.
         unpinned = [token for token in self.special if token.id is None]
         pinned = sorted((token for token in self.special if token.id is not None), key=lambda token: token.id or 0)
+        used = MODELS[self.learn.model].uses
         min_documents, max_token_bytes = self.learn.min_documents, self.learn.max_token_bytes
         return LearnedConfig(
             model=self.learn.model,
-            vocab_size=self.learn.vocab_size,
-            allow_smaller=self.learn.allow_smaller,
-            min_count=self.learn.min_count,
+            vocab_size=self.vocab_size,
             normalize=self.normalize.steps,
             pretokenize=pretokenizer_of(self).spec,
             special=tuple(SpecialConfig(t.text, t.role, t.id) for t in (*unpinned, *pinned)),
             mix=self._mix_identity(),
-            min_documents=min_documents if min_documents > 1 else 0,  # 1 limits nothing either
-            max_token_bytes=max_token_bytes if max_token_bytes > 1 else 0,
+            allow_smaller=self.learn.allow_smaller if "allow_smaller" in used else None,
+            min_count=self.learn.min_count if "min_count" in used else None,
+            # 1 limits nothing either.
+            min_documents=min_documents if min_documents > 1 and "min_documents" in used else 0,
+            max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
         )
 
     def _mix_identity(self) -> MixConfig:

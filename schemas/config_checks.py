@@ -14,6 +14,7 @@ from schemas.input_format import format_of
 from schemas.setting import settings_in
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
+from tokcore.models import MODELS, LearnOptions
 from tokcore.pretokenize import Pretokenizer
 
 # Tables about counting and learning, which an imported tokenizer replaces.
@@ -51,7 +52,6 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     else:
         _check_pattern(config, file)
         _check_count(config, file)
-        _check_learn(config, file)
         _check_mix(config, file)
     if _declares_special(config):
         _check_special(config, file)
@@ -135,13 +135,6 @@ def _check_count(config: BuildConfig, file: BuildFile) -> None:
         )
 
 
-def _check_learn(config: BuildConfig, file: BuildFile) -> None:
-    if config.learn.max_token_bytes == 1:
-        raise file.error(
-            ("learn", "max_token_bytes"), "= 1: expected at least 2, as every merge has, or 0 for no limit."
-        )
-
-
 def _check_mix(config: BuildConfig, file: BuildFile) -> None:
     mix = config.mix
     for name, setting in settings_in(type(mix)).items():
@@ -206,20 +199,17 @@ def _check_append(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
-    size, num_special = config.learn.vocab_size, len(config.special)
-    minimum = 256 + num_special
-    if size < minimum:
-        raise file.error(
-            ("learn", "vocab_size"),
-            f"= {size}: must be at least {minimum} (256 byte tokens + {num_special} special tokens). "
-            f"Raise vocab_size or remove special tokens.",
-        )
-    # If allow_smaller is set there may be fewer merges; ids that are wrong in any case are refused now.
+    size, num_special = config.vocab_size, len(config.special)
+    options = LearnOptions(vocab_size=size, num_special=num_special, max_token_bytes=config.learn.max_token_bytes)
+    if (wrong := MODELS[config.learn.model].wrong_option(options)) is not None:
+        name, why = wrong
+        raise file.error(("learn", name), why)
+    # If allow_smaller is set there may be fewer tokens; ids that are wrong in any case are refused now.
     first = size - num_special
     for token in config.special:
         if token.id is not None and token.id < first:
             raise file.error(
                 ("special", token.text, "id"),
-                f"= {token.id}: ids below {first} belong to bytes and merges (learn.vocab_size = {size}, "
+                f"= {token.id}: ids below {first} belong to ordinary tokens (learn.vocab_size = {size}, "
                 f"{num_special} of them special tokens). Pin {first} or above, or lower vocab_size.",
             )

@@ -163,12 +163,13 @@ class LearnedConfig:
 
     model: str
     vocab_size: int
-    allow_smaller: bool
-    min_count: int
     normalize: tuple[str, ...]
     pretokenize: dict[str, str]  # Pretokenizer.spec
     special: tuple[SpecialConfig, ...]
     mix: MixConfig
+    # Settings that the model does not use are left out.
+    allow_smaller: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    min_count: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     min_documents: int = dataclasses.field(default=0, metadata=LEFT_OUT)
     max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
 
@@ -186,9 +187,9 @@ class ImportedConfig:
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenizerTotals:
     fingerprint: str
-    merges: int
     vocab_size: int
     mix: dict[str, str | int | dict[str, int]]  # Mix.describe(); empty of an imported tokenizer
+    merges: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # and so on: Model.facts()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

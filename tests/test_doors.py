@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
 from support.builds import ROOT
 
+from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
 from tokcore.shard_formats import SHARD_FORMATS
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
@@ -92,3 +94,64 @@ def test_every_shard_format_is_described():
         assert all(suffix.rpartition(".")[2] in line for suffix in one.suffixes)
         (heading,) = (line for line in text.splitlines() if line.lower().startswith(f"#### {one.name}: "))
         assert "SPLIT-ITEM-SHARD" in heading
+
+
+# ------------------------------------------------------------------------------------------------------------- models
+
+MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
+MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "Bpe", "Byte"}
+
+
+def test_no_code_knows_a_model_but_its_file_and_the_table():
+    names = {*MODELS, *KINDS} - {"merges"}  # which is a field of tokenizer.json, too
+    allowed = [str(path.relative_to(ROOT)) for path in MODEL_FILES]
+    assert code_that_compares(names, allowed) == []
+
+
+def classes_asked_for(source: str) -> Iterator[tuple[int, str]]:
+    """(line, name) of the classes in isinstance, issubclass and class patterns."""
+    for node in ast.walk(ast.parse(source)):
+        places: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            places = list(node.args[1:]) if node.func.id in ("isinstance", "issubclass") else []
+        elif isinstance(node, ast.MatchClass):
+            places = [node.cls]
+        for place in places:
+            for inner in ast.walk(place):
+                if isinstance(inner, ast.Name | ast.Attribute):
+                    yield node.lineno, inner.id if isinstance(inner, ast.Name) else inner.attr
+
+
+def test_no_code_asks_for_the_class_of_a_model():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path not in MODEL_FILES:
+                found = [one for one in classes_asked_for(path.read_text()) if one[1] in MODEL_CLASSES]
+                assert found == [], path
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if isinstance(model, RanksModel): pass",
+        "if isinstance(model, (int, bpe.LearnedModel)): pass",
+        "if issubclass(type(model), BpeModel): pass",
+        "match model:\n    case ByteModel(): pass",
+    ],
+)
+def test_classes_asked_for_are_found(code):
+    assert {name for _, name in classes_asked_for(code)} & MODEL_CLASSES
+
+
+def test_every_class_of_a_model_is_known_here():
+    files = [ast.parse(path.read_text()) for path in MODEL_FILES if path.name != "model.py"]
+    classes = {node.name for tree in files for node in tree.body if isinstance(node, ast.ClassDef)}
+    models = {name for name in classes if name.endswith("Model")} | {type(one).__name__ for one in MODELS.values()}
+    assert models == MODEL_CLASSES
+
+
+def test_the_table_of_models():
+    assert list(MODELS) == ["bpe", "byte"]
+    assert DEFAULT_MODEL == "bpe"
+    assert len(KINDS) == sum(len(model.kinds) for model in MODELS.values())  # no kind is read by two models
+    assert [model.default_vocab_size(1) for model in MODELS.values()] == [32_768, 257]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.models.model import Unreachable
 from tokcore.texts import Offsets, Texts, texts_from_strings
 from tokcore.tokenizer import Tokenizer
 from tokcore.unicode import ranges
@@ -39,13 +40,6 @@ class Found(NamedTuple):
     texts: Offsets  # int64[n], number of the text
     kinds: npt.NDArray[np.uint8]  # [n], place in CHARACTER_KINDS
     characters: npt.NDArray[np.uint32]  # [n], code points
-
-
-class Unreachable(NamedTuple):
-    """A token whose bytes, as one pre-token, encode to other ids."""
-
-    id: int
-    becomes: tuple[int, ...]
 
 
 def invisible_characters(texts: Texts) -> Found:
@@ -89,17 +83,8 @@ def kinds_of_tokens(tokenizer: Tokenizer) -> dict[int, Counter[str]]:
 
 
 def unreachable_tokens(tokenizer: Tokenizer) -> list[Unreachable]:
-    """The ordinary tokens whose bytes, as one pre-token, encode to other ids; sorted by id."""
-    model = tokenizer.spec.model
-    encoded = tokenizer.encode_pretokens(texts_from_strings(model.tokens))
-    found = []
-    alone = np.diff(encoded.offsets) == 1
-    same = np.zeros(len(alone), bool)
-    same[alone] = encoded.ids[encoded.offsets[:-1][alone]] == model.ids[alone]
-    for number in np.flatnonzero(~same).tolist():
-        becomes = encoded.ids[encoded.offsets[number] : encoded.offsets[number + 1]].tolist()
-        found.append(Unreachable(int(model.ids[number]), tuple(becomes)))
-    return sorted(found)
+    """The ordinary tokens that no text becomes, by id, with what their own bytes give instead."""
+    return tokenizer.spec.model.unreachable(tokenizer.encode_pretokens)
 
 
 def partial_characters(tokenizer: Tokenizer) -> list[int]:

@@ -34,6 +34,13 @@ class Merge(NamedTuple):
     count: int  # type: ignore[assignment]  # of the tuple method of that name
 
 
+class LearnedMerges(NamedTuple):
+    """Merges in rank order, as ids: 0 to 255 are the bytes in hf order, 256 + i is merge i."""
+
+    pairs: kernel.Ids  # int32[m, 2], left and right
+    counts: Counts  # uint64[m], as in Merge
+
+
 def learn_bpe(
     table: pa.Table,
     vocab_size: int,
@@ -59,7 +66,7 @@ def learn_bpe(
     pretokens, counts = counts_of_table(table)
     if min_documents > 1:
         counts = np.where(documents_of_table(table) >= min_documents, counts, np.uint64(0))
-    return learn_rows(
+    merges = learn_rows(
         pretokens,
         counts,
         vocab_size=vocab_size,
@@ -68,6 +75,7 @@ def learn_bpe(
         threads=threads,
         allow_smaller=allow_smaller,
     )
+    return _spelled(merges)
 
 
 def learn_rows(
@@ -79,8 +87,8 @@ def learn_rows(
     max_token_bytes: int = 0,
     threads: int = 1,
     allow_smaller: bool = False,
-) -> list[Merge]:
-    """learn_bpe of pre-tokens and counts that are not in a table."""
+) -> LearnedMerges:
+    """learn_bpe of pre-tokens and counts that are not in a table; the merges as ids."""
     if vocab_size < 256:
         raise ConfigError(f"vocab_size = {vocab_size}: must be at least 256, one token for each byte")
     if min_count < 0:
@@ -91,11 +99,12 @@ def learn_rows(
         raise ConfigError(f"threads = {threads}: must be at least 1")
     if pretokens.size_bytes == 0:
         raise LearnError("the count table is empty: there is nothing to learn from")
+    num_merges = vocab_size - 256
     try:
-        left, right, count = kernel.learn(pretokens, counts, vocab_size - 256, min_count, max_token_bytes, threads)
+        left, right, count = kernel.learn_merges(pretokens, counts, num_merges, min_count, max_token_bytes, threads)
     except OverflowError as error:
         raise LearnError(f"the counts of the table are too large: {error}. Divide them by a common factor.") from error
-    if len(left) < vocab_size - 256 and not allow_smaller:
+    if len(left) < num_merges and not allow_smaller:
         limit = f" and at most {max_token_bytes} bytes" if max_token_bytes else ""
         raise LearnError(
             f"vocab_size = {vocab_size}: the table gives only {256 + len(left)} tokens, 256 bytes and {len(left)} "
@@ -103,13 +112,13 @@ def learn_rows(
             f"{256 + len(left)} (special tokens not counted), allow a smaller one (allow_smaller), lower min_count, "
             f"or count more text."
         )
-    return _merges(left, right, count)
+    return LearnedMerges(np.stack([left, right], axis=1), np.asarray(count))
 
 
-def _merges(left: kernel.Ids, right: kernel.Ids, count: Counts) -> list[Merge]:
+def _spelled(merges: LearnedMerges) -> list[Merge]:
     tokens = [BYTE_OF_ID[i : i + 1] for i in range(256)]
-    lefts, rights = left.tolist(), right.tolist()
+    lefts, rights = merges.pairs.T.tolist()
     for a, b in zip(lefts, rights, strict=True):
         tokens.append(tokens[a] + tokens[b])
     token = tokens.__getitem__
-    return [*map(Merge, map(token, lefts), map(token, rights), np.asarray(count).tolist())]
+    return [*map(Merge, map(token, lefts), map(token, rights), merges.counts.tolist())]

@@ -114,7 +114,7 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     return ends, firsts
 
 
-class Encoder:
+class BpeEncoder:
     """BPE encoding of batches of texts: split by a named pattern (or given in pieces), merge, return external ids.
 
     tokens, token_ids: every ordinary token's bytes, the 256 single bytes among them, and its id (0 <= id < 2**31).
@@ -353,7 +353,7 @@ class JsonLines:
         return JsonDocuments(Texts(texts, text_offsets), Texts(ids, id_offsets), langs, position, refused_end)
 
 
-def learn(
+def learn_merges(
     rows: Texts, counts: Counts, num_merges: int, min_count: int, max_token_bytes: int = 0, threads: int = 1
 ) -> tuple[Ids, Ids, Counts]:
     """(left, right, count) of up to num_merges BPE merges learned from pre-tokens and their counts.

@@ -221,7 +221,7 @@ def learn(
     max_token_bytes: int = 0,
     threads: int = 1,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """As tokcore.kernel.learn. Ignores threads."""
+    """As tokcore.kernel.learn_merges. Ignores threads."""
     words = [([ID_OF_BYTE[byte] for byte in rows.text(i)], int(counts[i])) for i in range(rows.num_texts)]
     if sum(count * max(len(word) - 1, 0) for word, count in words) >= 2**63:
         raise OverflowError("the pairs of the table are more than 2**63 - 1")
@@ -255,7 +255,7 @@ def encode_pretoken(
 
 
 class Encoder:
-    """As tokcore.kernel.Encoder. Without a cache; ignores cache_bytes and threads."""
+    """As tokcore.kernel.BpeEncoder. Without a cache; ignores cache_bytes and threads."""
 
     def __init__(
         self,

@@ -114,7 +114,7 @@ class Tokenizer:
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token stands for; a special token's text. Raises IdentityError for an unused id."""
-        return self._shared.table.tokens(_integers([id]))[0]
+        return self._shared.decoder.spell(*_integers([id]))
 
     def encode(self, text: str | bytes, allow_special: Iterable[str] = ()) -> Ids:
         """The ids of a text, int32; nothing is appended.
@@ -171,20 +171,19 @@ class Tokenizer:
         return Counter(text_of_id[span.id] for span in spans)
 
     def decode(self, ids: Iterable[int] | npt.NDArray[Any]) -> bytes:
-        """The bytes of the tokens, joined; a special token gives its text.
+        """The bytes of the text that has these ids; a special token gives its text.
 
         Raises IdentityError for an unused id and TypeError for what is no integer, both with the position.
         """
-        return b"".join(self._shared.table.tokens(_integers(ids)))
+        return self._shared.decoder.decode(_integers(ids))
 
-    def decode_texts(self, ids: Ids, offsets: Offsets) -> Texts:
-        """The inverse of encode_texts for a tokenizer without normalizer: the bytes of each text."""
-        tokens = self._shared.table.tokens(ids[offsets[0] : offsets[-1]].tolist())
-        ends = _starts(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-        return Texts(np.frombuffer(b"".join(tokens), np.uint8), ends[offsets - offsets[0]])
+    @property
+    def lossless(self) -> bool:
+        """Whether decode gives back the normalized form of every text."""
+        return self.spec.model.lossless
 
     def normalized(self, text: bytes, with_special: bool = False) -> bytes:
-        """What decode gives back of the text's ids: its normalized form.
+        """What decode of a lossless tokenizer gives back of the text's ids: its normalized form.
 
         with_special: spelled special tokens were encoded as such, so they stay as they are.
         """
@@ -285,26 +284,6 @@ class _Span(NamedTuple):
     id: int
 
 
-class _TokenTable:
-    """The bytes of every id. Ids may be few and anywhere below 2**31, so it is not an array."""
-
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self._tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
-        self._tokens |= {token.id: token.text.encode() for token in spec.special if token.id is not None}
-        self._vocab_size = spec.vocab_size
-
-    def tokens(self, ids: list[int]) -> list[bytes]:
-        """The bytes of each. Raises IdentityError for an unused id."""
-        try:
-            return list(map(self._tokens.__getitem__, ids))
-        except KeyError as error:
-            wrong = error.args[0]
-            raise IdentityError(
-                f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below {self._vocab_size}): "
-                f"were the ids made by another one?"
-            ) from error
-
-
 class _Shared:
     """What all tokenizers of one fingerprint in a process have in common."""
 
@@ -312,20 +291,8 @@ class _Shared:
         self.normalizer = Normalizer(spec.normalizer)
         self.pretokenizer = Pretokenizer.from_spec(spec.pattern)
         self.special_ids = {token.text: token.id for token in spec.special if token.id is not None}
-        merges = spec.merge_table
-        self.encoder = kernel.Encoder(
-            self.pretokenizer.native_name,
-            texts_from_strings(spec.model.tokens),
-            spec.model.ids,
-            merges.left,
-            merges.right,
-            merges.result,
-            merges.priority,
-            spec.model.whole,
-            CACHE_BYTES,
-        )
-
-        self.table = _TokenTable(spec)
+        self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
+        self.decoder = spec.model.decoder({id: text.encode() for text, id in self.special_ids.items()})
 
     def find_special(self, texts: Texts, allowed: tuple[str, ...]) -> list[_Span]:
         """Where texts spell one of the allowed special tokens, in order."""

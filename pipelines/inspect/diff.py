@@ -10,22 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from pipelines.stages.commit import committed
 from pipelines.stages.plan import planned
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from pipelines.work.decode_item import load_spec
+from pipelines.store.tokenizers import load_spec
 from schemas.manifest import AnyManifest
 from schemas.plan import InputFile, ReadSettings
 from schemas.shard_entries import named_shards
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
+from tokcore.models.model import Rules
 from tokcore.pretoken_rows import CountRows, tuples_from_rows
 from tokcore.pretoken_tables import read_table
-from tokcore.tokenizer_spec import TokenizerSpec
 
 Row = tuple[bytes, int, int]
 Made = TypeVar("Made", bound=AnyManifest)
@@ -235,11 +233,11 @@ def _tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
 
 
 def _tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
-    """Fingerprint, vocabulary, and where the lists of merges part."""
+    """Fingerprint, vocabulary, and where the lists of what the models learned part."""
     if (both := _both(a.tokenizer, b.tokenizer)) is None:
         return {}
     found: dict[str, Any] = _by_key(
-        *({key: getattr(made.totals, key) for key in ("fingerprint", "merges", "vocab_size")} for made in both)
+        *({key: value for key, value in to_jsonable(made.totals).items() if key != "mix"} for made in both)
     )
     weights = [of if isinstance(of := made.totals.mix.get("weights"), dict) else {} for made in both]
     if changed := {lang: pair for lang, pair in _by_key(*weights).items() if pair[0] != pair[1]}:
@@ -247,31 +245,29 @@ def _tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
     if "fingerprint" not in found:
         return found
     specs = [load_spec(side.output) for side in (a, b)]
-    merges = [_merges(spec) for spec in specs]
-    rank = next((i for i, (x, y) in enumerate(zip(*merges, strict=False)) if x != y), min(map(len, merges)))
-    shared = (Counter(merges[0]) & Counter(merges[1])).total()
-    found["merges_shared"] = shared
-    if rank < max(map(len, merges)):
-        at_rank = [_spelled(own[rank]) if rank < len(own) else None for own in merges]
-        found["first_different_merge"] = {"rank": rank, "merges": at_rank}
+    rules = [spec.model.rules() for spec in specs]
+    found |= _rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
     special = [{token.text: [token.id, token.role] for token in spec.special} for spec in specs]
     if changed := _by_key(*special):
         found["special"] = changed
     return found
 
 
-def _merges(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
-    """The merges in rank order, as bytes: ids of two vocabularies mean different tokens."""
-    tokens = dict(zip(spec.model.ids.tolist(), spec.model.tokens, strict=True))
-    table = spec.merge_table
-    order = np.argsort(table.priority, kind="stable")
-    return [
-        (tokens[x], tokens[y]) for x, y in zip(table.left[order].tolist(), table.right[order].tolist(), strict=True)
-    ]
+def _rules(one: Rules, other: Rules) -> dict[str, Any]:
+    """How many rules of one name both have, and the first that differs; nothing where there is none."""
+    lists = (one.listed, other.listed)
+    if not any(lists):
+        return {}
+    found: dict[str, Any] = {f"{one.name}s_shared": (Counter(lists[0]) & Counter(lists[1])).total()}
+    rank = next((i for i, (x, y) in enumerate(zip(*lists, strict=False)) if x != y), min(map(len, lists)))
+    if rank < max(map(len, lists)):
+        at_rank = [_spelled(own[rank]) if rank < len(own) else None for own in lists]
+        found[f"first_different_{one.name}"] = {"rank": rank, f"{one.name}s": at_rank}
+    return found
 
 
-def _spelled(merge: tuple[bytes, bytes]) -> list[str]:
-    return [part.decode("utf-8", "backslashreplace") for part in merge]
+def _spelled(rule: tuple[bytes, ...]) -> list[str]:
+    return [part.decode("utf-8", "backslashreplace") for part in rule]
 
 
 # --------------------------------------------------------------------------------------------------------------- shards

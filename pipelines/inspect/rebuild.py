@@ -21,7 +21,7 @@ from pipelines.stages.plan import planned
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
-from pipelines.work.decode_item import load_spec
+from pipelines.store.tokenizers import load_spec
 from pipelines.work.encode_item import encode_item
 from pipelines.work.jobs import encode_job
 from schemas.plan import Plan

@@ -34,7 +34,8 @@ from pipelines.stages.token_counts import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
-from pipelines.work.decode_item import DecodeJob, decode_item, load_spec
+from pipelines.store.tokenizers import load_spec
+from pipelines.work.decode_item import DecodeJob, decode_item
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import named_shards

@@ -17,11 +17,11 @@ from pipelines.inspect.verify_shards import well_placed
 from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
 from pipelines.stages.finish import built_languages, built_totals
-from pipelines.stages.learn import artifact_files
 from pipelines.stages.plan import FILES, content_of, planned, totals_of
 from pipelines.stages.rejects import REJECTED, PlacedReject
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
 from pipelines.stages.token_counts import TOKEN_COUNTS
+from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store import storage, urls
 from schemas.manifest import AnyManifest, FileEntry, Input, identity_of
 from schemas.plan import Plan
@@ -262,7 +262,7 @@ def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str
 
 def _check_tokenizer(manifests: BuiltManifests, spec: TokenizerSpec) -> Iterator[str]:
     made = manifests.tokenizer
-    expected = TokenizerTotals(spec.fingerprint, len(spec.merge_table.left), spec.vocab_size, made.totals.mix)
+    expected = TokenizerTotals(spec.fingerprint, spec.vocab_size, made.totals.mix, **spec.model.facts())
     yield from _differences(f"tokenizer/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(expected))
     if manifests.shards.totals.fingerprint != spec.fingerprint:
         yield f"shards/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"

@@ -13,10 +13,10 @@ from pipelines.stages.commit import committed, committed_stage, manifest_url
 from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
-from pipelines.stages.learn import import_tokenizer
 from pipelines.stages.make_tokenizer import make_tokenizer
 from pipelines.stages.plan import changed_inputs, commit_plan, plan_build, plan_key
 from pipelines.stages.stage import BuildRun, other_build
+from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached

@@ -1,26 +1,23 @@
-"""The learn stage: weigh the count tables, learn merges, write the tokenizer. No Beam: one machine, all its cores."""
+"""The learn stage: weigh the count tables and learn a model from them. No Beam: one machine, all its cores."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from pipelines.stages.tokenizer_files import special_tokens
 from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, pretokenizer_of
 from schemas.stage_manifests import CountsManifest, MixedLanguage
-from tokcore import bpe, mixing
-from tokcore.errors import ConfigError, FormatError, LearnError
-from tokcore.formats import gpt2, huggingface, tiktoken
-from tokcore.pretoken_rows import CountRows
+from tokcore import mixing
+from tokcore.errors import LearnError
+from tokcore.models import MODELS, LearnOptions, Model
+from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.pretoken_tables import merge_rows, read_table
-from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assigned, learned_spec
+from tokcore.tokenizer_spec import TokenizerSpec, learned_spec
 
 UNITS = ("bytes", "pretokens", "documents")
 
@@ -43,10 +40,33 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: CountsManifest, th
     if not sizes["documents"]:
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
     mix = _mix(config, sizes)
+    model = MODELS[config.learn.model].learn(
+        lambda: _weighted_rows(config, output, counts, mix.weights),
+        LearnOptions(
+            vocab_size=config.vocab_size,
+            num_special=len(config.special),
+            min_count=mix.scaled_min_count(config.learn.min_count),
+            max_token_bytes=config.learn.max_token_bytes,
+            threads=threads,
+        ),
+    )
+    if not config.learn.allow_smaller:
+        _require_size(config, model)
+    spec = learned_spec(model, pretokenizer_of(config).spec, config.normalize.steps, special_tokens(config))
+    return Learned(spec, *_described(mix, sizes))
+
+
+def _weighted_rows(
+    config: BuildConfig, output: str, counts: CountsManifest, weights: Mapping[str, int]
+) -> tuple[Texts, Counts]:
+    """The pre-tokens of all languages with their weighted counts.
+
+    Raises LearnError if learn.min_documents leaves none.
+    """
     tables = {entry.about.lang: entry.path for entry in counts.files}
-    order = sorted(mix.weights.keys() & tables.keys())  # all that a language has may be masked
+    order = sorted(weights.keys() & tables.keys())  # all that a language has may be masked
     rows = merge_rows(
-        [_table(urls.join(output, "counts", tables[lang])) for lang in order], [mix.weights[lang] for lang in order]
+        [_table(urls.join(output, "counts", tables[lang])) for lang in order], [weights[lang] for lang in order]
     )
     texts, weighted = _together(
         rows,
@@ -59,35 +79,17 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: CountsManifest, th
             f"learn.min_documents = {config.learn.min_documents}: no pre-token is in that many documents. "
             f"Lower it, or count more documents."
         )
-    num_special = len(config.special)
-    merges = bpe.learn_rows(
-        texts,
-        weighted,
-        vocab_size=config.learn.vocab_size - num_special,
-        min_count=mix.scaled_min_count(config.learn.min_count),
-        max_token_bytes=config.learn.max_token_bytes,
-        allow_smaller=True,  # a smaller one is refused below, in terms of the build file
-        threads=threads,
-    )
-    if not config.learn.allow_smaller:
-        _require_size(config, len(merges))
-    spec = learned_spec(
-        merges,
-        pretokenizer_of(config).spec,
-        config.normalize.steps,
-        _special_tokens(config),
-    )
-    return Learned(spec, *_described(mix, sizes))
+    return texts, weighted
 
 
-def _require_size(config: BuildConfig, num_merges: int) -> None:
-    size = 256 + num_merges + len(config.special)
-    if size < config.learn.vocab_size:
+def _require_size(config: BuildConfig, model: Model) -> None:
+    size = len(model.tokens) + len(config.special)
+    if size < config.vocab_size:
         limits = ("min_count", "min_documents", "max_token_bytes")
         said = ", ".join(f"{name} = {value}" for name in limits if (value := getattr(config.learn, name)))
         raise LearnError(
-            f"{config.at('learn', 'vocab_size')} = {config.learn.vocab_size}: the counts give only {size} tokens: "
-            f"256 bytes, {num_merges} merges{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
+            f"{config.at('learn', 'vocab_size')} = {config.vocab_size}: the counts give only {size} tokens: "
+            f"{model.summary}{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
             f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
         )
 
@@ -124,10 +126,8 @@ def _table(url: str) -> Iterator[CountRows]:
         yield from read_table(file)
 
 
-def _together(
-    rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int
-) -> tuple[Texts, np.ndarray[Any, np.dtype[np.uint64]]]:
-    """All rows as one table in memory: what the learner works on; those seen in fewer than min_documents are left out.
+def _together(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int) -> tuple[Texts, Counts]:
+    """All rows as one table in memory, which learning works on; those seen in fewer than min_documents are left out.
 
     max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
     is filled takes memory: joining blocks afterwards would need all of it twice.
@@ -158,61 +158,3 @@ def _described(
         for lang in sorted(mix.weights)
     }
     return mix.describe(), languages
-
-
-def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
-    """The tokenizer that [tokenizer] names: tokcore.json, tokenizer.json or a tiktoken rank file, wherever it lies.
-
-    A build's output, or its folder tokenizer, stands for its tokcore.json. Raises ConfigError if there is none, if it
-    is none of them or if a rank file comes without its pattern.
-    """
-    assert config.tokenizer is not None
-    named = urls.resolve(config.base, config.tokenizer.from_)
-    places = [urls.join(named, *below, FILE_NAME) for below in ((), ("tokenizer",))]
-    url = next(filter(storage.exists, places), named)
-    name = redact(url)
-    if not storage.exists(url):
-        raise ConfigError(f"{config.at('tokenizer', 'from')}: there is no {name}: expected a file or a build's output.")
-    data = storage.read_bytes(url)
-    try:
-        return _parsed(config, config.tokenizer.pattern, data, name)
-    except FormatError as error:
-        raise ConfigError(f"{config.at('tokenizer', 'from')}: {error}") from error
-
-
-def _parsed(config: BuildConfig, pattern: str | None, data: bytes, name: str) -> TokenizerSpec:
-    if not data.lstrip().startswith(b"{"):
-        if pattern is None:
-            raise ConfigError(
-                f"{config.at('tokenizer', 'pattern')} is missing: a rank file does not say how text is split. "
-                f'Add it, for example pattern = "cl100k".'
-            )
-        ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
-        special = assigned(_special_tokens(config), ranks.vocab_size)
-        return dataclasses.replace(ranks, special=tuple(special))
-    if pattern is not None:
-        raise ConfigError(f"{config.at('tokenizer', 'pattern')} is for rank files: {name} brings its own. Remove it.")
-    if b'"format":"tokcore-tokenizer"' in data:
-        return TokenizerSpec.from_json_bytes(data, name)
-    return huggingface.read_tokenizer_json(data, name)
-
-
-def _special_tokens(config: BuildConfig) -> list[SpecialToken]:
-    return [SpecialToken(token.text, token.id, token.role) for token in config.special]
-
-
-def artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
-    """The tokenizer's files: tokcore.json, the identity, and the same tokenizer in the field's formats.
-
-    A file whose format cannot hold it is left out: a rank file knows no normalizer, for example.
-    """
-    files = [("tokcore.json", spec.to_json_bytes())]
-    writers: list[Callable[[], Sequence[tuple[str, bytes]]]] = [
-        lambda: [("tokenizer.json", huggingface.tokenizer_json(spec))],
-        lambda: [("tokenizer.tiktoken", tiktoken.rank_file(spec))],
-        lambda: gpt2.vocabulary_files(spec),
-    ]
-    for write in writers:
-        with contextlib.suppress(FormatError):
-            files.extend(write())
-    return files

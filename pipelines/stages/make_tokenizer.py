@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from pipelines.stages.commit import committed_stage
-from pipelines.stages.learn import Learned, artifact_files, learn_tokenizer
+from pipelines.stages.learn import Learned, learn_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from schemas.stage_manifests import (
@@ -52,6 +53,6 @@ def _write(learned: Learned, attempts: Attempts) -> Made[TokenizerTotals, MixedL
     files = [write_file(attempts, path, data) for path, data in artifact_files(spec)]
     return Made(
         [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)],
-        TokenizerTotals(spec.fingerprint, len(spec.merge_table.left), spec.vocab_size, learned.mix),
+        TokenizerTotals(spec.fingerprint, spec.vocab_size, learned.mix, **spec.model.facts()),
         learned.languages,
     )

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from pipelines.reading.input_range import settings_of
-from pipelines.stages.learn import import_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.stages.work_items import make_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-from pipelines.store import storage, urls
+from pipelines.store import urls
+from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.jobs import special_ids
 from schemas.plan import Assignment
 from schemas.stage_manifests import ShardsConfig
 from tokcore.shards import open_shards
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
-
-
-def load_tokenizer(output: str) -> Tokenizer:
-    """The tokenizer of an output, wherever it is stored."""
-    return Tokenizer(load_spec(output))
-
-
-def load_spec(output: str) -> TokenizerSpec:
-    """What the tokenizer of an output is made of, for those that encode nothing."""
-    url = urls.join(output, "tokenizer", "tokcore.json")
-    return TokenizerSpec.from_json_bytes(storage.read_bytes(url), url)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +27,7 @@ class DecodeJob:
 
 
 def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
-    """Compare the shards of a work item, in each format, with the documents read from its sources."""
+    """(documents compared, what is wrong): a work item's shards, in each format, against its sources."""
     tokenizer = load_tokenizer(job.output)
     append = list(special_ids(tokenizer.spec, job.config.append))
     with_special = job.config.special_text == "special"
@@ -51,15 +41,15 @@ def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
             if len(places) != len(job.config.formats):
                 wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
-            expected = tokenizer.normalized(batch.texts.text(i), with_special=with_special)
+            difference = _difference_from(tokenizer, batch.texts.text(i), with_special)
             for shards, row in places:
                 tokens = shards[row].tolist()
                 end = len(tokens) - len(append)
                 document = shards.document(row)
                 if tokens[end:] != append:
                     wrong.append(f"{where}: its tokens do not end with {append}")
-                elif tokenizer.decode(tokens[:end]) != expected:
-                    wrong.append(f"{where}: its tokens decode to another text")
+                elif found := difference(tokens[:end]):
+                    wrong.append(f"{where}: {found}")
                 elif document.lang != batch.langs[i] or (batch.ids is not None and document.id != batch.ids[i]):
                     wrong.append(f"{where}: stored with lang {document.lang!r} and id {document.id!r}")
             compared += 1
@@ -67,6 +57,19 @@ def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
                 return compared, wrong
     wrong.extend(f"{uri}, ordinal {ordinal}: in a shard, but not in the source" for uri, ordinal in written)
     return compared, wrong
+
+
+def _difference_from(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Callable[[list[int]], str]:
+    """What tells whether tokens are those of the text: of some tokens it says what is wrong, or nothing.
+
+    Tokens of a lossless tokenizer must decode to the text. Those of another must be what the text is encoded to: that
+    is all there is to compare, as several texts may share them.
+    """
+    if tokenizer.lossless:
+        expected = tokenizer.normalized(text, with_special=with_special)
+        return lambda tokens: "" if tokenizer.decode(tokens) == expected else "its tokens decode to another text"
+    encoded = tokenizer.encode(text, allow_special="all" if with_special else ()).tolist()
+    return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
 
 
 def _written(job: DecodeJob) -> dict[tuple[str, int], list[tuple[Any, int]]]:

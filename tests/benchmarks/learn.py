@@ -77,7 +77,7 @@ def tokcore(path: str, pattern: str) -> Result:
         rows = counter.take()
         del counter
     with timed() as merge:
-        left, right, _ = kernel.learn(rows.keys, rows.counts, VOCAB_SIZE - 256, 0)
+        left, right, _ = kernel.learn_merges(rows.keys, rows.counts, VOCAB_SIZE - 256, 0)
     return _result(count.cpu, merge.cpu, before, _tokens(left.tolist(), right.tolist()))
 
 
@@ -186,7 +186,7 @@ def learn_table(path: str, threads: int) -> Result:
     # Memory left over from reading the file does not count.
     rest = memory_before() - (keys.data.nbytes + keys.offsets.nbytes + numbers.nbytes) / (1 << 20)
     with timed() as cost:
-        left, right, _ = kernel.learn(keys, numbers, 131_072 - 256, 2, 0, threads)
+        left, right, _ = kernel.learn_merges(keys, numbers, 131_072 - 256, 2, 0, threads)
     return {
         "wall": cost.wall,
         "cpu": cost.cpu,

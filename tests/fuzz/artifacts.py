@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from support.manifests import MANIFESTS
+from support.vocabularies import spec_of_merges
 
 from schemas.stage_manifests import parse_manifest
 from tokcore.bpe import Merge
@@ -36,7 +37,7 @@ from tokcore.formats.tiktoken import rank_file, read_rank_file
 from tokcore.labels import label_strings, repeat_label
 from tokcore.token_batch import TokenBatch
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 HERE = Path(__file__).parent
 MAX_MEMORY_BYTES = 4 << 30  # of address space: what was mapped before counts, too
@@ -48,7 +49,7 @@ Read = Callable[[bytes, Path], None]
 def _spec(normalizer: tuple[str, ...] = ("nfc",)) -> TokenizerSpec:
     merges = [(b"a", b"b"), (b"ab", b"a"), (b" ", b"a"), (b"\xc3", b"\xa9"), (b"aba", b"ab")]
     special = [SpecialToken("<|end|>", None, "document_end"), SpecialToken("<|pad|>", None, "padding")]
-    return learned_spec([Merge(left, right, 9) for left, right in merges], {"name": "cl100k"}, normalizer, special)
+    return spec_of_merges([Merge(left, right, 9) for left, right in merges], {"name": "cl100k"}, normalizer, special)
 
 
 def _use(spec: TokenizerSpec) -> None:

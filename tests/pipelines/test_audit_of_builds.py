@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support.builds import build_file, jsonl, run, texts, write
+from support.vocabularies import spec_of_merges
 
 import tokcore as api
 from pipelines.cli import commands
 from pipelines.inspect.audit import audit, print_audit
 from tokcore.errors import FormatError, IdentityError
-from tokcore.tokenizer_spec import learned_spec
 
 # One document shouts, one file of two murmurs, and one text runs from right to left.
 SHOUT, MURMUR, HIDDEN = "zqzq " * 400, "vxvx ", "kwk\u202ewk\u200b\u200b "
@@ -133,7 +133,7 @@ def test_what_is_missing_is_said(built, tokenizer, tmp_path, capsys):
 def test_shards_of_another_tokenizer_are_refused(built):
     merges = api.learn_bpe(api.count_pretokens(["abab"]), 257)
     with pytest.raises(IdentityError, match="another tokenizer"):
-        audit(str(built), api.Tokenizer(learned_spec(merges, {"name": "gpt2"}, (), [])))
+        audit(str(built), api.Tokenizer(spec_of_merges(merges, {"name": "gpt2"}, (), [])))
 
 
 def test_command_line(built, tmp_path):

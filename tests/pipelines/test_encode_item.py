@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.builds import WORDS, jsonl, texts, write
+from support.vocabularies import spec_of_merges
 
 import tokcore
 from pipelines.reading.input_range import Batch, settings_of
@@ -26,7 +27,7 @@ from tokcore.errors import StageError
 from tokcore.labels import label_strings
 from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
-from tokcore.tokenizer_spec import SpecialToken, learned_spec
+from tokcore.tokenizer_spec import SpecialToken
 
 LANGS = list(WORDS)
 DOCUMENTS = [{"text": texts(LANGS[i % 4], 1, i)[0], "l": LANGS[i % 4]} for i in range(80)]
@@ -45,7 +46,7 @@ def assignment(tmp_path: Path) -> Assignment:
 @pytest.fixture(params=[(False, "0"), (True, "0.3")], ids=["one-stream", "by-language-and-split"])
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
     merges = tokcore.learn_bpe(tokcore.count_pretokens([str(d["text"]) for d in DOCUMENTS]), vocab_size=300)
-    spec = learned_spec(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)])
+    spec = spec_of_merges(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)])
     (tmp_path / "tokcore.json").write_bytes(spec.to_json_bytes())
     by_lang, validation = request.param
     return EncodeJob(

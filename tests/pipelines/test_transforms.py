@@ -11,13 +11,14 @@ from apache_beam.testing.util import assert_that
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from support import eager
 from support.builds import texts
+from support.vocabularies import spec_of_merges
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments
 from pipelines.graph.coders import DocumentCoder, EncodedDocumentCoder
 from schemas import Document, EncodedDocument
 from tokcore.errors import ConfigError
-from tokcore.tokenizer_spec import SpecialToken, learned_spec
+from tokcore.tokenizer_spec import SpecialToken
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
 
@@ -39,7 +40,7 @@ def test_count_pretokens_on_a_hostile_runner(seed, tmp_path):
 
 def learned() -> tokcore.Tokenizer:
     merges = tokcore.learn_bpe(tokcore.count_pretokens([d.text for d in DOCUMENTS]), vocab_size=300)
-    return tokcore.Tokenizer(learned_spec(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)]))
+    return tokcore.Tokenizer(spec_of_merges(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)]))
 
 
 @pytest.mark.parametrize("options", [(), ("--direct_runner_bundle_repeat=1",), ("--direct_num_workers=3",)])

@@ -88,7 +88,7 @@ def test_defaults():
             strategy="temperature", alpha=Decimal("0.3"), unit="bytes", max_epochs=None, budget=None, weights={}
         ),
         learn=LearnTable(
-            model="bpe", vocab_size=32768, allow_smaller=False, min_count=2, min_documents=0, max_token_bytes=0
+            model="bpe", vocab_size=None, allow_smaller=False, min_count=2, min_documents=0, max_token_bytes=0
         ),
         special=(END,),
         encode=EncodeTable(append=("<|endoftext|>",), special_text="ordinary"),
@@ -400,7 +400,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             MINIMAL + "[mix]\nstrategy = 'uni'",
             '8: mix.strategy = "uni": expected one of temperature, unimax, natural, we',
         ),
-        (MINIMAL + "[learn]\nmodel = 'unigram'", '8: learn.model = "unigram": expected "bpe".'),
+        (MINIMAL + "[learn]\nmodel = 'unigram'", '8: learn.model = "unigram": expected one of bpe, byte.'),
         (
             SPECIAL + '"<a>" = "end"',
             '8: special."<a>".role = "end": expected one of document_end, document_begin, padding',
@@ -460,16 +460,17 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         # special tokens
         (
             SPECIAL + '"<a>" = { id = 255 }',
-            '8: special."<a>".id = 255: expected a whole number from 256 to 2147483647.',
+            '8: special."<a>".id = 255: ids below 32767 belong to ordinary tokens (learn.vocab_size = 32768, 1 of'
+            " them special tokens). Pin 32767 or above, or lower vocab_size.",
         ),
-        (SPECIAL + f'"<a>" = {{ id = {2**31} }}', f'8: special."<a>".id = {2**31}: expected a whole number from 256'),
+        (SPECIAL + f'"<a>" = {{ id = {2**31} }}', f'8: special."<a>".id = {2**31}: expected a whole number from 0'),
         (
             SPECIAL + '"<a>" = { id = 40000 }\n"<b>" = { id = 40000 }',
             '9: special."<b>".id = 40000: already the id of "<a>"; pin another.',
         ),
         (
             SPECIAL + '"<a>" = { id = 32765 }\n"<b>" = "plain"',
-            '8: special."<a>".id = 32765: ids below 32766 belong to bytes and merges (learn.vocab_size = 32768, 2 of '
+            '8: special."<a>".id = 32765: ids below 32766 belong to ordinary tokens (learn.vocab_size = 32768, 2 of '
             "them special tokens). Pin 32766 or above, or lower vocab_size.",
         ),
         (
@@ -511,7 +512,7 @@ def test_what_is_refused(text, message):
 
 def test_a_long_value_is_cut_in_messages():
     message = refused(MINIMAL + f"[learn]\nmodel = '{'x' * 500}'")
-    assert 'xxx...: expected "bpe".' in message
+    assert "xxx...: expected one of bpe, byte." in message
     assert len(message) < 120
 
 
@@ -519,7 +520,7 @@ def test_a_long_value_is_cut_in_messages():
 def test_pins_inside_the_merges_are_found_before_there_are_any(smaller):
     text = f'[learn]\nvocab_size = 400\nallow_smaller = {smaller}\n[special]\n"<a>" = {{ id = %d }}'
     assert parse(MINIMAL + text % 399).special[0].id == 399
-    assert '11: special."<a>".id = 398: ids below 399 belong to bytes and merges' in refused(MINIMAL + text % 398)
+    assert '11: special."<a>".id = 398: ids below 399 belong to ordinary tokens' in refused(MINIMAL + text % 398)
 
 
 def test_every_smallest_vocabulary():

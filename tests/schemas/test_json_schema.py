@@ -111,7 +111,7 @@ def test_shipped_build_files_satisfy_it(path):
         '[shards]\nformats = ["arrow", "arrow"]',
         '[normalize]\nsteps = ["nfx"]',
         '[special]\n"<a>" = "end"',
-        '[special]\n"<a>" = { id = 255 }',
+        '[special]\n"<a>" = { id = -1 }',
         '[tokenizer]\npattern = "cl100k"',
     ],
 )

@@ -8,18 +8,19 @@ from unittest import mock
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from support.builds import build_file, run, small_corpus, texts
+from support.vocabularies import spec_of_merges
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments
 from schemas import Document
-from tokcore.tokenizer_spec import SpecialToken, learned_spec
+from tokcore.tokenizer_spec import SpecialToken
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
 
 
 def learned() -> tokcore.Tokenizer:
     merges = tokcore.learn_bpe(tokcore.count_pretokens([d.text for d in DOCUMENTS]), vocab_size=300)
-    return tokcore.Tokenizer(learned_spec(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)]))
+    return tokcore.Tokenizer(spec_of_merges(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)]))
 
 
 def every_graph(folder: Path) -> list[beam.Pipeline]:

@@ -20,14 +20,14 @@ SHARDS_CONFIG = stages.ShardsConfig(
 LEARNED_CONFIG = stages.LearnedConfig(
     "bpe",
     400,
-    True,
-    2,
     ("nfc",),
     {"name": "cl100k"},
     (stages.SpecialConfig("<|endoftext|>", "document_end", None), stages.SpecialConfig("<|pad|>", "padding", 500)),
     stages.UnimaxMix("unimax", "bytes", "4", None),
-    2,
-    16,
+    allow_smaller=True,
+    min_count=2,
+    min_documents=2,
+    max_token_bytes=16,
 )
 MIX: dict[str, str | int | dict[str, int]] = {"strategy": "natural", "scale_bits": 3, "weights": {"en": 8}}
 SHARE = ("0.25", "0.5")
@@ -64,12 +64,15 @@ MANIFESTS: dict[str, AnyManifest] = {
     "tokenizer": manifest(
         "tokenizer",
         LEARNED_CONFIG,
-        stages.TokenizerTotals("f" * 64, 143, 501, MIX),
+        stages.TokenizerTotals("f" * 64, 501, MIX, merges=143),
         {"en": stages.MixedLanguage(8, SHARE, SHARE, SHARE)},
         entry("tokcore.json", stages.Nothing()),
     ),
     "imported tokenizer": manifest(
-        "tokenizer", stages.ImportedConfig(fingerprint="f" * 64), stages.TokenizerTotals("f" * 64, 143, 501, {}), {}
+        "tokenizer",
+        stages.ImportedConfig(fingerprint="f" * 64),
+        stages.TokenizerTotals("f" * 64, 501, {}, merges=143),
+        {},
     ),
     "shards": manifest(
         "shards",

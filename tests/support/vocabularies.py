@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
+from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.patterns import PATTERNS
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import LearnedModel, MergesModel, RanksModel
+from tokcore.tokenizer_spec import TokenizerSpec, learned_spec
 
 FOLDER = Path(__file__).parents[1] / "data" / "vocab"
 
@@ -70,10 +71,10 @@ def published_encoding(name: str) -> tiktoken.Encoding:
     return tiktoken.Encoding(name, pat_str=PATTERNS[pattern], mergeable_ranks=ranks(name), special_tokens=special)
 
 
-def encoder_of(model, *, pattern=None, cache_bytes=1 << 20, whole=None) -> kernel.Encoder:
+def encoder_of(model, *, pattern=None, cache_bytes=1 << 20, whole=None) -> kernel.BpeEncoder:
     """The kernel's encoder of a model, in the implementation in use."""
-    table = model.merge_table()
-    return kernel.Encoder(
+    table = model.merge_table
+    return kernel.BpeEncoder(
         pattern,
         texts_from_strings(model.tokens),
         model.ids,
@@ -84,6 +85,17 @@ def encoder_of(model, *, pattern=None, cache_bytes=1 << 20, whole=None) -> kerne
         model.whole if whole is None else whole,
         cache_bytes,
     )
+
+
+def spec_of_merges(merges, pattern, normalizer, special) -> TokenizerSpec:
+    """The spec that learning these merges would make: (left, right, count) as learn_bpe returns them."""
+    id_of_token = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
+    pairs = []
+    for left, right, _ in merges:
+        pairs.append((id_of_token[left], id_of_token[right]))
+        id_of_token[left + right] = len(id_of_token)
+    model = LearnedModel(np.array(pairs, np.int32).reshape(-1, 2), tuple(int(count) for _, _, count in merges))
+    return learned_spec(model, pattern, normalizer, special)
 
 
 ALPHABETS = (b"ab", b"abc ", bytes(range(97, 110)), "aé中 ".encode(), b"\x00\x80\xff")
@@ -100,7 +112,7 @@ def learned_models(draw) -> LearnedModel:
     rows = sorted(draw(st.sets(words(alphabet).filter(bool), min_size=1, max_size=12)))
     counts = np.array(draw(st.lists(st.integers(1, 5), min_size=len(rows), max_size=len(rows))), np.uint64)
     with kernel.forced("reference"):
-        left, right, _ = kernel.learn(texts_from_strings(rows), counts, draw(st.integers(0, 40)), 1)
+        left, right, _ = kernel.learn_merges(texts_from_strings(rows), counts, draw(st.integers(0, 40)), 1)
     return LearnedModel(np.stack([left, right], axis=1).reshape(-1, 2))
 
 

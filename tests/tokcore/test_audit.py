@@ -19,9 +19,10 @@ from tokcore.audit import (
     shown_token,
     unreachable_tokens,
 )
+from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import LearnedModel, MergesModel, RanksModel, TokenizerSpec
+from tokcore.tokenizer_spec import TokenizerSpec
 
 
 def tokenizer_of(model: LearnedModel | MergesModel | RanksModel) -> Tokenizer:
@@ -31,7 +32,7 @@ def tokenizer_of(model: LearnedModel | MergesModel | RanksModel) -> Tokenizer:
 @settings(max_examples=60, deadline=None)
 @given(models())
 def test_unreachable_tokens_are_those_that_the_reference_does_not_reach(model) -> None:
-    table = model.merge_table()
+    table = model.merge_table
     merges = (table.left, table.right, table.result, table.priority)
     encoder = reference.Encoder(None, texts_from_strings(model.tokens), model.ids, *merges, model.whole, 0)
     expected = []

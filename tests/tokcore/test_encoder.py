@@ -13,8 +13,9 @@ from support.vocabularies import encoder_of, learned_models, models, pieces_for,
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
+from tokcore.models.bpe import LearnedModel, RanksModel
+from tokcore.models.bpe_merges import MergeTable
 from tokcore.texts import Texts, texts_from_strings
-from tokcore.tokenizer_spec import LearnedModel, MergeTable, RanksModel
 
 NATIVE = [name for name in kernel.available() if name != "reference"]
 
@@ -101,8 +102,9 @@ class _TwoWaysToOneToken:
         self.tokens = (*model.tokens, b"\xf5\xf6", b"\xf6\xf5", b"\xf5\xf6\xf5")
         self.ids = np.array([*model.ids, new, new + 1, new + 2], np.int32)
         self._merges = [(a, b, new), (b, a, new + 1), (new, a, new + 2), (a, new + 1, new + 2)]
-        self._table = model.merge_table()
+        self._table = model.merge_table
 
+    @property
     def merge_table(self):
         table = self._table
         left, right, result = np.array(self._merges, np.int32).T
@@ -350,7 +352,7 @@ BYTES = [bytes([byte]) for byte in range(256)]
 def test_impossible_vocabularies_are_refused(tokens, ids, merges, expected):
     columns = np.array(merges, np.int64).reshape(-1, 4).T
     with pytest.raises(ValueError, match=expected):
-        kernel.Encoder(
+        kernel.BpeEncoder(
             None,
             texts_from_strings(tokens),
             np.array(range(len(tokens)) if ids is None else ids, np.int32),

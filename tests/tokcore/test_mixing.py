@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +89,10 @@ def test_alpha_one_learns_what_is_learned_without_weights() -> None:
     )
     options = {"vocab_size": 300, "allow_smaller": True}
     found = learn_rows(weighted.keys, weighted.counts, min_count=result.scaled_min_count(2), **options)
-    assert found == learn_rows(plain.keys, plain.counts, min_count=2, **options)
+    expected = learn_rows(plain.keys, plain.counts, min_count=2, **options)
+    assert len(found.pairs) > 0
+    np.testing.assert_array_equal(found.pairs, expected.pairs)
+    np.testing.assert_array_equal(found.counts, expected.counts)
 
 
 @pytest.mark.parametrize(

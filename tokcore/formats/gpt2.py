@@ -12,8 +12,8 @@ from operator import itemgetter
 
 from tokcore.byte_alphabet import printable_tokens
 from tokcore.errors import FormatError
-from tokcore.formats.ranks import merges_of
-from tokcore.tokenizer_spec import ID_LIMIT, TokenizerSpec
+from tokcore.models.model import ID_LIMIT
+from tokcore.tokenizer_spec import TokenizerSpec
 
 HEADER = "#version: 0.2"
 
@@ -62,7 +62,7 @@ def token_names(spec: TokenizerSpec) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1)
 def merge_names(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
-    """The merges by printable names, first merged first."""
+    """The merges by printable names, first merged first. Raises FormatError where no merges give the same ids."""
     name = dict(zip(spec.model.ids.tolist(), token_names(spec), strict=True)).__getitem__
-    left, right = merges_of(spec.model).T.tolist()
+    left, right = spec.model.as_bpe().merge_pairs().T.tolist()
     return tuple(zip(map(name, left), map(name, right), strict=True))

@@ -19,11 +19,12 @@ import orjson
 from tokcore.byte_alphabet import from_printable, tokens_of_printable
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import merge_names, token_names, vocabulary
-from tokcore.formats.ranks import check_own_encoding
+from tokcore.models.bpe import MergesModel
+from tokcore.models.model import ID_LIMIT
 from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, named_pattern
 from tokcore.pretokenize import Pretokenizer
-from tokcore.tokenizer_spec import ID_LIMIT, MergesModel, RanksModel, SpecialToken, TokenizerSpec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 
@@ -31,9 +32,10 @@ _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 def tokenizer_json(spec: TokenizerSpec) -> bytes:
     """The tokenizer.json with which Hugging Face's tokenizers give the same ids.
 
-    Raises FormatError for what it cannot hold: a special token with the name
-    of an ordinary one, ranks that merges cannot express.
+    Raises FormatError for what it cannot hold: a special token with the name of an ordinary one, a model whose ids no
+    merges give.
     """
+    model = spec.model.as_bpe()
     taken = set(token_names(spec))
     for token in spec.special:
         if token.text in taken:
@@ -41,8 +43,6 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
                 f"special token {token.text!r} has the name that tokenizer.json gives to the ordinary token "
                 f"{from_printable(token.text)!r}"
             )
-    if isinstance(spec.model, RanksModel):
-        check_own_encoding(spec.model)
     pattern = Pretokenizer.from_spec(spec.pattern).published_text
     content = {
         "version": "1.0",
@@ -83,7 +83,7 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": spec.model.whole,
+            "ignore_merges": model.whole,
             # Special tokens stand here too: an added token that is not in it would get the next free id, not its own.
             "vocab": vocabulary(spec),
             "merges": merge_names(spec),

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.formats.ranks import check_ranks_suffice
-from tokcore.tokenizer_spec import ID_LIMIT, RanksModel, SpecialToken, TokenizerSpec
+from tokcore.models.bpe import RanksModel
+from tokcore.models.model import ID_LIMIT
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 
 def read_rank_file(
@@ -48,8 +49,9 @@ def rank_file(spec: TokenizerSpec) -> bytes:
         raise FormatError(
             f"a rank file cannot hold the normalizer {', '.join(spec.normalizer)}: export to huggingface instead"
         )
-    check_ranks_suffice(spec.model)
-    ranked = zip(spec.model.tokens, spec.model.ids.tolist(), strict=True)
+    model = spec.model.as_bpe()
+    model.check_ranks_suffice()
+    ranked = zip(model.tokens, model.ids.tolist(), strict=True)
     return b"".join([binascii.b2a_base64(token, newline=False) + b" %d\n" % rank for token, rank in ranked])
 
 

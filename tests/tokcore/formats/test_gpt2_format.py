@@ -8,19 +8,19 @@ from collections import namedtuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.vocabularies import published_tokenizer
+from support.vocabularies import published_tokenizer, spec_of_merges
 
 from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, printable
 from tokcore.errors import FormatError
 from tokcore.formats.gpt2 import left_out, vocabulary_files
-from tokcore.tokenizer_spec import SpecialToken, learned_spec
+from tokcore.tokenizer_spec import SpecialToken
 
 Merge = namedtuple("Merge", "left right count")
 
 
 def test_files():
     merges = [Merge(b" ", b"t", 3), Merge(b"\n", b"\n", 2)]
-    spec = learned_spec(merges, {"name": "gpt2"}, [], [SpecialToken("<|end|>", 300)])
+    spec = spec_of_merges(merges, {"name": "gpt2"}, [], [SpecialToken("<|end|>", 300)])
     (vocab_name, vocab), (merges_name, merges_text) = vocabulary_files(spec)
     assert (vocab_name, merges_name) == ("vocab.json", "merges.txt")
     assert merges_text.decode() == "#version: 0.2\nĠ t\nĊ Ċ\n"
@@ -31,10 +31,10 @@ def test_files():
 
 def test_what_the_files_cannot_hold():
     with pytest.raises(FormatError, match="cannot hold the normalizer nfkc, lowercase: export to huggingface"):
-        vocabulary_files(learned_spec([], {"name": "gpt2"}, ["nfkc", "lowercase"], []))
-    assert left_out(learned_spec([], {"name": "gpt2"}, [], [])) == ""
-    assert "this tokenizer's is cl100k" in left_out(learned_spec([], {"name": "cl100k"}, [], []))
-    assert r"is '\\p{L}+|.'" in left_out(learned_spec([], {"regex": r"\p{L}+|."}, [], []))
+        vocabulary_files(spec_of_merges([], {"name": "gpt2"}, ["nfkc", "lowercase"], []))
+    assert left_out(spec_of_merges([], {"name": "gpt2"}, [], [])) == ""
+    assert "this tokenizer's is cl100k" in left_out(spec_of_merges([], {"name": "cl100k"}, [], []))
+    assert r"is '\\p{L}+|.'" in left_out(spec_of_merges([], {"regex": r"\p{L}+|."}, [], []))
 
 
 @pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])

@@ -10,7 +10,7 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.vocabularies import learned_models, merges_models
+from support.vocabularies import learned_models, merges_models, spec_of_merges
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tokcore.errors import FormatError
@@ -23,11 +23,11 @@ from tokcore.formats.huggingface import (
 from tokcore.normalize import Normalizer
 from tokcore.patterns import PATTERNS
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
 
-SPEC = learned_spec(
+SPEC = spec_of_merges(
     [Merge(b"a", b"b", 5), Merge(b" ", b"ab", 3)],
     {"name": "llama3"},
     ["nfc"],
@@ -91,7 +91,7 @@ def test_layout():
 
 def test_no_exported_pattern_has_a_possessive_interval():
     for name, pattern in PATTERNS.items():
-        content = json.loads(tokenizer_json(learned_spec([], {"name": name}, [], [])))
+        content = json.loads(tokenizer_json(spec_of_merges([], {"name": name}, [], [])))
         written = content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
         assert not regex.search(r"\{[\d,]+\}\+", written)
         assert written == pattern.replace("{1,3}+", "{1,3}")
@@ -205,7 +205,7 @@ def test_other_files_are_refused(data):
 @pytest.mark.parametrize("step", ["strip_accents", "strip_controls", "strip_invisible"])
 def test_what_a_step_removes_is_removed_by_them_too(step):
     """Over all code points, in rows of 4,096."""
-    spec = learned_spec([], {"name": "gpt2"}, [step], [])
+    spec = spec_of_merges([], {"name": "gpt2"}, [step], [])
     data = tokenizer_json(spec)
     assert read_tokenizer_json(data, "tokenizer.json").normalizer == (step,)
     theirs = HuggingFaceTokenizer.from_str(data.decode()).normalizer

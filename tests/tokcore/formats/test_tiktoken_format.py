@@ -16,13 +16,14 @@ from support.vocabularies import (
     published_tokenizer,
     rank_file_bytes,
     ranks_models,
+    spec_of_merges,
 )
 
 from tokcore.errors import FormatError
-from tokcore.formats.ranks import merges_of
 from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.models.bpe import MergesModel, RanksModel
 from tokcore.texts import texts_from_strings
-from tokcore.tokenizer_spec import MergesModel, RanksModel, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
 GPT2 = {"name": "gpt2"}
@@ -40,7 +41,7 @@ def test_published_files_survive(name):
 
 
 def test_golden_line():
-    spec = learned_spec([Merge(b"t", b"h", 2), Merge(b"th", b"e", 2), Merge(b" ", b"the", 1)], GPT2, [], [])
+    spec = spec_of_merges([Merge(b"t", b"h", 2), Merge(b"th", b"e", 2), Merge(b" ", b"the", 1)], GPT2, [], [])
     lines = rank_file(spec).splitlines()
     assert len(lines) == 259
     assert lines[0] == b"IQ== 0"
@@ -73,7 +74,7 @@ def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
 def test_merges_of_any_ranks_give_their_ids_or_are_refused(data):
     model = data.draw(ranks_models())
     try:
-        merges = merges_of(model)
+        merges = model.merge_pairs()
     except FormatError:
         return
     pieces = data.draw(pieces_for(model))
@@ -85,12 +86,12 @@ def test_a_token_that_ranks_do_not_lead_to():
     tokens = (*(bytes([byte]) for byte in range(256)), b"ab", b"abcd")
     model = RanksModel(tokens, np.arange(258, dtype=np.int32))
     with pytest.raises(FormatError, match=r"token 257, b'abcd'"):
-        merges_of(model)
+        model.merge_pairs()
     assert ids_of(model, [b"abcd", b"abcdx"]) == [257, 256, 99, 100, 120]
 
 
 def test_ids_that_are_no_ranks_are_refused():
-    spec = learned_spec([Merge(b"a", b"b", 2), Merge(b"b", b"c", 2)], GPT2, [], [])
+    spec = spec_of_merges([Merge(b"a", b"b", 2), Merge(b"b", b"c", 2)], GPT2, [], [])
     model = spec.model
     swapped = MergesModel(model.tokens, model.ids, model.merges[::-1].copy(), False)
     with pytest.raises(FormatError, match="not in the order of merges"):
@@ -99,7 +100,7 @@ def test_ids_that_are_no_ranks_are_refused():
 
 def test_a_normalizer_is_refused():
     with pytest.raises(FormatError, match="normalizer nfc"):
-        rank_file(learned_spec([], GPT2, ["nfc"], []))
+        rank_file(spec_of_merges([], GPT2, ["nfc"], []))
 
 
 @pytest.mark.parametrize(

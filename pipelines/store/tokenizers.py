@@ -1,0 +1,18 @@
+"""The tokenizer of a build's output, wherever it is stored."""
+
+from __future__ import annotations
+
+from pipelines.store import storage, urls
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+
+def load_tokenizer(output: str) -> Tokenizer:
+    """The tokenizer of an output."""
+    return Tokenizer(load_spec(output))
+
+
+def load_spec(output: str) -> TokenizerSpec:
+    """What the tokenizer of an output is made of, for callers that encode nothing."""
+    url = urls.join(output, "tokenizer", FILE_NAME)
+    return TokenizerSpec.from_json_bytes(storage.read_bytes(url), url)

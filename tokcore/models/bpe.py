@@ -1,0 +1,394 @@
+"""Byte-level BPE: 256 byte tokens, and merges that make a token of two.
+
+Three kinds in tokcore.json, one behaviour: merges that we learned (LearnedModel), merges of arbitrary ids as Hugging
+Face lists them (MergesModel), and ranks as tiktoken has them (RanksModel).
+Leaves to others: learning (tokcore.bpe), what merges and ranks have to do with each other (bpe_merges).
+"""
+
+from __future__ import annotations
+
+import binascii
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from tokcore import kernel
+from tokcore.bpe import learn_rows
+from tokcore.byte_alphabet import BYTE_OF_ID
+from tokcore.errors import FormatError, LearnError
+from tokcore.jsonable import Place, Read, from_jsonable
+from tokcore.models.bpe_merges import (
+    MergeTable,
+    check_own_encoding,
+    check_ranks_suffice,
+    encoder_of,
+    merges_of_ranks,
+)
+from tokcore.models.model import (
+    ID_LIMIT,
+    MAX_TOKEN_BYTES,
+    MAX_VOCABULARY_BYTES,
+    Decoder,
+    Encode,
+    Encoder,
+    Ids,
+    JoinedTokens,
+    LearnOptions,
+    Rules,
+    Unreachable,
+    too_long,
+    unlike_themselves,
+)
+from tokcore.pretoken_rows import Counts
+from tokcore.texts import Texts, texts_from_strings
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BpeModel:
+    """What the kinds of BPE have in common.
+
+    tokens, ids: the ordinary tokens, in the order of ids.
+    """
+
+    kind: ClassVar[str]
+    lossless: ClassVar[bool] = True
+
+    tokens: tuple[bytes, ...]
+    ids: Ids
+
+    @property
+    def whole(self) -> bool:
+        """Whether a pre-token that is a token is emitted as such, without merging."""
+        return False
+
+    @functools.cached_property
+    def merge_table(self) -> MergeTable:
+        """The merges for the kernel. Raises FormatError for merges that are not of tokens to a token."""
+        return self._made_table()
+
+    def _made_table(self) -> MergeTable:
+        raise NotImplementedError
+
+    def merge_pairs(self) -> Ids:
+        """The merges as pairs of ids, int32 [m, 2], first merged first.
+
+        Raises FormatError, naming a token, if no merges give the same ids.
+        """
+        raise NotImplementedError
+
+    def check_ranks_suffice(self) -> None:
+        """Raise FormatError, naming a token, unless the tokens with their ids as ranks give the same ids."""
+        check_ranks_suffice(self.tokens, self.ids, self.merge_table)
+
+    @property
+    def summary(self) -> str:
+        return f"256 bytes, {len(self.tokens) - 256} merges"
+
+    def check(self) -> None:
+        known = set(self.tokens)
+        for byte in range(256):
+            if bytes([byte]) not in known:
+                raise FormatError(f"no token for the byte {byte:#04x}: all 256 are needed to encode every text")
+        self.merge_table  # noqa: B018 - checked by being made
+
+    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        return encoder_of(
+            self.tokens, self.ids, self.merge_table, pattern=pattern, whole=self.whole, cache_bytes=cache_bytes
+        )
+
+    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
+        return JoinedTokens(self, special)
+
+    def facts(self) -> dict[str, int]:
+        return {"merges": len(self.merge_table.left)}
+
+    def rules(self) -> Rules:
+        token = dict(zip(self.ids.tolist(), self.tokens, strict=True)).__getitem__
+        table = self.merge_table
+        order = np.argsort(table.priority, kind="stable")
+        lefts, rights = table.left[order].tolist(), table.right[order].tolist()
+        return Rules("merge", [*zip(map(token, lefts), map(token, rights), strict=True)])
+
+    def unreachable(self, encode: Encode) -> list[Unreachable]:
+        return unlike_themselves(self, encode)
+
+    def as_bpe(self) -> BpeModel:
+        return self
+
+    def functional(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LearnedModel(BpeModel):
+    """BPE as we learn it: ids 0 to 255 are the bytes in hf order, 256 + i is merge i.
+
+    merges: int32 [m, 2], pairs of ids. counts: how often each pair occurred when it was merged; () if unknown.
+    Raises FormatError for a merge of ids that are not earlier ones, and for tokens over the limits.
+    """
+
+    kind: ClassVar[str] = "learned"
+
+    tokens: tuple[bytes, ...] = dataclasses.field(init=False, repr=False)
+    ids: Ids = dataclasses.field(init=False, repr=False)
+    merges: Ids
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", self._joined())
+        object.__setattr__(self, "ids", np.arange(256 + len(self.merges), dtype=np.int32))
+
+    def _joined(self) -> tuple[bytes, ...]:
+        first_unknown = np.arange(256, 256 + len(self.merges)).reshape(-1, 1)
+        for i in np.flatnonzero(((self.merges < 0) | (self.merges >= first_unknown)).any(axis=1))[:1].tolist():
+            left, right = self.merges[i].tolist()
+            raise FormatError(f"merge {i} is of the ids {left} and {right}: expected ids below {256 + i}")
+        tokens = [bytes([byte]) for byte in BYTE_OF_ID]
+        total = len(tokens)
+        # One after the other: few merges can ask for more bytes than there are.
+        for left, right in zip(*self.merges.T.tolist(), strict=True):
+            token = tokens[left] + tokens[right]
+            total += len(token)
+            if len(token) > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
+                raise too_long(len(token), total, f"merge {len(tokens) - 256}")
+            tokens.append(token)
+        return tuple(tokens)
+
+    def _made_table(self) -> MergeTable:
+        order = np.arange(len(self.merges), dtype=np.uint32)
+        left, right = np.ascontiguousarray(self.merges.T)
+        return MergeTable(left, right, (order + 256).astype(np.int32), order)
+
+    def merge_pairs(self) -> Ids:
+        return self.merges
+
+    def functional(self) -> dict[str, Any]:
+        return {"kind": self.kind, "byte_order": "hf", "merges": self.merges.tolist()}
+
+    def informative(self) -> dict[str, Any]:
+        return {"counts": list(self.counts)} if self.counts else {}
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> LearnedModel:
+        """The model whose functional() and informative() are value."""
+        read = from_jsonable(_LearnedJson, value, place)
+        if read.counts and len(read.counts) != len(read.merges):
+            raise place.field("counts").error(f"one for each of {len(read.merges)} merges", len(read.counts))
+        try:
+            return cls(read.merges, read.counts)
+        except FormatError as error:
+            raise FormatError(f"{place}: {error}") from error
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MergesModel(BpeModel):
+    """BPE from a list of merges with arbitrary ids, as Hugging Face keeps it.
+
+    merges: int32 [m, 2], pairs of ids, first merged first; what a pair becomes is the token of the joined bytes.
+    ignore_merges: a pre-token that is a token is emitted as such.
+    """
+
+    kind: ClassVar[str] = "merges"
+
+    merges: Ids
+    ignore_merges: bool
+
+    @property
+    def whole(self) -> bool:
+        return self.ignore_merges
+
+    def _made_table(self) -> MergeTable:
+        token_of_id = dict(zip(self.ids.tolist(), self.tokens, strict=True))
+        id_of_token = {token: id for id, token in token_of_id.items()}
+        result = np.empty(len(self.merges), np.int32)
+        for i, (left, right) in enumerate(self.merges.tolist()):
+            if left not in token_of_id or right not in token_of_id:
+                raise FormatError(f"merge {i} is of the ids {left} and {right}, of which one is no token")
+            joined = id_of_token.get(token_of_id[left] + token_of_id[right])
+            if joined is None:
+                raise FormatError(f"merge {i}, of {token_of_id[left]!r} and {token_of_id[right]!r}, makes no token")
+            result[i] = joined
+        left_ids, right_ids = np.ascontiguousarray(self.merges.T)
+        return MergeTable(left_ids, right_ids, result, np.arange(len(result), dtype=np.uint32))
+
+    def merge_pairs(self) -> Ids:
+        return self.merges
+
+    def functional(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "tokens": _tokens_json(self.tokens, self.ids),
+            "merges": self.merges.tolist(),
+            "ignore_merges": self.ignore_merges,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> MergesModel:
+        """The model whose functional() is value."""
+        read = from_jsonable(_MergesJson, value, place)
+        return cls(*read.tokens, read.merges, read.ignore_merges)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RanksModel(BpeModel):
+    """BPE as tiktoken defines it: two neighbours merge if their joined bytes are a token; the id is the rank.
+
+    A pre-token that is a token is emitted as such.
+    """
+
+    kind: ClassVar[str] = "ranks"
+
+    @property
+    def whole(self) -> bool:
+        return True
+
+    def _made_table(self) -> MergeTable:
+        """Every way to make a token of two tokens, with its rank for the kernel."""
+        left, right, result = (self.ids[places] for places in kernel.rank_merges(texts_from_strings(self.tokens)))
+        return MergeTable(left, right, result, result.astype(np.uint32))
+
+    def merge_pairs(self) -> Ids:
+        check_own_encoding(self.tokens, self.ids, self.merge_table)
+        return merges_of_ranks(self.tokens, self.ids)
+
+    def check_ranks_suffice(self) -> None:
+        """They are the model."""
+
+    def functional(self) -> dict[str, Any]:
+        return {"kind": self.kind, "tokens": _tokens_json(self.tokens, self.ids)}
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> RanksModel:
+        """The model whose functional() is value."""
+        return cls(*from_jsonable(_RanksJson, value, place).tokens)
+
+
+class Bpe:
+    """The model type of byte-level BPE."""
+
+    text = "byte-level BPE"
+    uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
+    default_size = "32,768"
+    kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {
+        cls.kind: cls.from_json for cls in (LearnedModel, MergesModel, RanksModel)
+    }
+
+    def default_vocab_size(self, num_special: int) -> int:
+        return int(self.default_size.replace(",", ""))
+
+    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        minimum = 256 + options.num_special
+        if options.max_token_bytes == 1:
+            return "max_token_bytes", "= 1: expected at least 2, as every merge has, or 0 for no limit."
+        if options.vocab_size < minimum:
+            return "vocab_size", (
+                f"= {options.vocab_size}: must be at least {minimum} (256 byte tokens + {options.num_special} special "
+                f"tokens). Raise vocab_size or remove special tokens."
+            )
+        return None
+
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> LearnedModel:
+        merges = learn_rows(
+            *rows(),
+            vocab_size=options.vocab_size - options.num_special,
+            min_count=options.min_count,
+            max_token_bytes=options.max_token_bytes,
+            threads=options.threads,
+            allow_smaller=True,  # the caller says what it makes of that
+        )
+        try:
+            return LearnedModel(merges.pairs, tuple(merges.counts.tolist()))
+        except FormatError as error:
+            raise LearnError(f"{error}. Set count.max_pretoken_bytes or learn.max_token_bytes.") from error
+
+
+# ---------------------------------------------------------------------------------------------- tokcore.json, read back
+# Long lists have readers of their own, which look at all of a list in C before they look for what is wrong in it.
+
+
+def _read_pairs(value: Any, place: Place) -> Ids:
+    if type(value) is not list:
+        raise place.error("a list", value)
+    lists = value if set(map(type, value)) <= {list} else []
+    ids = [*chain.from_iterable(lists)]
+    are_pairs = len(ids) == 2 * len(value) and set(map(len, lists)) <= {2}
+    if are_pairs and set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) < ID_LIMIT:
+        return np.array(ids, np.int32).reshape(-1, 2)
+    i, wrong = next((i, pair) for i, pair in enumerate(value) if not _is_pair(pair))
+    raise place.item(i).error("a pair of ids", wrong)
+
+
+def _is_pair(value: object) -> bool:
+    return type(value) is list and len(value) == 2 and all(type(x) is int and 0 <= x < ID_LIMIT for x in value)
+
+
+def _read_counts(value: Any, place: Place) -> tuple[int, ...]:
+    if type(value) is not list:
+        raise place.error("a list", value)
+    if set(map(type, value)) - {int} or (value and not (min(value) >= 0 and max(value) < 2**64)):
+        i = next(i for i, one in enumerate(value) if type(one) is not int or not 0 <= one < 2**64)
+        raise place.item(i).error("a count of 64 bits", value[i])
+    return tuple(value)
+
+
+def _read_tokens(value: Any, place: Place) -> tuple[tuple[bytes, ...], Ids]:
+    if type(value) is not list:
+        raise place.error("a list", value)
+    for i, entry in enumerate(value):
+        if not (type(entry) is list and len(entry) == 2 and type(entry[0]) is str and type(entry[1]) is int):
+            raise place.item(i).error("[base64, id]", entry)
+        if not 0 <= entry[1] < ID_LIMIT:
+            raise place.item(i).error(f"an id below {ID_LIMIT}", entry[1])
+    try:
+        tokens = tuple([binascii.a2b_base64(token, strict_mode=True) for token, _ in value])
+    except ValueError:
+        bad = next(i for i, (token, _) in enumerate(value) if not _is_base64(token))
+        raise place.item(bad).error("base64", value[bad][0]) from None
+    return tokens, np.array([id for _, id in value], np.int32)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return False
+    return True
+
+
+Pairs = Annotated[Ids, Read(_read_pairs)]
+TokensAndIds = Annotated[tuple[tuple[bytes, ...], Ids], Read(_read_tokens)]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _LearnedJson:
+    kind: str
+    byte_order: Literal["hf"]
+    merges: Pairs
+    counts: Annotated[tuple[int, ...], Read(_read_counts)] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _MergesJson:
+    kind: str
+    tokens: TokensAndIds
+    merges: Pairs
+    ignore_merges: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _RanksJson:
+    kind: str
+    tokens: TokensAndIds
+
+
+def _tokens_json(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
+    return [
+        [binascii.b2a_base64(token, newline=False).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)
+    ]

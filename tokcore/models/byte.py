@@ -1,0 +1,127 @@
+"""Bytes as they are: the id of a token is the value of its byte. Nothing is learned; the baseline for all that is."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tokcore import kernel
+from tokcore.jsonable import Place, from_jsonable
+from tokcore.models.bpe import BpeModel, MergesModel
+from tokcore.models.model import (
+    Decoder,
+    Encode,
+    Encoder,
+    Ids,
+    JoinedTokens,
+    LearnOptions,
+    Rules,
+    Unreachable,
+    unlike_themselves,
+)
+from tokcore.pretoken_rows import Counts
+from tokcore.texts import Offsets, Texts
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ByteModel:
+    """256 tokens, one for each byte."""
+
+    kind: ClassVar[str] = "byte"
+    lossless: ClassVar[bool] = True
+
+    @functools.cached_property
+    def tokens(self) -> tuple[bytes, ...]:
+        return tuple(bytes([byte]) for byte in range(256))
+
+    @functools.cached_property
+    def ids(self) -> Ids:
+        return np.arange(256, dtype=np.int32)
+
+    @property
+    def summary(self) -> str:
+        return "256 bytes"
+
+    def check(self) -> None:
+        """There is nothing that could be wrong."""
+
+    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        return ByteEncoder(pattern)
+
+    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
+        return JoinedTokens(self, special)
+
+    def facts(self) -> dict[str, int]:
+        return {}
+
+    def rules(self) -> Rules:
+        return Rules("", [])
+
+    def unreachable(self, encode: Encode) -> list[Unreachable]:
+        return unlike_themselves(self, encode)
+
+    def as_bpe(self) -> BpeModel:
+        return MergesModel(self.tokens, self.ids, np.zeros((0, 2), np.int32), ignore_merges=False)
+
+    def functional(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> ByteModel:
+        """The model whose functional() is value."""
+        from_jsonable(_ByteJson, value, place)
+        return cls()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ByteJson:
+    kind: str
+
+
+class ByteEncoder(Encoder):
+    """See tokcore.models.model.Encoder. Copying bytes is bound by memory: further threads would not make it faster."""
+
+    def __init__(self, pattern: str | None) -> None:
+        self._pattern = pattern
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("an encoder without a pattern: texts must come split")
+        return self.encode_pieces(texts, *kernel.split(self._pattern, texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        start, end = texts.offsets[0], texts.offsets[-1]
+        return texts.data[start:end].astype(np.int32), texts.offsets - start, np.diff(firsts)
+
+
+class Byte:
+    """The model type of bytes as they are."""
+
+    text = "a token for each byte, id = its value"
+    uses = ("vocab_size",)
+    default_size = "256 and the special tokens"
+    kinds: ClassVar[Mapping[str, Callable[[Any, Place], ByteModel]]] = {ByteModel.kind: ByteModel.from_json}
+
+    def default_vocab_size(self, num_special: int) -> int:
+        return 256 + num_special
+
+    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        exact = self.default_vocab_size(options.num_special)
+        if options.vocab_size == exact:
+            return None
+        return "vocab_size", (
+            f"= {options.vocab_size}: a vocabulary of bytes has exactly {exact} tokens (256 byte tokens + "
+            f"{options.num_special} special tokens). Set it to {exact}, or remove it."
+        )
+
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> ByteModel:
+        return ByteModel()

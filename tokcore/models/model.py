@@ -1,0 +1,212 @@
+"""The door to models: what the rest of the code asks of BPE, of bytes, and of any model to come.
+
+A ModelType is a row of the table in tokcore.models: it learns, and reads models back from tokcore.json. A Model is what
+comes out: a vocabulary, and the rules by which pre-tokens become ids. Special tokens, the normalizer and the split
+pattern are the tokenizer's (tokcore.tokenizer_spec), the same for all models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.errors import FormatError, IdentityError
+from tokcore.jsonable import Place
+from tokcore.pretoken_rows import Counts
+from tokcore.texts import Offsets, Texts, texts_from_strings
+
+if TYPE_CHECKING:
+    from tokcore.models.bpe import BpeModel
+
+Ids = npt.NDArray[np.int32]
+
+ID_LIMIT = 2**31  # ids are int32 everywhere
+MAX_TOKEN_BYTES = 65_535
+MAX_VOCABULARY_BYTES = 2**30  # of all tokens together: a small file must not unfold into a large one
+
+
+class Encoder(Protocol):
+    """Turns batches of texts into ids. Safe to share between threads."""
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        """(ids of all texts, n + 1 offsets into them, number of pre-tokens of each text); same for any threads."""
+
+    def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        """The same for str, which are encoded as UTF-8, and bytes."""
+        return self.encode(texts_from_strings(texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        """The same for texts that are already split; ends and firsts as tokcore.kernel.split returns them."""
+
+
+class Decoder(Protocol):
+    """Turns ids, special ones among them, into bytes. Both methods raise IdentityError for an unused id."""
+
+    def spell(self, id: int) -> bytes:
+        """The bytes that one token stands for; of a special token its text."""
+
+    def decode(self, ids: list[int]) -> bytes:
+        """The bytes of a text that has these ids."""
+
+
+Encode = Callable[[Texts], tuple[Ids, Offsets, Offsets]]  # of pre-tokens: what Encoder returns
+
+
+class Rules(NamedTuple):
+    """What a model learned, in order and as bytes, since ids of two vocabularies mean different tokens."""
+
+    name: str  # of one of them: "merge"; empty if nothing is learned
+    listed: list[tuple[bytes, ...]]  # of each rule the tokens that it is about
+
+
+class Unreachable(NamedTuple):
+    """A token that its own bytes, encoded as one pre-token, do not give."""
+
+    id: int
+    becomes: tuple[int, ...]
+
+
+class Model(Protocol):
+    """A vocabulary, and how it makes ids out of pre-tokens. Immutable; construction raises FormatError."""
+
+    kind: ClassVar[str]  # its name in tokcore.json
+    lossless: ClassVar[bool]  # whether decoding gives back every normalized text; if not, some texts share their ids
+
+    @property
+    def tokens(self) -> tuple[bytes, ...]:
+        """The ordinary tokens' bytes, in the order of ids."""
+
+    @property
+    def ids(self) -> Ids:
+        """Their ids, ascending."""
+
+    @property
+    def summary(self) -> str:
+        """What its tokens are, for messages: "256 bytes, 1000 merges"."""
+
+    def check(self) -> None:
+        """Raise FormatError for what a spec of this model must not be. Ids and sizes are checked for all models."""
+
+    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        """An encoder that splits by this named pattern, or with None one whose texts all come split.
+
+        cache_bytes: what a thread may keep of encoded pre-tokens.
+        """
+
+    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
+        """A decoder that knows these special tokens, too."""
+
+    def facts(self) -> dict[str, int]:
+        """What the manifest says of it besides fingerprint and vocab_size: {"merges": 1000}."""
+
+    def rules(self) -> Rules:
+        """What it learned, to compare two models by."""
+
+    def unreachable(self, encode: Encode) -> list[Unreachable]:
+        """The ordinary tokens that no text becomes, by id. encode: the ids of each pre-token."""
+
+    def as_bpe(self) -> BpeModel:
+        """The same ids by byte-level BPE: what tokenizer.json, rank files and vocab.json with merges.txt are made from.
+
+        Raises FormatError, naming this kind of model, where merges cannot give the same ids.
+        """
+
+    def functional(self) -> dict[str, Any]:
+        """Its JSON form, without what decides no id; it has the key kind."""
+
+    def informative(self) -> dict[str, Any]:
+        """The rest of its JSON form."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LearnOptions:
+    """What a build file asks of a model, special tokens included in vocab_size."""
+
+    vocab_size: int
+    num_special: int = 0
+    min_count: int = 2  # on the scale of the counts
+    max_token_bytes: int = 0  # 0: no limit
+    threads: int = 1
+
+
+class ModelType(Protocol):
+    """One value of `[learn] model`."""
+
+    @property
+    def text(self) -> str:
+        """What it is, for the build file's schema."""
+
+    @property
+    def uses(self) -> Collection[str]:
+        """The settings of [learn] that change what it learns; others are accepted without effect."""
+
+    @property
+    def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
+        """Kind in tokcore.json -> reads such a model from its JSON form."""
+
+    @property
+    def default_size(self) -> str:
+        """default_vocab_size in words, for the build file's schema."""
+
+    def default_vocab_size(self, num_special: int) -> int:
+        """The vocab_size where the build file sets none, special tokens included."""
+
+    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        """(setting of [learn], what is wrong with its value), known before anything is counted; None if all is well."""
+
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
+        """The model of up to vocab_size - num_special tokens.
+
+        rows: gives pre-tokens and their counts, in any order; called only by a model that learns from them.
+        Raises LearnError for rows that nothing can be learned from.
+        """
+
+
+class JoinedTokens:
+    """The decoder of a model whose texts are the bytes of their tokens, one after the other.
+
+    Ids may be few and anywhere below 2**31, so the tokens are no array.
+    """
+
+    def __init__(self, model: Model, special: Mapping[int, bytes]) -> None:
+        self._tokens = {**dict(zip(model.ids.tolist(), model.tokens, strict=True)), **special}
+
+    def spell(self, id: int) -> bytes:
+        return self.decode([id])
+
+    def decode(self, ids: list[int]) -> bytes:
+        try:
+            return b"".join(map(self._tokens.__getitem__, ids))
+        except KeyError as error:
+            wrong = error.args[0]
+            raise IdentityError(
+                f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below "
+                f"{max(self._tokens) + 1}): were the ids made by another one?"
+            ) from error
+
+
+def unlike_themselves(model: Model, encode: Encode) -> list[Unreachable]:
+    """The ordinary tokens whose own bytes, encoded as one pre-token, become anything but their id; by id."""
+    ids = model.ids
+    encoded, offsets, _ = encode(texts_from_strings(model.tokens))
+    alone = np.diff(offsets) == 1
+    same = np.zeros(len(alone), bool)
+    same[alone] = encoded[offsets[:-1][alone]] == ids[alone]
+    return sorted(
+        Unreachable(int(ids[i]), tuple(encoded[offsets[i] : offsets[i + 1]].tolist()))
+        for i in np.flatnonzero(~same).tolist()
+    )
+
+
+def too_long(length: int, total: int, what: str) -> FormatError:
+    """The error for a vocabulary that passes one of the limits."""
+    return FormatError(
+        f"{what} makes a token of {length} bytes, {total} in all: the limits are {MAX_TOKEN_BYTES} a token and "
+        f"{MAX_VOCABULARY_BYTES} in all"
+    )
