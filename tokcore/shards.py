@@ -67,6 +67,12 @@ class Shards(Sequence[Ids]):
 
     From formats that map ids (Megatron's) the arrays are views of the file. Files are opened when a document of theirs
     is asked for. Pickles by its paths; safe to read from several threads.
+
+    >>> shards = open_shards("out/first")
+    >>> len(shards), shards[1].tolist()
+    (2, [257, 259, 258, 261])
+    >>> [len(tokens) for tokens in shards]
+    [7, 4]
     """
 
     def __init__(self, files: Sequence[OpenableShard], fingerprint: str) -> None:
@@ -78,26 +84,46 @@ class Shards(Sequence[Ids]):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, in order."""
+        """The files, in order.
+
+        >>> [os.path.basename(path) for path in shards.paths]
+        ['train-00000-00000_text_document.bin']
+        """
         return tuple(file.path for file in self._files)
 
     @property
     def fingerprint(self) -> str:
-        """Of the tokenizer that wrote them; "" if there is no shard, or none that names it."""
+        """Of the tokenizer that wrote them; "" if there is no shard, or none that names it.
+
+        >>> shards.fingerprint[:12]
+        '533fcfa68509'
+        """
         return self._fingerprint
 
     @property
     def num_tokens(self) -> int:
-        """Of all documents; reads the files unless a manifest tells."""
+        """Of all documents; reads the files unless a manifest tells.
+
+        >>> shards.num_tokens
+        11
+        """
         known = (file.num_tokens for file in self._files)
         return sum(self._shard(i).num_tokens if num is None else num for i, num in enumerate(known))
 
     def stored_as(self, number: int) -> tuple[str, str]:
-        """(format, dtype of the ids as stored) of the shard that paths[number] names."""
+        """(format, dtype of the ids as stored) of the shard that paths[number] names.
+
+        >>> shards.stored_as(0)
+        ('megatron', 'int32')
+        """
         return self._files[number].format, self._shard(number).dtype
 
     def document(self, index: int) -> ShardDocument:
-        """id, lang, source and ordinal of a document."""
+        """id, lang, source and ordinal of a document.
+
+        >>> shards.document(1)
+        ShardDocument(id='page-2', lang='en', source='pages.jsonl', ordinal=1)
+        """
         shard, row = self._find(index)
         return ShardDocument(*shard.columns(row))
 
@@ -154,6 +180,12 @@ def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
     split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
     it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).
     Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers.
+
+    >>> shards = open_shards("out/first")
+    >>> shards[0].tolist(), shards.document(0).id
+    ([257, 258, 259, 258, 260, 83, 261], 'page-1')
+    >>> len(open_shards("out/first", split="validation"))
+    0
     """
     if split not in SPLITS:
         raise ValueError(f"split = {split!r}: expected one of {', '.join(SPLITS)}")
