@@ -20,6 +20,7 @@ from support.forging import STAGES, Forger, changed_leaf, flipped
 from pipelines.inspect.verify import Report, verify
 from pipelines.local.run_options import RunOptions
 from tokcore.formats.megatron import BIN, IDX
+from tokcore.labels import label_strings
 from tokcore.token_batch import TokenBatch
 
 NUM_FAULTS = 1000
@@ -255,7 +256,7 @@ def edit_documents(forger: Forger, chance: random.Random) -> str:
             values[row] = {"id": "other", "lang": "xx", "source": "ru.jsonl.zst"}[kind]
             if values[row] == getattr(batch, kind + "s")[row]:
                 values[row] = "en-0.jsonl"
-            edited = batch._replace(**{kind + "s": values})
+            edited = batch._replace(**{kind + "s": values if kind == "id" else label_strings(values)})
             root = "root " if kind == "id" else ""
     forger.write_shard(name, edited, formats, fingerprint)
     depth = chance.choice([1, 2, 3, 3, 4] if kind in ("token", "text") and len(formats) == 2 else [0, 1, 2, 3, 3])
