@@ -26,7 +26,7 @@ from tokcore.pretoken_rows import CountRows, tuples_from_rows
 from tokcore.pretoken_tables import read_table
 
 Row = tuple[bytes, int, int]
-Made = TypeVar("Made", bound=AnyManifest)
+AManifest = TypeVar("AManifest", bound=AnyManifest)
 
 # Of each kind, as many are kept as fit on a screen beside the rest; how many there are is always said.
 NUM_EXAMPLES = 5
@@ -83,7 +83,7 @@ class _Side:
             yield from read_table(file)
 
 
-def _both(one: Made | None, other: Made | None) -> tuple[Made, Made] | None:
+def _both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:
     """The manifests of a stage, if both sides have it and it is not the same."""
     return None if one is None or other is None or one == other else (one, other)
 

@@ -29,7 +29,7 @@ from schemas.stage_manifests import (
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError, StageError
 
-Made = TypeVar("Made", bound=AnyManifest)
+Committed = TypeVar("Committed", bound=AnyManifest)
 
 MANIFEST = "manifest.json"
 RUN = "run.json"
@@ -117,7 +117,7 @@ def claim(attempts: Attempts) -> None:
         )
 
 
-def commit(output: str, manifest: Made, run: Mapping[str, Any], scratch: str) -> Made:
+def commit(output: str, manifest: Committed, run: Mapping[str, Any], scratch: str) -> Committed:
     """Create the stage's manifest, and beside it run.json; return the manifest. scratch: see storage.create_exclusive.
 
     Raises ConfigError if another build of a different identity committed first.
