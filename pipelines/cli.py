@@ -40,7 +40,11 @@ class _Terminated(KeyboardInterrupt):
 
 
 class _Commands(click.Group):
-    """The commands; our errors become one message and the documented exit code."""
+    """The commands, in the order of work; our errors become one message and the documented exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order in which this module defines them; click would sort them."""
+        return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -81,7 +85,7 @@ def main() -> NoReturn:
     gc.set_threshold(1 << 17)
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        commands()
+        commands(prog_name="tokcore")
     except SystemExit as ended:
         _leave(ended.code)
     except BaseException as defect:
@@ -115,7 +119,39 @@ def _show_defect(error: BaseException) -> None:
     click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def _examples(*lines: str) -> str:
+    """The end of a help text: lines that click does not wrap."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+_AFTER_COMMANDS = (
+    _examples(
+        "tokcore check BUILD.toml            what would be done, without doing it",
+        "tokcore build BUILD.toml            do it; the same command resumes it",
+        "tokcore verify OUTPUT --decode all  check every file and every document",
+        "tokcore show OUTPUT                 look at what came out",
+    )
+    + """
+
+\b
+Exit codes:
+  0         done
+  1         verify found a problem, or diff a difference
+  2         the command line or the build file is wrong
+  3         a stage failed
+  130, 143  interrupted by Ctrl-C or SIGTERM: the same command goes on
+  141       the reader of the output closed it
+
+\b
+Shell completion, for bash (zsh and fish likewise):
+  eval "$(_TOKCORE_COMPLETE=bash_source tokcore)"
+
+Results go to stdout, progress and errors to stderr.
+"""
+)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_AFTER_COMMANDS)
 @click.version_option(package_name="tokcore")
 def commands() -> None:
     """From raw multilingual corpora to a tokenizer and verified token shards."""
@@ -128,14 +164,17 @@ _OUTPUT = click.option(
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
 _TOKENIZER = click.option("--tokenizer", "path", required=True, help="tokcore.json, its folder, or an output.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+_ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and of the result only its hash.")
+_VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what each stage finds, makes and commits.")
 
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return _OUTPUT(_WORKERS(runner(command)))
+    return _OUTPUT(_WORKERS(_QUIET(_VERBOSE(runner(command)))))
 
 
-@commands.command()
+@commands.command(epilog=_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
 @_BUILD_FILE
 @_OUTPUT
 @_JSON
@@ -152,33 +191,69 @@ def check(build_file: str, output: str, as_json: bool) -> None:
         _fail(report["output_holds"], EXIT_USAGE)
 
 
-def _stage_command(name: str, run: Callable[[Any], Any], text: str) -> None:
-    @commands.command(name, help=text)
+def _stage_command(name: str, run: Callable[[Any], Any], text: str, *examples: str) -> None:
+    @commands.command(name, help=text, epilog=_examples(*examples))
     @_BUILD_FILE
     @_run_options
     @_JSON
     def command(
-        build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...], as_json: bool
+        build_file: str,
+        output: str,
+        workers: int | None,
+        runner_options: tuple[str, ...],
+        quiet: bool,
+        verbose: bool,
+        as_json: bool,
+        show_all: bool = False,
     ) -> None:
-        from pipelines.report import print_build, print_stage
+        from pipelines.build_report import print_build
+        from pipelines.report import print_stage
 
+        if quiet and verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
         build = _build(build_file, output, workers, runner_options)
+        build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
         if as_json:
             _print_json({"output": build.output, **json.loads(manifest.to_bytes())})
+        elif quiet:
+            click.echo(manifest.root or manifest.content_id())
         elif manifest.stage == "build":
-            print_build(build.output, manifest)
+            print_build(build.output, manifest, show_all)
         else:
             print_stage(build.output, manifest)
 
-
-_stage_command("build", lambda build: build.run(), "Run every stage that is not done yet.")
-_stage_command("count", lambda build: build.count(), "Plan, then count pre-tokens for each language.")
-_stage_command("learn", lambda build: build.learn(), "Learn the tokenizer from the count tables.")
-_stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into shards.")
+    if name == "build":
+        _ALL(command)
 
 
-@commands.command()
+_stage_command(
+    "build",
+    lambda build: build.run(),
+    "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
+    "tokcore build BUILD.toml",
+    "tokcore build BUILD.toml --output out/second --workers 4",
+    "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
+)
+_stage_command(
+    "count",
+    lambda build: build.count(),
+    "Plan, then count pre-tokens for each language.",
+    "tokcore count BUILD.toml",
+)
+_stage_command(
+    "learn", lambda build: build.learn(), "Learn the tokenizer from the count tables.", "tokcore learn BUILD.toml"
+)
+_stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into shards.", "tokcore encode BUILD.toml")
+
+
+@commands.command(
+    epilog=_examples(
+        "tokcore verify out/first",
+        "tokcore verify out/first --decode 1000 --root a689...d024",
+        "tokcore verify out/first --rebuild train-00000-00000",
+    )
+)
 @click.argument("output")
 @click.option(
     "--decode",
@@ -245,54 +320,39 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
         sys.exit(EXIT_PROBLEM)
 
 
-@commands.command()
-@click.argument("one", metavar="A")
-@click.argument("other", metavar="B")
-@_JSON
-def diff(one: str, other: str, as_json: bool) -> None:
-    """Show what differs between two outputs.
-
-    Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Exit
-    code 1 if anything differs.
-    """
-    from pipelines.inspect.diff import diff as run
-    from pipelines.report import print_diff
-
-    one, other = (_absolute(output) for output in (one, other))
-    found = run(one, other)
-    _print_json(found) if as_json else print_diff(found, one, other)
-    if found:
-        sys.exit(EXIT_PROBLEM)
-
-
-@commands.command("gc")
-@click.argument("output")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
-@click.option(
-    "--older-than",
-    default="24h",
-    show_default=True,
-    metavar="DURATION",
-    help="Remove nothing younger: 90s, 30m, 24h, 7d, or 0.",
+@commands.command(
+    epilog=_examples(
+        "tokcore show out/first",
+        "tokcore show out/first/shards/arrow/train-00000-00000.arrow",
+        "tokcore show out/first/shards/arrow/train-00000-00000.arrow:7 --all",
+    )
 )
+@click.argument("what", metavar="OUTPUT|SHARD[:N]")
+@click.option("--tokenizer", "path", default="", help="What wrote the shard; default: that of the output it is in.")
+@_ALL
 @_JSON
-def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
-    """Remove files that no manifest names.
+def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
+    """Show an output's shards, a shard's header, or a document.
 
-    These are left by builds that were killed: unfinished work, and files of stages that were never committed. If any of
-    them is younger than DURATION, nothing is removed, so that a running build is safe.
+    Of document N, counted from 0, the text is shown beside the tokens, cut at a screen.
     """
-    from pipelines.inspect.gc import gc as run
-    from pipelines.report import print_collected
+    from pipelines import show as run
+    from pipelines.store import urls
 
-    collected = run(_absolute(output), older_than, dry_run)
-    if as_json:
-        _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
+    name, _, row = what.rpartition(":")
+    if name and row.isdecimal():
+        document = run.read_document(name, int(row), _tokenizer(path) if path else None)
+        _print_json(document.as_json()) if as_json else run.print_document(document, show_all)
+    elif urls.is_local(what) and not Path(urls.local_path(what)).is_dir():
+        described = run.describe_shard(what)
+        _print_json(described) if as_json else run.print_described(described)
     else:
-        print_collected(collected, dry_run, older_than)
+        output = _absolute(what)
+        shards = run.list_shards(output)
+        _print_json(shards) if as_json else run.print_shards(output, shards, show_all)
 
 
-@commands.command()
+@commands.command(epilog=_examples("tokcore audit out/first --sources"))
 @click.argument("output")
 @click.option(
     "--rare",
@@ -318,7 +378,11 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     _print_json(report) if as_json else print_audit(report)
 
 
-@commands.command()
+@commands.command(
+    epilog=_examples(
+        "tokcore export out/first --to huggingface -o tokenizer.json", "tokcore export out/first --to gpt2 -o gpt2"
+    )
+)
 @click.argument("output")
 @click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
 @click.option("-o", "path", required=True, type=click.Path(), help="File to write; for gpt2, a folder.")
@@ -340,21 +404,7 @@ def export(output: str, target: str, path: str) -> None:
         click.echo(f"note: {left_out}", err=True)
 
 
-@commands.command()
-@click.argument("shard", metavar="SHARD[:DOCUMENT]")
-@_JSON
-def show(shard: str, as_json: bool) -> None:
-    """Show a shard's header, or a document's tokens."""
-    from pipelines.report import print_shown, shown
-
-    path, _, row = shard.rpartition(":")
-    if not path or not row.isdecimal():
-        path, row = shard, ""
-    report = shown(path, int(row) if row else None)
-    _print_json(report) if as_json else print_shown(report)
-
-
-@commands.command("encode-text")
+@commands.command("encode-text", epilog=_examples("tokcore encode-text --tokenizer out/first < text.txt"))
 @_TOKENIZER
 def encode_text(path: str) -> None:
     """Encode stdin; print ids separated by spaces."""
@@ -362,7 +412,7 @@ def encode_text(path: str) -> None:
     sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
 
 
-@commands.command("decode-ids")
+@commands.command("decode-ids", epilog=_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
 @_TOKENIZER
 def decode_ids(path: str) -> None:
     """Decode ids from stdin; write their bytes."""
@@ -370,6 +420,53 @@ def decode_ids(path: str) -> None:
     if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
         raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
     sys.stdout.buffer.write(_tokenizer(path).decode([int(word) for word in words]))
+
+
+@commands.command(epilog=_examples("tokcore diff out/first out/second"))
+@click.argument("one", metavar="A")
+@click.argument("other", metavar="B")
+@_JSON
+def diff(one: str, other: str, as_json: bool) -> None:
+    """Show what differs between two outputs.
+
+    Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Exit
+    code 1 if anything differs.
+    """
+    from pipelines.inspect.diff import diff as run
+    from pipelines.report import print_diff
+
+    one, other = (_absolute(output) for output in (one, other))
+    found = run(one, other)
+    _print_json(found) if as_json else print_diff(found, one, other)
+    if found:
+        sys.exit(EXIT_PROBLEM)
+
+
+@commands.command("gc", epilog=_examples("tokcore gc out/first --dry-run", "tokcore gc out/first --older-than 0"))
+@click.argument("output")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
+@click.option(
+    "--older-than",
+    default="24h",
+    show_default=True,
+    metavar="DURATION",
+    help="Remove nothing younger: 90s, 30m, 24h, 7d, or 0.",
+)
+@_JSON
+def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
+    """Remove files that no manifest names.
+
+    These are left by builds that were killed: unfinished work, and files of stages that were never committed. If any of
+    them is younger than DURATION, nothing is removed, so that a running build is safe.
+    """
+    from pipelines.inspect.gc import gc as run
+    from pipelines.report import print_collected
+
+    collected = run(_absolute(output), older_than, dry_run)
+    if as_json:
+        _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
+    else:
+        print_collected(collected, dry_run, older_than)
 
 
 def _absolute(output: str) -> str:

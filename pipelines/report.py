@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
@@ -17,17 +13,13 @@ from pipelines.stages.build import Build
 from pipelines.stages.plan import content_of, plan_build
 from pipelines.store import urls
 from pipelines.store.redaction import redact
+from pipelines.terminal import printable, size
 from schemas.manifest import AnyManifest
-from schemas.stage_manifests import STAGES, BuildManifest
+from schemas.stage_manifests import STAGES
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
-from tokcore.shards import describe, open_shards
-from tokcore.tokenizer import Tokenizer
-
-_SHOWN_BYTES = 400
-_SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 
 def check_report(build: Build) -> dict[str, Any]:
@@ -78,10 +70,10 @@ def print_check(report: dict[str, Any]) -> None:
     """Print the report of `tokcore check`."""
     print(f"output      {report['output']}")
     print(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
-    print(f"input       {report['files']} files, {_size(report['stored_bytes'])} as stored")
+    print(f"input       {report['files']} files, {size(report['stored_bytes'])} as stored")
     width = max((len(read["lang"]) for read in report["inputs"]), default=0)
     for read in report["inputs"]:
-        print(f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{_size(read['stored_bytes']):>12}")
+        print(f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{size(read['stored_bytes']):>12}")
     print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
     if (imported := report["tokenizer"]) is not None:
         print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
@@ -100,60 +92,6 @@ def print_stage(output: str, manifest: AnyManifest) -> None:
     print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
 
 
-def print_build(output: str, build: BuildManifest) -> None:
-    """Print a table of the languages, one decoded document, and where everything is."""
-    totals = build.totals
-    table = Table(box=None, pad_edge=False)
-    table.add_column("language", no_wrap=True)
-    with_mask = any(row.masked_bytes is not None for row in build.languages.values())
-    names = ("documents", "text MB", "tokens", "bytes/token", "share of bytes", "when learning")
-    for name in (*names, *(("masked bytes",) if with_mask else ())):
-        table.add_column(name, justify="right", no_wrap=True)
-    for lang, row in sorted(build.languages.items(), key=lambda item: -item[1].text_bytes):
-        before, after = row.share_of_bytes or ("", "")
-        table.add_row(
-            lang,
-            f"{row.documents:,}",
-            f"{row.text_bytes / 1e6:.2f}",
-            f"{row.tokens:,}",
-            row.bytes_per_token,
-            _percent(before),
-            _percent(after),
-            *((f"{row.masked_bytes or 0:,}",) if with_mask else ()),
-        )
-    Console(width=110).print(table)
-    records, files = totals.records, totals.files
-    print(
-        f"\n{records.read:,} records read = {records.documents:,} documents "
-        f"+ {sum(records.rejected.values()):,} rejected; "
-        f"{sum(files.rejected.values())} of {files.planned} files rejected"
-    )
-    for text, times in totals.special_text.items():
-        mode = build.config.shards.special_text
-        print(f"corpus text spells {_printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
-    if urls.is_local(output):
-        _print_document(output)
-    print(f"\ntokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
-    print(f"shards     {urls.join(output, 'shards')}  ({totals.tokens:,} tokens in {totals.shards} shards)")
-    print(f"root       {build.root}")
-
-
-def _print_document(output: str) -> None:
-    shards = open_shards(output, split="all")
-    if not len(shards):
-        return
-    row = len(shards) // 2
-    document = shards.document(row)
-    tokenizer = Tokenizer.load(output)
-    tokens = shards[row]
-    text = tokenizer.decode(tokens)
-    shown = text[:_SHOWN_BYTES].decode("utf-8", "ignore")
-    more = "..." if len(text) > _SHOWN_BYTES else ""
-    print(f"\ndocument {row}, {document.lang}, {document.source}: {len(tokens):,} tokens, {len(text):,} bytes")
-    print("  " + _printable(shown).replace("\n", "\n  ") + more)
-    print(f"  = {tokens[:12].tolist()}{'...' if len(tokens) > 12 else ''}")
-
-
 def print_verified(report: Report) -> None:
     """Print the report of `tokcore verify`."""
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
@@ -161,7 +99,7 @@ def print_verified(report: Report) -> None:
         print(describe_problems(report.problems))
         print(f"{len(report.problems)} problem(s) in {report.num_files} files")
         return
-    print(f"{report.num_files} files, {_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed")
+    print(f"{report.num_files} files, {size(report.size_bytes)}, {rate:.0f} MB/s: all as committed")
     if report.num_read:
         print(f"{report.num_read:,} documents read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
@@ -196,7 +134,7 @@ def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
         lines = list(_diff_lines(what))
         print(f"\n{kind}")
         for line in lines[:_DIFF_LINES]:
-            print(f"  {_printable(line if len(line) <= 200 else line[:197] + '...')}")
+            print(f"  {printable(line if len(line) <= 200 else line[:197] + '...')}")
         if len(lines) > _DIFF_LINES:
             print(f"  ... and {len(lines) - _DIFF_LINES} more lines (--json shows all)")
 
@@ -260,9 +198,9 @@ def _value(value: Any) -> str:
 def print_collected(collected: Collected, dry_run: bool, older_than: str) -> None:
     """Print the report of `tokcore gc`."""
     for path in collected.removed:
-        print(_printable(path))
+        print(printable(path))
     for path in collected.left:
-        print(f"kept: {_printable(path)}: no manifest names it, but no build wrote it")
+        print(f"kept: {printable(path)}: no manifest names it, but no build wrote it")
     if collected.too_young:
         minutes = int(collected.youngest_seconds or 0) // 60
         print(
@@ -271,44 +209,4 @@ def print_collected(collected: Collected, dry_run: bool, older_than: str) -> Non
         )
         return
     verb = "would be removed" if dry_run else "removed"
-    print(f"{len(collected.removed):,} files, {_size(collected.size_bytes)} {verb}")
-
-
-def shown(path: str, row: int | None) -> dict[str, Any]:
-    """A shard's header, or one of its documents."""
-    path = str(urls.local_path(path))
-    if row is None:
-        return describe(path)
-    shards = open_shards(path, split="all")
-    if row >= len(shards):
-        raise ConfigError(f"{path}:{row}: the shard holds {len(shards)} documents, numbered from 0")
-    document = shards.document(row)
-    return {
-        "id": document.id,
-        "lang": document.lang,
-        "source": document.source,
-        "ordinal": document.ordinal,
-        "tokens": shards[row].tolist(),
-    }
-
-
-def print_shown(report: dict[str, Any]) -> None:
-    """Print a name and a value on each line."""
-    for name, value in report.items():
-        print(_printable(f"{name}: {value}").replace("\n", " "))
-
-
-def _percent(share: str) -> str:
-    return f"{Decimal(share) * 100:.2f} %" if share else ""
-
-
-def _size(num_bytes: int) -> str:
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if num_bytes >= scale:
-            return f"{num_bytes / scale:.1f} {unit}"
-    return f"{num_bytes} bytes"
-
-
-def _printable(text: str) -> str:
-    """Corpus text for a terminal: control characters other than line feeds become spaces."""
-    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
+    print(f"{len(collected.removed):,} files, {size(collected.size_bytes)} {verb}")

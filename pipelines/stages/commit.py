@@ -166,6 +166,16 @@ def _run_json(run: Mapping[str, Any]) -> bytes:
     return json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
 
 
+def run_facts(output: str, stage: str) -> dict[str, Any]:
+    """What run.json says of how a stage ran; empty if it is gone or damaged, for nothing vouches for it."""
+    url = urls.join(folder_of(output, stage), RUN)
+    try:
+        facts = json.loads(storage.read_bytes(url)) if storage.exists(url) else {}
+    except (ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
 def package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None]:
     """Package -> its version here, None where it is not installed; by default of those that write stored bytes."""
     return {name: _version(name) for name in packages}

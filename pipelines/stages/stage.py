@@ -9,7 +9,7 @@ from typing import Any, Generic, cast
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import claim, commit, committed, folder_of, manifest_url
+from pipelines.stages.commit import claim, commit, committed, folder_of, manifest_url, run_facts
 from pipelines.stages.semantics import SEMANTICS
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts, publish
@@ -81,6 +81,9 @@ def run_stage(
         return cast("Manifest[Config, Totals, Language, About] | None", manifest)
 
     if (manifest := standing()) is not None:
+        if run.progress.level > 0:
+            finished = run_facts(run.output, key.stage).get("finished", "at an unknown time")
+            run.progress.note(f"{key.stage}: done already, {finished}, {_in_words(run, manifest)}")
         return manifest
     started = time.time()
     attempts = Attempts(run.output, key.stage, key.identity)
@@ -100,7 +103,14 @@ def run_stage(
         raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
     standing()  # a build that committed and is done holds no claim any more
     publish(attempts, folder_of(run.output, key.stage), [file for file, _ in made.files], claimed=True)
-    return commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
+    manifest = commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
+    run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_in_words(run, manifest)}")
+    return manifest
+
+
+def _in_words(run: BuildRun, manifest: AnyManifest) -> str:
+    where = redact(folder_of(run.output, manifest.stage))
+    return f"{len(manifest.files)} files in {where}, content {manifest.content_id()}"
 
 
 def _manifest_of(
@@ -124,7 +134,7 @@ def _facts_of(run: BuildRun, started: float) -> dict[str, Any]:
         "name": run.config.build.name,
         "base": run.config.base,
         "seconds": round(time.time() - started, 3),
-        "workers": run.options.num_workers,
+        "workers": run.options.num_workers if run.options.is_local else None,
         "kernel": kernel.implementation(),
     }
 

@@ -17,7 +17,7 @@ from support.builds import ROOT, SETTINGS, build_file, small_corpus, tokcore, tr
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
-from pipelines.report import print_shown
+from pipelines.show import print_described
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +294,7 @@ def test_a_worker_that_dies_is_named_and_the_same_command_resumes(corpus, built,
 
 
 def test_what_is_quoted_does_not_act_on_a_terminal(tmp_path, capsys):
-    print_shown({"id": "a\x1b[31m\x07b\nc", "ordinal": 7})
+    print_described({"id": "a\x1b[31m\x07b\nc", "ordinal": 7})
     assert capsys.readouterr().out == "id: a [31m b c\nordinal: 7\n"
     done = tokcore("show", tmp_path / "no\x1b[31msuch")
     assert done.returncode == 2

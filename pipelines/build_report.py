@@ -1,0 +1,110 @@
+"""What `tokcore build` prints at its end. Every figure comes from a manifest; times come from run.json."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from decimal import Decimal
+
+from rich.cells import chop_cells
+
+from pipelines.stages.commit import run_facts
+from pipelines.store import urls
+from pipelines.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
+from schemas.stage_manifests import BuildManifest, BuiltLanguage
+from tokcore.shards import open_shards
+from tokcore.tokenizer import Tokenizer
+
+_SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
+
+# Those with a run.json whose time is no part of another's.
+_TIMED = ("plan", "counts", "tokenizer", "shards")
+
+_SHOWN_LINES = 4  # of one decoded document
+
+
+def print_build(output: str, build: BuildManifest, all_languages: bool = False) -> None:
+    """Print the largest languages, one decoded document, the totals, and where everything is."""
+    print("\n".join(_languages(build.languages, all_languages)))
+    print()
+    _print_records(build)
+    if urls.is_local(output):
+        _print_document(output)
+    _print_totals(output, build)
+
+
+def _languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:
+    """The lines of the table of languages, the largest first."""
+    with_mask = any(row.masked_bytes is not None for row in languages.values())
+    headings = ["language", "documents", "text", "tokens", "bytes per\ntoken", "share of\nbytes", "when\nlearning"]
+    rows = []
+    by_size = sorted(languages.items(), key=lambda item: -item[1].text_bytes)
+    for lang, row in by_size if all_languages else by_size[:MOST_ROWS]:
+        before, after = row.share_of_bytes or ("", "")
+        cells = [lang, number(row.documents), size(row.text_bytes), number(row.tokens), row.bytes_per_token]
+        cells += [_percent(before), _percent(after)]
+        rows.append([*cells, size(row.masked_bytes or 0)] if with_mask else cells)
+    lines = table([*headings, "masked"] if with_mask else headings, rows)
+    if len(rows) < len(languages):
+        lines.append(f"and {len(languages) - len(rows):,} more (--all shows all)")
+    return lines
+
+
+def _print_records(build: BuildManifest) -> None:
+    records, files = build.totals.records, build.totals.files
+    rejected = sum(records.rejected.values())
+    print(f"{records.read:,} records read = {records.documents:,} documents + {rejected:,} rejected")
+    if files.rejected:
+        print(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected")
+    mode = build.config.shards.special_text
+    for text, times in build.totals.special_text.items():
+        print(f"corpus text spells {printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
+
+
+def _print_document(output: str) -> None:
+    shards = open_shards(output, split="all")
+    if not len(shards):
+        return
+    row = len(shards) // 2
+    document = shards.document(row)
+    tokens = shards[row]
+    text = Tokenizer.load(output).decode(tokens)
+    print(f"\ndocument {row:,}, {document.lang}: {len(tokens):,} tokens, {len(text):,} bytes, from")
+    print(f"  {printable(document.source)}")
+    begin = text[: _SHOWN_LINES * WIDTH * 4].decode("utf-8", "ignore")  # at most 4 bytes a column
+    lines = [piece for line in printable(begin).split("\n") for piece in chop_cells(line, WIDTH - 2) or [""]]
+    for line in lines[:_SHOWN_LINES]:
+        print(f"  {line}".rstrip())
+    if len(lines) > _SHOWN_LINES:
+        print("  ...")
+    print(cut(f"  = {tokens[:20].tolist()}", WIDTH))
+
+
+def _print_totals(output: str, build: BuildManifest) -> None:
+    totals = build.totals
+    documents = totals.records.documents
+    per_token = f", {totals.text_bytes / totals.tokens:.4f} bytes per token" if totals.tokens else ""
+    print(f"\ndocuments  {documents:,} with {totals.text_bytes:,} bytes of text")
+    print(f"tokens     {totals.tokens:,} in {totals.shards:,} shards{per_token}")
+    if time := _time(output, build):
+        print(f"time       {time}")
+    print(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
+    print(f"shards     {urls.join(output, 'shards')}")
+    print(f"root       {build.root}")
+
+
+def _time(output: str, build: BuildManifest) -> str:
+    """Wall time of all stages and the rate per core, as far as the run.json files tell; empty if they do not."""
+    facts = [run_facts(output, stage) for stage in _TIMED if stage in build.inputs]
+    seconds = [spent for one in facts if isinstance(spent := one.get("seconds"), int | float)]
+    workers = [number for one in facts if type(number := one.get("workers")) is int]  # not told of other runners
+    if len(seconds) < len(facts):
+        return ""
+    rate = ""
+    if len(workers) == len(facts) and (of_cores := sum(map(operator.mul, seconds, workers))) > 0:
+        rate = f", {build.totals.text_bytes / 1e6 / of_cores:.2f} MB/s of text per core"
+    return f"{sum(seconds):.1f} s in all stages{rate}"
+
+
+def _percent(share: str) -> str:
+    return f"{Decimal(share) * 100:.2f} %" if share else ""

@@ -1,0 +1,233 @@
+"""What `tokcore show` shows: the shards of an output, a shard's header, a document's text beside its tokens."""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import itertools
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.cells import cell_len
+
+from pipelines.stages.commit import committed_stage
+from pipelines.store import urls
+from pipelines.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
+from schemas.stage_manifests import ShardAbout
+from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.shards import Shards, describe, open_shards
+from tokcore.tokenizer import Tokenizer
+
+# Folders from an output to a shard's file: shards, the format, the language.
+_LEVELS_UP = 4
+
+# Of neighbouring tokens, so that each can be told from the next.
+_COLORS = ("cyan", "yellow", "green", "magenta")
+
+# Lines of a screen that are left to the header of a document and to the shell's prompt.
+_OTHER_LINES = 9
+
+# Columns of the text of a document and, beside it, of its tokens' ids.
+_TEXT_WIDTH = 38
+_IDS_WIDTH = WIDTH - _TEXT_WIDTH - 2
+
+
+# -------------------------------------------------------------------------------------------------- shards of an output
+
+
+def list_shards(output: str) -> list[dict[str, Any]]:
+    """The shards that an output's manifest names, in its order. Raises ConfigError if there is none."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in committed_stage(output, "shards", "build").files:
+        if isinstance(about := entry.about, ShardAbout):
+            stem = f"{about.lang}/{about.shard}" if about.lang else about.shard
+            shard = found.setdefault(
+                stem,
+                {"shard": stem, "split": about.split, "documents": about.documents, "tokens": about.tokens}
+                | {"size_bytes": 0, "files": []},
+            )
+            shard["size_bytes"] += entry.size_bytes
+            shard["files"].append(entry.path)
+    return list(found.values())
+
+
+def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool) -> None:
+    """Print a line for each shard, the first ones only unless all are asked for."""
+    shown = shards if all_shards else shards[:MOST_ROWS]
+    rows = [
+        [printable(one["shard"]), number(one["documents"]), number(one["tokens"]), size(one["size_bytes"])]
+        for one in shown
+    ]
+    print("\n".join(table(["shard", "documents", "tokens", "stored"], rows)))
+    if len(shown) < len(shards):
+        print(f"and {len(shards) - len(shown):,} more (--all shows all)")
+    documents, tokens = (sum(one[name] for one in shards) for name in ("documents", "tokens"))
+    print(f"\n{len(shards):,} shards in {urls.join(output, 'shards')}: {documents:,} documents, {tokens:,} tokens")
+    if shards:
+        name = urls.join(output, "shards", shards[0]["files"][0])
+        print(f"The text and tokens of a document:\n  tokcore show {name}:0")
+
+
+# ------------------------------------------------------------------------------------------------- shards and documents
+
+
+def describe_shard(path: str) -> dict[str, Any]:
+    """A shard's header: format, tokenizer, documents, tokens."""
+    return describe(str(urls.local_path(path)))
+
+
+def print_described(report: dict[str, Any]) -> None:
+    """Print a name and a value on each line."""
+    for name, value in report.items():
+        print(printable(f"{name}: {value}").replace("\n", " "))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """A document of a shard; tokenizer: the one that wrote it, None if it is not found."""
+
+    id: str | None
+    lang: str
+    source: str
+    ordinal: int
+    tokens: list[int]
+    tokenizer: Tokenizer | None
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json: text is None without a tokenizer; bytes that are no UTF-8 become U+FFFD in it."""
+        text = None if self.tokenizer is None else self.tokenizer.decode(self.tokens).decode("utf-8", "replace")
+        about = {name: getattr(self, name) for name in ("id", "lang", "source", "ordinal", "tokens")}
+        return {**about, "text": text}
+
+
+def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocument:
+    """A document of the shards at a path. tokenizer: to decode it; None: that of the output the shards lie in.
+
+    Raises ConfigError if there are fewer documents, IdentityError for a tokenizer that did not write them.
+    """
+    place = urls.local_path(path)
+    shards = open_shards(place, split="all")
+    if row >= len(shards):
+        raise ConfigError(f"{path}:{row}: the shard holds {len(shards)} documents, numbered from 0")
+    document = shards.document(row)
+    found = _tokenizer_above(place, shards) if tokenizer is None else tokenizer
+    if found is not None and shards.fingerprint and found.fingerprint != shards.fingerprint:
+        raise IdentityError(
+            f"{path}: written with tokenizer {shards.fingerprint}, not with {found.fingerprint}. "
+            f"Name the one that wrote it with --tokenizer."
+        )
+    return ShownDocument(*document, shards[row].tolist(), found)
+
+
+def _tokenizer_above(place: Path, shards: Shards) -> Tokenizer | None:
+    """The tokenizer of the output that a shard lies in, if it is there and wrote the shard."""
+    for folder in (place, *place.parents[:_LEVELS_UP]):
+        if (folder / "tokenizer" / "tokcore.json").is_file():
+            try:
+                found = Tokenizer.load(folder)
+            except FormatError as error:
+                raise ConfigError(f"{error}. Name another one with --tokenizer.") from error
+            return found if found.fingerprint == shards.fingerprint or not shards.fingerprint else None
+    return None
+
+
+def print_document(document: ShownDocument, all_lines: bool) -> None:
+    """Print where a document is from, and its text beside its tokens.
+
+    On a terminal each token has another colour than the next, elsewhere a | parts their texts. What does not fit on a
+    screen is cut unless all lines are asked for.
+    """
+    about = {"id": document.id, "lang": document.lang, "source": document.source, "ordinal": document.ordinal}
+    print_described({name: value for name, value in about.items() if value is not None})
+    if document.tokenizer is None:
+        print(f"tokens: {len(document.tokens):,}\n")
+        print("note: no folder above has its tokenizer; --tokenizer PATH shows the text", file=sys.stderr)
+        lines = textwrap.wrap(" ".join(map(str, document.tokens)), WIDTH)
+    else:
+        text_bytes = len(document.tokenizer.decode(document.tokens))
+        print(f"tokens: {len(document.tokens):,}, text: {text_bytes:,} bytes\n")
+        special = frozenset(document.tokenizer.specials.values())
+        rows = _rows(_pieces(document.tokenizer, document.tokens))
+        lines = list(_colored(rows, special) if sys.stdout.isatty() else _parted(rows))
+    height = max(shutil.get_terminal_size((WIDTH, 24)).lines - _OTHER_LINES, 5)
+    shown = lines if all_lines else lines[:height]
+    print("\n".join(shown))
+    if len(shown) < len(lines):
+        print(f"and {len(lines) - len(shown):,} more lines (--all shows all)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Piece:
+    """Whole characters and the tokens that make them: one token, or several that share a character."""
+
+    text: str  # safe to print, at most as wide as its column
+    ids: tuple[int, ...]
+    ends_line: bool
+
+    @property
+    def ids_text(self) -> str:
+        return " ".join(map(str, self.ids))
+
+
+def _pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> Iterator[_Piece]:
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    text, ids = "", []
+    for position, id in enumerate(tokens):
+        last = position == len(tokens) - 1
+        text += decoder.decode(tokenizer.token_bytes(id), last)
+        ids.append(id)
+        if last or not decoder.getstate()[0]:
+            yield _Piece(cut(_visible(text), _TEXT_WIDTH), tuple(ids), text.endswith("\n"))
+            text, ids = "", []
+
+
+def _visible(text: str) -> str:
+    """The text with a sign for each line feed and tab, and other characters that nobody sees escaped."""
+    signs = {"\n": "\u21b5", "\t": "\u21e5"}
+    return "".join(
+        signs.get(c, c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()) for c in text
+    )
+
+
+def _rows(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+    """As many pieces in each line as both columns have room for; a line feed ends a line."""
+    row: list[_Piece] = []
+    width = ids_width = 0
+    for piece in pieces:
+        more, more_ids = cell_len(piece.text) + 1, len(piece.ids_text) + 1  # and what parts them from the next
+        if row and (row[-1].ends_line or width + more > _TEXT_WIDTH + 1 or ids_width + more_ids > _IDS_WIDTH + 1):
+            yield row
+            row, width, ids_width = [], 0, 0
+        row.append(piece)
+        width += more
+        ids_width += more_ids
+    if row:
+        yield row
+
+
+def _parted(rows: Iterable[list[_Piece]]) -> Iterator[str]:
+    for row in rows:
+        text = "|".join(piece.text for piece in row)
+        yield f"{text}{_padding(text)}  {' '.join(piece.ids_text for piece in row)}"
+
+
+def _colored(rows: Iterable[list[_Piece]], special: frozenset[int]) -> Iterator[str]:
+    colors = itertools.cycle(_COLORS)
+    for row in rows:
+        styles = [(next(colors), special.issuperset(piece.ids)) for piece in row]
+        texts = "".join(_styled(piece.text, *style) for piece, style in zip(row, styles, strict=True))
+        ids = " ".join(_styled(piece.ids_text, *style) for piece, style in zip(row, styles, strict=True))
+        yield f"{texts}{_padding(''.join(piece.text for piece in row))}  {ids}"
+
+
+def _styled(text: str, color: str, is_special: bool) -> str:
+    return click.style(text, fg=color, reverse=is_special or None)
+
+
+def _padding(text: str) -> str:
+    return " " * (_TEXT_WIDTH - cell_len(text))

@@ -1,0 +1,178 @@
+"""What a build prints at its end, the commands' --quiet and --verbose, and help."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.cells import cell_len
+from support.builds import ROOT, build_file, run, small_corpus, tokcore
+
+from pipelines.build_report import print_build
+from pipelines.cli import commands
+from pipelines.stages.commit import committed
+from pipelines.terminal import WIDTH, cut, number, size, table
+from schemas.stage_manifests import BuildManifest
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    small_corpus(folder)
+    run(build_file(folder), folder / "out")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def build(corpus: Path) -> BuildManifest:
+    manifest = committed(str(corpus / "out"), "build")
+    assert manifest is not None
+    return manifest
+
+
+def printed(capsys: pytest.CaptureFixture[str], output: Path, build: BuildManifest, all_languages: bool = False) -> str:
+    print_build(str(output), build, all_languages)
+    return capsys.readouterr().out
+
+
+def with_languages(build: BuildManifest, count: int, **large: int) -> BuildManifest:
+    """The build with that many languages, each smaller than the one before."""
+    one = dataclasses.replace(build.languages["en"], **large)
+    languages = {
+        f"l{i:03}-with-a-long-name-语言": dataclasses.replace(one, text_bytes=one.text_bytes + count - i)
+        for i in range(count)
+    }
+    return dataclasses.replace(build, languages=dict(sorted(languages.items(), reverse=True)))
+
+
+def test_the_report_ends_with_the_totals(corpus, build, capsys):
+    shown = printed(capsys, corpus / "out", build).splitlines()
+    end = {line.split()[0]: line.split(maxsplit=1)[1] for line in shown[-6:]}
+    assert list(end) == ["documents", "tokens", "time", "tokenizer", "shards", "root"]
+    totals = build.totals
+    assert end["documents"] == f"102 with {totals.text_bytes:,} bytes of text"
+    rate = totals.text_bytes / totals.tokens
+    assert end["tokens"] == f"{totals.tokens:,} in {totals.shards} shards, {rate:.4f} bytes per token"
+    assert end["root"] == build.root
+
+
+def test_time_and_rate_come_from_the_stages(corpus, build, capsys):
+    """Two workers and four stages of 10 s: a rate of text / 80. A stage that does not tell leaves it all out."""
+    paths = [corpus / "out" / stage / "run.json" for stage in ("plan", "counts", "tokenizer", "shards")]
+    before = [path.read_bytes() for path in paths]
+    large = dataclasses.replace(build, totals=dataclasses.replace(build.totals, text_bytes=400_000_000))
+
+    def time(seconds: object, workers: object) -> list[str]:
+        for path in paths:
+            path.write_text(json.dumps({"seconds": seconds, "workers": workers}))
+        return [line for line in printed(capsys, corpus / "out", large).splitlines() if line.startswith("time")]
+
+    try:
+        assert time(10.0, 2) == ["time       40.0 s in all stages, 5.00 MB/s of text per core"]
+        assert time(10, None) == ["time       40.0 s in all stages"]  # another runner's workers
+        assert time("?", 2) == []
+        paths[0].write_text("?")
+        assert not any(line.startswith("time") for line in printed(capsys, corpus / "out", large).splitlines())
+    finally:
+        for path, data in zip(paths, before, strict=True):
+            path.write_bytes(data)
+
+
+def test_the_twenty_largest_languages_and_how_many_more(corpus, build, capsys):
+    many = with_languages(build, 190)
+    shown = printed(capsys, corpus / "out", many).splitlines()
+    rows = [line for line in shown if re.match(r"l\d{3}-", line)]
+    assert [row[:4] for row in rows] == [f"l{i:03}" for i in range(20)]
+    assert shown[22] == "and 170 more (--all shows all)"
+    shown = printed(capsys, corpus / "out", many, all_languages=True).splitlines()
+    assert sum(bool(re.match(r"l\d{3}-", line)) for line in shown) == 190
+    assert not any("more (--all" in line for line in shown)
+    assert not any("more (--all" in line for line in printed(capsys, corpus / "out", build).splitlines())
+
+
+@pytest.mark.parametrize("figure", [0, 9_999_999, 999_999_999_999_999])
+def test_the_report_fits_into_80_columns(corpus, build, capsys, figure):
+    large = {"documents": figure, "tokens": figure, "text_bytes": figure, "masked_bytes": figure}
+    totals = dataclasses.replace(build.totals, text_bytes=figure, tokens=figure, shards=10**6)
+    wide = dataclasses.replace(with_languages(build, 30, **large), totals=totals)
+    lines = printed(capsys, corpus / "out", wide).splitlines()
+    wrong = [line for line in lines if cell_len(line) > WIDTH and str(corpus) not in line]
+    assert not wrong
+
+
+def test_tables_and_figures_are_cut_to_their_width():
+    assert [number(n) for n in (0, 1234, 9_999_999, 10_000_000, 10**12)] == [
+        "0",
+        "1,234",
+        "9,999,999",
+        "10.00 M",
+        "1.00 T",
+    ]
+    assert [size(n) for n in (0, 999, 1000, 10**6, 5 * 10**12)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.0 kB",
+        "1.0 MB",
+        "5.0 TB",
+    ]
+    assert [cut("言語x", width) for width in (5, 4, 3)] == ["言語x", "言…", "言…"]
+    lines = table(["a\nname", "right"], [["x" * 200, "1"], ["y", "1,000"]])
+    assert [cell_len(line) for line in lines] == [1, WIDTH, WIDTH, WIDTH]
+    assert lines[2].endswith("…      1")
+    assert lines[1].split() == ["name", "right"]
+
+
+def test_quiet_prints_the_root_alone(corpus, build, tmp_path):
+    done = tokcore("build", corpus / "build.toml", "--output", tmp_path / "out", "--quiet")
+    assert (done.stdout, done.stderr) == (f"{build.root}\n", "")
+    assert tokcore("build", corpus / "build.toml", "--quiet", "--verbose").returncode == 2
+
+
+def test_verbose_says_what_stages_make_and_find(corpus, build, tmp_path):
+    for verb in ("committed after", "done already"):
+        done = tokcore("build", corpus / "build.toml", "--output", tmp_path / "out", "--verbose")
+        notes = [line for line in done.stderr.splitlines() if verb in line]
+        stages = ("plan", "counts", "tokenizer", "shards", "build")
+        assert [note.split(":")[0] for note in notes if not note.startswith("rejected")] == list(stages)
+        assert notes[-1].endswith(build.root)
+
+
+def test_help_is_in_the_order_of_work():
+    shown = CliRunner().invoke(commands, ["--help"], prog_name="tokcore").output
+    names = re.findall(r"^  ([a-z-]+) +[A-Z]", shown.split("Commands:")[1].split("Examples:")[0], re.MULTILINE)
+    assert names[:7] == ["check", "build", "count", "learn", "encode", "verify", "show"]
+    assert sorted(names) == sorted(commands.commands)
+    readme = (ROOT / "deploy" / "README.md").read_text()
+    for code in ("0", "1", "2", "3", "130, 143", "141"):
+        assert f"\n    {code} " in shown
+        assert f"\n| {code} |" in readme
+    listed = readme.split("## Commands")[1].split("```")[1]
+    places = [listed.index(name) for name in names]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", ["", *commands.commands])
+def test_help_has_examples_and_fits_into_80_columns(name):
+    shown = CliRunner().invoke(commands, [*name.split(), "--help"], prog_name="tokcore").output
+    assert "  Examples:\n    " in shown
+    assert all(f"tokcore {name}" in line for line in shown.split("Examples:\n")[1].split("\n\n")[0].splitlines())
+    assert all(len(line) <= WIDTH for line in shown.splitlines())
+
+
+def test_shells_complete_commands_as_documented():
+    program = [sys.executable, "-c", "from pipelines.cli import main; main()"]
+
+    def asked(how: str, **words: str) -> str:
+        environment = os.environ | {"_TOKCORE_COMPLETE": how} | words
+        return subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert "#compdef tokcore" in asked("zsh_source")
+    assert asked("bash_complete", COMP_WORDS="tokcore ver", COMP_CWORD="1") == "plain,verify\n"
+    assert '"$(_TOKCORE_COMPLETE=bash_source tokcore)"' in (ROOT / "deploy" / "README.md").read_text()
