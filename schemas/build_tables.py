@@ -27,6 +27,7 @@ from schemas.stage_manifests import (
     WeightsMix,
 )
 from schemas.toml_lines import key_lines, line_of, spell_key
+from tokcore import mixing
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
@@ -90,7 +91,7 @@ class PretokenizeTable:
         str,
         "split pattern by name",
         Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
-    ] = "cl100k"
+    ] = "o200k"
     regex: Annotated[str | None, "a split pattern of your own, in place of pattern; slower"] = None
 
 
@@ -132,7 +133,18 @@ class MixTable:
         Decimal,
         "of temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
         Limits(least=0, most=1),
-    ] = Decimal("0.3")
+    ] = mixing.DEFAULT.alpha
+    density: Annotated[
+        Decimal,
+        "of temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all",
+        Limits(least=0, most=mixing.MAX_DENSITY),
+    ] = mixing.DEFAULT.density
+    density_cap: Annotated[
+        Decimal, "of temperature: bytes per pre-token / the mean counts as at most this", Limits(least=1)
+    ] = mixing.DEFAULT.density_cap
+    preset: Annotated[
+        Literal["fair"] | None, "of temperature: sets alpha, density and density_cap for premiums closer to 1"
+    ] = None
     unit: Annotated[
         Literal["bytes", "pretokens", "documents"], "of temperature and unimax: what a language's size is measured in"
     ] = "bytes"
@@ -143,6 +155,13 @@ class MixTable:
     weights: Annotated[
         Mapping[str, Decimal], "of weights: language = factor on its counts; 1 where not named", Limits(above=0)
     ] = dataclasses.field(default_factory=dict)
+
+    @property
+    def exponents(self) -> mixing.Temperature:
+        """What temperature mixing is given: of the preset, or as set one by one."""
+        if self.preset is not None:
+            return mixing.PRESETS[self.preset]
+        return mixing.Temperature(self.alpha, self.density, self.density_cap)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +333,9 @@ class BuildConfig:
     def _mix_identity(self) -> MixConfig:
         mix = self.mix
         if mix.strategy == "temperature":
-            return TemperatureMix(mix.strategy, mix.unit, plain(mix.alpha))
+            exponents = mix.exponents
+            density_cap = plain(exponents.density_cap) if exponents.density else "0"
+            return TemperatureMix(mix.strategy, mix.unit, plain(exponents.alpha), plain(exponents.density), density_cap)
         if mix.strategy == "unimax":
             assert mix.max_epochs is not None
             return UnimaxMix(mix.strategy, mix.unit, plain(mix.max_epochs), mix.budget)

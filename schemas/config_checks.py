@@ -12,6 +12,7 @@ from schemas.config_reader import BuildFile, nearest, shown
 from schemas.document import find_twins, valid_lang
 from schemas.input_format import format_of
 from schemas.setting import settings_in
+from tokcore import mixing
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
 from tokcore.models import MODELS, LearnOptions
@@ -23,6 +24,9 @@ _OF_LEARNING = ("normalize", "pretokenize", "count", "mix", "learn", "special")
 # Settings of [mix] -> the strategies that use them.
 _USED_BY = {
     "alpha": ("temperature",),
+    "density": ("temperature",),
+    "density_cap": ("temperature",),
+    "preset": ("temperature",),
     "unit": ("temperature", "unimax"),
     "max_epochs": ("unimax",),
     "budget": ("unimax",),
@@ -145,6 +149,10 @@ def _check_mix(config: BuildConfig, file: BuildFile) -> None:
                 ("mix", name),
                 f'is for strategy = "{strategies[0]}", and the strategy is "{mix.strategy}": change one of the two.',
             )
+    if mix.preset is not None:
+        for name in mixing.Temperature._fields:
+            if getattr(mix, name) != getattr(mixing.DEFAULT, name):
+                raise file.error(("mix", name), f'is set, and mix.preset = "{mix.preset}" sets it, too: remove one.')
     if mix.strategy == "unimax":
         if mix.max_epochs is None:
             raise file.error(("mix", "max_epochs"), "is missing: unimax needs it, for example max_epochs = 4.")

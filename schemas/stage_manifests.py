@@ -131,6 +131,8 @@ class TemperatureMix:
     strategy: Literal["temperature"]
     unit: str
     alpha: str  # exact decimal
+    density: str = dataclasses.field(default="0", metadata=LEFT_OUT)  # exact decimal
+    density_cap: str = dataclasses.field(default="0", metadata=LEFT_OUT)  # exact decimal; only with a density
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,13 +14,28 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 from tokcore.errors import ConfigError, LearnError
 
 STRATEGIES = ("temperature", "unimax", "natural", "weights")
 
+
+class Temperature(NamedTuple):
+    """How far temperature mixing goes: see temperature()."""
+
+    alpha: Decimal
+    density: Decimal
+    density_cap: Decimal
+
+
+# tests/benchmarks/fairness.py measures what each costs and gives.
+DEFAULT = Temperature(Decimal("0.7"), Decimal("0.8"), Decimal(5))
+PRESETS: Mapping[str, Temperature] = {"fair": Temperature(Decimal("0.55"), Decimal(2), Decimal(3))}
+
 # Digits of the decimal arithmetic; its ln and exp are correctly rounded, so every machine gets the same weights.
 _CONTEXT = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+MAX_DENSITY = 8
 _MAX_SCALE_BITS = 32
 _MIN_SCALE_BITS = 10
 _COUNT_BITS = 62  # weighted bytes stay below 2**62, so no sum of weighted counts passes 2**63, even after rounding
@@ -59,7 +74,10 @@ def mix(
     sizes_bytes: Mapping[str, int],
     *,
     strategy: str = "temperature",
-    alpha: Decimal | str = Decimal("0.3"),
+    alpha: Decimal | str = DEFAULT.alpha,
+    density: Decimal | str = Decimal(0),
+    density_cap: Decimal | str = DEFAULT.density_cap,
+    pretokens: Mapping[str, int] | None = None,
     weights: Mapping[str, Decimal] | None = None,
     max_epochs: Decimal | int | None = None,
     budget: int | None = None,
@@ -67,8 +85,9 @@ def mix(
     """The weights of a build.
 
     sizes: language -> size in the unit to balance. sizes_bytes: the same languages in bytes, which bounds the weighted
-    counts. strategy: one of
-      temperature  shares become proportional to share**alpha (temperature() says how)
+    counts. pretokens: how many pre-tokens each has; required if density is not 0. strategy: one of
+      temperature  shares become proportional to share**alpha, times a power of the bytes per pre-token (temperature()
+                   says how)
       unimax       as equal as possible without repeating a language more than max_epochs times (unimax() says how)
       natural      every weight is 1
       weights      multiply counts with weights[language], or with 1 for a language that is not named
@@ -79,9 +98,15 @@ def mix(
         raise ConfigError(f"sizes and bytes name different languages: {sorted(sizes.keys() ^ sizes_bytes.keys())}")
     parameters = {"strategy": strategy}
     if strategy == "temperature":
-        exponent = Decimal(alpha)
-        parameters["alpha"] = _plain(exponent)
-        targets = temperature(sizes, exponent)
+        exponents = Temperature(Decimal(alpha), Decimal(density), Decimal(density_cap))
+        parameters["alpha"] = _plain(exponents.alpha)
+        densities = None
+        if exponents.density:
+            parameters |= {"density": _plain(exponents.density), "density_cap": _plain(exponents.density_cap)}
+            if pretokens is None:
+                raise ConfigError("mix.density needs the number of pre-tokens of each language")
+            densities = relative_densities(sizes_bytes, pretokens)
+        targets = temperature(sizes, exponents, densities)
         return _fixed_point(_multipliers(sizes, targets), sizes_bytes, parameters)
     if strategy == "unimax":
         if max_epochs is None:
@@ -118,25 +143,58 @@ def mixing_weights(sizes: Mapping[str, int], alpha: Decimal | str) -> dict[str, 
     return mix(sizes, sizes, alpha=alpha).weights
 
 
-def temperature(sizes: Mapping[str, int], alpha: Decimal) -> dict[str, Fraction]:
-    """Target size per language, up to a common factor: size**alpha, to 80 digits.
+def relative_densities(sizes_bytes: Mapping[str, int], pretokens: Mapping[str, int]) -> dict[str, Fraction]:
+    """Bytes per pre-token of each language, divided by that of all languages together; exact.
 
-    alpha: 1 keeps natural shares, 0 makes languages equal. Raises ConfigError outside of that.
+    A language without pre-tokens, of which nothing is learned, has 1.
 
-    >>> targets = temperature({"en": 9, "sw": 1}, Decimal("0.5"))
+    >>> relative_densities({"en": 500, "km": 300}, {"en": 100, "km": 20})
+    {'en': Fraction(3, 4), 'km': Fraction(9, 4)}
+    """
+    mean = Fraction(sum(sizes_bytes.values()), max(1, sum(pretokens.values())))
+    return {
+        lang: Fraction(size, pretokens[lang]) / mean if pretokens[lang] else Fraction(1)
+        for lang, size in sizes_bytes.items()
+    }
+
+
+def temperature(
+    sizes: Mapping[str, int], exponents: Temperature, densities: Mapping[str, Fraction] | None = None
+) -> dict[str, Fraction]:
+    """Target size per language, up to a common factor: size**alpha * min(density_cap, its density)**density.
+
+    To 80 digits. alpha: 1 keeps natural shares, 0 makes languages equal. densities: of relative_densities; not needed
+    if the exponent density is 0. Where a language's script spends many bytes on a word, or its pre-tokens are long, the
+    second factor gives it more tokens. Raises ConfigError for exponents out of range.
+
+    >>> exponents = Temperature(Decimal("0.5"), Decimal(0), Decimal(5))
+    >>> targets = temperature({"en": 9, "sw": 1}, exponents)
     >>> round(targets["en"] / sum(targets.values()), 6)
     Fraction(3, 4)
     """
     _check_sizes(sizes)
+    alpha, density, density_cap = exponents
     if not (alpha.is_finite() and 0 <= alpha <= 1):
         raise ConfigError(f"mix.alpha = {alpha}: must be from 0 (languages equal) to 1 (natural shares)")
-    if alpha == 1:
-        return {lang: Fraction(size) for lang, size in sizes.items()}
-    powers = {}
-    for lang, size in sizes.items():
-        logarithm = _CONTEXT.ln(Decimal(size))
-        powers[lang] = Fraction(_CONTEXT.exp(_CONTEXT.multiply(logarithm, alpha)))
-    return powers
+    if not (density.is_finite() and 0 <= density <= MAX_DENSITY):
+        raise ConfigError(f"mix.density = {density}: must be from 0 (no effect) to {MAX_DENSITY}")
+    if not (density_cap.is_finite() and density_cap >= 1):
+        raise ConfigError(f"mix.density_cap = {density_cap}: must be at least 1")
+    if not density:
+        return {lang: _power(Fraction(size), alpha) for lang, size in sizes.items()}
+    assert densities is not None
+    cap = Fraction(density_cap)
+    return {
+        lang: _power(Fraction(size), alpha) * _power(min(cap, densities[lang]), density) for lang, size in sizes.items()
+    }
+
+
+def _power(base: Fraction, exponent: Decimal) -> Fraction:
+    """base**exponent; exact for 0 and 1, else to 80 digits."""
+    if exponent in (0, 1):
+        return base if exponent else Fraction(1)
+    number = _CONTEXT.divide(Decimal(base.numerator), Decimal(base.denominator))
+    return Fraction(_CONTEXT.exp(_CONTEXT.multiply(_CONTEXT.ln(number), exponent)))
 
 
 def unimax(sizes: Mapping[str, int], budget: int, max_epochs: Decimal | int) -> dict[str, Fraction]:

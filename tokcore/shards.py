@@ -95,8 +95,8 @@ class Shards(Sequence[Ids]):
     def fingerprint(self) -> str:
         """Of the tokenizer that wrote them; "" if there is no shard, or none that names it.
 
-        >>> shards.fingerprint[:12]
-        '533fcfa68509'
+        >>> len(shards.fingerprint)
+        64
         """
         return self._fingerprint
 

@@ -11,8 +11,8 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from schemas.stage_manifests import RecordTotals
 
-DEMO_ROOT = "a6896973adaf226b56880a7ce80c1d38e7ee1efe06ae1e038d25fb70dd07d024"
-DOCUMENTS_DIGEST = "da82f1dffd1fedce1365b4c7dcf2021f5ea1d86762fe02852f08912c8334430a"
+DEMO_ROOT = "091571082794cb293e71062605ff100ecf4e8a74d30ac7364efd3d6d7d1166a0"
+DOCUMENTS_DIGEST = "4b5318c5e4cdf55aad8fc3f10ebb2316121617a6da5a03525bf4d7bc37b357b0"
 
 
 def test_the_demo_has_the_root_that_the_readme_names(tmp_path):

@@ -447,8 +447,8 @@ _LEARNING = (
         "float-weight",
         "mixing weights are computed in floating point",
         "tokcore/mixing.py",
-        "powers[lang] = Fraction(_CONTEXT.exp(_CONTEXT.multiply(logarithm, alpha)))",
-        "powers[lang] = Fraction(math.exp(float(logarithm) * float(alpha)))",
+        "return Fraction(_CONTEXT.exp(_CONTEXT.multiply(_CONTEXT.ln(number), exponent)))",
+        "return Fraction(math.exp(math.log(number) * float(exponent)))",
         _tests("tokcore/test_mixing.py::test_weights_have_more_digits_than_a_float"),
     ),
     Defect(

@@ -43,7 +43,7 @@ def test_other_settings(folder):
     assert found["configuration"] == {
         "plan.range_bytes": [4000, 3500],
         "shards.target_tokens": [2000, 3000],
-        "tokenizer.mix.alpha": ["0.3", "0.5"],
+        "tokenizer.mix.alpha": ["0.7", "0.5"],
         "tokenizer.vocab_size": [400, 350],
     }
     tokenizer = found["tokenizer"]

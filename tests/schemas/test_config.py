@@ -31,8 +31,9 @@ from schemas.build_tables import (
 from schemas.config import BuildConfig, Source, format_of, load_config, parse_config, plain, pretokenizer_of
 from schemas.json_schema import json_schema, schema_text
 from schemas.setting import settings_in
-from schemas.stage_manifests import NaturalMix, UnimaxMix, WeightsMix
+from schemas.stage_manifests import LearnedConfig, NaturalMix, UnimaxMix, WeightsMix
 from tokcore.errors import ConfigError
+from tokcore.jsonable import to_jsonable
 from tokcore.patterns import PATTERNS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -81,11 +82,19 @@ def test_defaults():
             ),
         ),
         normalize=NormalizeTable(steps=()),
-        pretokenize=PretokenizeTable(pattern="cl100k", regex=None),
+        pretokenize=PretokenizeTable(pattern="o200k", regex=None),
         plan=PlanTable(range_bytes=67_108_864),
         count=CountTable(max_pretoken_bytes=1024, memory_bytes=536_870_912, sample=Decimal(1)),
         mix=MixTable(
-            strategy="temperature", alpha=Decimal("0.3"), unit="bytes", max_epochs=None, budget=None, weights={}
+            strategy="temperature",
+            alpha=Decimal("0.7"),
+            density=Decimal("0.8"),
+            density_cap=Decimal(5),
+            preset=None,
+            unit="bytes",
+            max_epochs=None,
+            budget=None,
+            weights={},
         ),
         learn=LearnTable(
             model="bpe", vocab_size=None, allow_smaller=False, min_count=2, min_documents=0, max_token_bytes=0
@@ -206,7 +215,7 @@ def test_text_sources():
 
 def test_a_default_may_be_spelled_out_where_it_has_no_effect():
     for strategy in ('"natural"', '"unimax"\nmax_epochs = 4', '"weights"\nweights = { en = 2 }'):
-        assert parse(MINIMAL + f'[mix]\nstrategy = {strategy}\nalpha = 0.30\nunit = "bytes"')
+        assert parse(MINIMAL + f'[mix]\nstrategy = {strategy}\nalpha = 0.70\ndensity = 0.80\nunit = "bytes"')
     assert parse(START + '[[source]]\nlang = "en"\nfiles = "a.txt"\ntext = "text"')
 
 
@@ -339,6 +348,8 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             MINIMAL + "[count]\nmax_pretoken_bytes = -1",
             "8: count.max_pretoken_bytes = -1: expected a whole number of at",
         ),
+        (MINIMAL + "[mix]\ndensity = 9", "8: mix.density = 9: expected a number from 0 to 8."),
+        (MINIMAL + "[mix]\ndensity_cap = 0.5", "8: mix.density_cap = 0.5: expected a number of at least 1."),
         (MINIMAL + "[mix]\nalpha = 1.5", "8: mix.alpha = 1.5: expected a number from 0 to 1."),
         (MINIMAL + "[mix]\nalpha = 1e-31", "8: mix.alpha = 1E-31: expected at most 30 digits after the point."),
         (MINIMAL + "[mix]\nalpha = 1e-999999999", "8: mix.alpha = 1E-999999999: expected at most 30 digits"),
@@ -438,6 +449,14 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             "8: pretokenize.regex cannot be used: the split pattern '(' is not a valid",
         ),
         # mix
+        (
+            MINIMAL + "[mix]\npreset = 'fair'\nalpha = 0.5",
+            '9: mix.alpha is set, and mix.preset = "fair" sets it, too: remove one.',
+        ),
+        (
+            MINIMAL + "[mix]\nstrategy = 'natural'\npreset = 'fair'",
+            '9: mix.preset is for strategy = "temperature", and the strategy is "natural"',
+        ),
         (
             MINIMAL + "[mix]\nstrategy = 'natural'\nalpha = 0.5",
             '9: mix.alpha is for strategy = "temperature", and the str',
@@ -583,7 +602,7 @@ BASE = identities(MINIMAL)
         START + SOURCE.replace("en", "sw") + SOURCE,
         MINIMAL.replace('"en.jsonl"', '["b.jsonl", "a.jsonl"]'),
         MINIMAL + "[count]\nmemory_bytes = 1048576",
-        MINIMAL + "[mix]\nalpha = 0.300",
+        MINIMAL + "[mix]\nalpha = 0.700",
         MINIMAL + '[shards]\nformats = ["megatron", "arrow"]\nvalidation = 0',
         MINIMAL + '[special]\n"<|endoftext|>" = "document_end"\n[encode]\nappend = ["<|endoftext|>"]',
     ],
@@ -725,7 +744,7 @@ def test_the_schema_names_every_key():
         "type": "number",
         "minimum": 0,
         "maximum": 1,
-        "default": 0.3,
+        "default": 0.7,
         "description": "of temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
     }
     json.dumps(schema, allow_nan=False)
@@ -772,3 +791,16 @@ def test_the_readme_is_in_step():
     first = lines.index("| Key | Type | Default | Meaning |") + 2
     rows = readme_rows()
     assert lines[first : lines.index("", first)] == rows, "the table should be\n" + "\n".join(rows)
+
+
+def test_a_preset_is_what_it_stands_for():
+    fair = "alpha = 0.55\ndensity = 2\ndensity_cap = 3"
+    spelled_out = parse(MINIMAL + f"[mix]\n{fair}").learn_identity()
+    assert parse(MINIMAL + "[mix]\npreset = 'fair'").learn_identity() == spelled_out
+    assert parse(MINIMAL).learn_identity() != spelled_out
+
+
+def test_without_density_the_mix_is_that_of_earlier_releases():
+    config = parse(MINIMAL + "[mix]\nalpha = 0.3\ndensity = 0").learn_identity()
+    assert isinstance(config, LearnedConfig)
+    assert to_jsonable(config.mix) == {"strategy": "temperature", "unit": "bytes", "alpha": "0.3"}

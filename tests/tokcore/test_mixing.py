@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokcore.bpe import learn_rows
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError, LearnError
-from tokcore.mixing import Mix, mix, mixing_weights, shares, temperature, unimax
+from tokcore.mixing import Mix, Temperature, mix, mixing_weights, relative_densities, shares, temperature, unimax
 from tokcore.pretoken_rows import rows_from_tuples
 from tokcore.pretoken_tables import merge_rows
 
@@ -203,7 +203,7 @@ def test_a_language_never_gets_weight_zero() -> None:
 def test_parameters_out_of_range_are_refused() -> None:
     for alpha in ("-0.1", "1.1", "NaN", "Infinity"):
         with pytest.raises(ConfigError, match="alpha"):
-            temperature({"a": 1}, Decimal(alpha))
+            temperature({"a": 1}, Temperature(Decimal(alpha), Decimal(0), Decimal(1)))
     with pytest.raises(ConfigError, match="strategy"):
         mix({"a": 1}, {"a": 1}, strategy="uniform")
     with pytest.raises(LearnError, match="empty"):
@@ -220,3 +220,80 @@ def test_description_fits_a_manifest() -> None:
 
 def test_shares_of_nothing() -> None:
     assert shares({"en": 0}, {"en": 3}) == {"en": ("0.000000", "0.000000")}
+
+
+# -------------------------------------------------------------------------------------------------------------- density
+
+pretokens_of_languages = st.dictionaries(
+    st.text("abcdefgh", min_size=2, max_size=3),
+    st.tuples(st.integers(1, 10**12), st.integers(1, 10**12)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(pretokens_of_languages, alphas, st.decimals(0, 3, places=3), st.decimals(1, 9, places=2))
+def test_density_multiplies_by_a_power_of_bytes_per_pretoken(numbers, alpha, density, cap):
+    sizes = {lang: size for lang, (size, _) in numbers.items()}
+    pretokens = {lang: num for lang, (_, num) in numbers.items()}
+    result = mix(sizes, sizes, alpha=alpha, density=density, density_cap=cap, pretokens=pretokens)
+    total = sum(sizes.values())
+    mean = total / sum(pretokens.values())
+    powers = {
+        lang: size ** float(alpha) * min(float(cap), size / pretokens[lang] / mean) ** float(density)
+        for lang, size in sizes.items()
+    }
+    for lang, size in sizes.items():
+        wanted = powers[lang] / sum(powers.values()) * total / size
+        assert float(multiplier(result, lang)) == pytest.approx(wanted, rel=1e-9, abs=2.0**-result.scale_bits)
+
+
+def test_density_of_zero_is_the_rule_without_it():
+    sizes = {"en": 90, "km": 10}
+    with_zero = mix(sizes, sizes, alpha="0.3", density="0.0", pretokens={"en": 9, "km": 1})
+    assert with_zero == mix(sizes, sizes, alpha="0.3")
+    assert "density" not in with_zero.parameters
+
+
+def test_weights_with_density_are_these_on_every_machine():
+    sizes = {"en": 33_000_000, "km": 1_100_000, "zh": 5_800_000}
+    pretokens = {"en": 7_000_000, "km": 60_000, "zh": 400_000}
+    result = mix(sizes, sizes, alpha="0.7", density="0.8", density_cap="5", pretokens=pretokens)
+    assert result.describe() == {
+        "strategy": "temperature",
+        "alpha": "0.7",
+        "density": "0.8",
+        "density_cap": "5",
+        "scale_bits": 32,
+        "scale_divisor": 2,
+        "weights": {"en": 1297261578, "km": 10666559486, "zh": 5369267251},
+    }
+    doubled = {lang: num * 2 for lang, num in pretokens.items()}  # only ratios matter
+    assert mix(sizes, sizes, alpha="0.7", density="0.8", pretokens=doubled).weights == result.weights
+
+
+def test_a_cap_bounds_what_density_gives():
+    sizes = {"en": 10**9, "xx": 1000}
+    pretokens = {"en": 2 * 10**8, "xx": 1}  # a thousand bytes in one pre-token
+    densities = relative_densities(sizes, pretokens)
+    assert densities["xx"] > 100
+    capped, larger = (
+        temperature(sizes, Temperature(Decimal(1), Decimal(1), Decimal(cap)), densities)["xx"] for cap in (3, 6)
+    )
+    assert (capped, larger) == (3000, 6000)
+
+
+def test_a_language_without_pretokens_has_the_density_of_the_corpus():
+    assert relative_densities({"a": 8, "b": 4}, {"a": 2, "b": 0}) == {"a": Fraction(2, 3), "b": 1}
+    assert relative_densities({"a": 8}, {"a": 0}) == {"a": 1}
+
+
+def test_density_without_pretokens_is_refused():
+    with pytest.raises(ConfigError, match=r"mix\.density needs the number of pre-tokens"):
+        mix({"a": 1}, {"a": 1}, density="0.5")
+
+
+@pytest.mark.parametrize(("density", "cap"), [("-0.1", "5"), ("8.1", "5"), ("nan", "5"), ("1", "0.99"), ("1", "inf")])
+def test_density_out_of_range_is_refused(density, cap):
+    with pytest.raises(ConfigError, match=r"mix\.density"):
+        mix({"a": 1}, {"a": 1}, density=density, density_cap=cap, pretokens={"a": 1})

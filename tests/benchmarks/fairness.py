@@ -1,0 +1,222 @@
+"""What a mix of languages costs and gives: text per token, and tokens for the same sentences in many languages.
+
+    python tests/benchmarks/fairness.py --corpus FOLDER --parallel FOLDER [--sizes 32768 131072] [--only NAME ...]
+
+Learns on four of five documents of the corpus (dealt by a hash of their text), and encodes the fifth: its bytes divided
+by its tokens. Encodes FLORES sentences, the same in each language: a language's premium is its tokens divided by
+English ones; p90 is the 90th percentile over the languages of which the corpus has a folder. Nothing here is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import zstandard
+from measuring import Table
+from texts import documents
+
+from tokcore import Tokenizer, count_pretokens
+from tokcore.bpe import learn_rows
+from tokcore.mixing import DEFAULT, PRESETS, mix
+from tokcore.models.bpe import LearnedModel
+from tokcore.pretoken_tables import counts_of_table, merge_rows, rows_to_table, table_to_rows
+from tokcore.pretokenize import Pretokenizer
+from tokcore.tokenizer_spec import learned_spec
+
+HELD_OUT = 5  # one document in so many
+MIN_COUNT = 2
+
+# The corpus's code of a language -> its FLORES-200 file.
+FLORES = dict(
+    pair.split("=")
+    for pair in [
+        "am=amh_Ethi",
+        "ar=arb_Arab",
+        "bn=ben_Beng",
+        "ca=cat_Latn",
+        "ckb=ckb_Arab",
+        "cs=ces_Latn",
+        "da=dan_Latn",
+        "de=deu_Latn",
+        "dz=dzo_Tibt",
+        "ee=ewe_Latn",
+        "el=ell_Grek",
+        "en=eng_Latn",
+        "es=spa_Latn",
+        "et=est_Latn",
+        "eu=eus_Latn",
+        "fa=pes_Arab",
+        "fi=fin_Latn",
+        "fr=fra_Latn",
+        "gl=glg_Latn",
+        "gu=guj_Gujr",
+        "he=heb_Hebr",
+        "hi=hin_Deva",
+        "hr=hrv_Latn",
+        "hu=hun_Latn",
+        "hy=hye_Armn",
+        "id=ind_Latn",
+        "is=isl_Latn",
+        "it=ita_Latn",
+        "ja=jpn_Jpan",
+        "kab=kab_Latn",
+        "km=khm_Khmr",
+        "kn=kan_Knda",
+        "ko=kor_Hang",
+        "lv=lvs_Latn",
+        "mr=mar_Deva",
+        "my=mya_Mymr",
+        "nb=nob_Latn",
+        "ne=npi_Deva",
+        "nl=nld_Latn",
+        "om=gaz_Latn",
+        "pl=pol_Latn",
+        "prs=prs_Arab",
+        "ps=pbt_Arab",
+        "pt=por_Latn",
+        "qu=quy_Latn",
+        "ru=rus_Cyrl",
+        "sd=snd_Arab",
+        "sk=slk_Latn",
+        "sl=slv_Latn",
+        "sr=srp_Cyrl",
+        "sv=swe_Latn",
+        "sw=swh_Latn",
+        "ta=tam_Taml",
+        "te=tel_Telu",
+        "th=tha_Thai",
+        "ti=tir_Ethi",
+        "tr=tur_Latn",
+        "ug=uig_Arab",
+        "uk=ukr_Cyrl",
+        "ur=urd_Arab",
+        "vi=vie_Latn",
+        "wo=wol_Latn",
+        "zh=zho_Hans",
+        "zh-Hant=zho_Hant",
+        "zu=zul_Latn",
+    ]
+)
+
+
+class Choice(NamedTuple):
+    """A row of the tables: a split pattern and what mix() is given."""
+
+    pattern: str
+    mix: Mapping[str, Any]
+
+
+def _temperature(alpha: str, density: str, density_cap: str = "5") -> dict[str, str]:
+    return {"strategy": "temperature", "alpha": alpha, "density": density, "density_cap": density_cap}
+
+
+CHOICES = {
+    "natural, o200k": Choice("o200k", {"strategy": "natural"}),
+    "alpha 0.3, cl100k": Choice("cl100k", _temperature("0.3", "0")),
+    "alpha 0.3, o200k": Choice("o200k", _temperature("0.3", "0")),
+    "alpha 0.7, o200k": Choice("o200k", _temperature("0.7", "0")),
+    "default, o200k": Choice("o200k", _temperature(*map(str, DEFAULT))),
+    **{f"{name}, o200k": Choice("o200k", _temperature(*map(str, preset))) for name, preset in PRESETS.items()},
+}
+
+
+class Counted(NamedTuple):
+    """The documents to learn from, by language."""
+
+    tables: dict[str, pa.Table]
+    sizes_bytes: dict[str, int]
+    pretokens: dict[str, int]
+
+
+def deal_documents(corpus: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Language -> documents to learn from, and those held out."""
+    kept: dict[str, list[str]] = {}
+    held_out: dict[str, list[str]] = {}
+    for lang, text in documents(corpus):
+        digest = hashlib.sha256(text.encode()).digest()
+        chosen = held_out if int.from_bytes(digest[:8], "big") % HELD_OUT == 0 else kept
+        chosen.setdefault(lang, []).append(text)
+    return kept, held_out
+
+
+def count_languages(texts: Mapping[str, list[str]], pattern: str) -> Counted:
+    """The count table and the sizes of each language."""
+    tables = {lang: count_pretokens(texts[lang], pattern=pattern) for lang in sorted(texts)}
+    return Counted(
+        {lang: table.combine_chunks() for lang, table in tables.items()},
+        {lang: sum(len(text.encode()) for text in texts[lang]) for lang in tables},
+        {lang: int(np.sum(table["count"].to_numpy())) for lang, table in tables.items()},
+    )
+
+
+def learn_tokenizer(counted: Counted, choice: Choice, vocab_size: int) -> Tokenizer:
+    """The tokenizer that a build of these documents would learn, without special tokens."""
+    mixed = mix(counted.sizes_bytes, counted.sizes_bytes, pretokens=counted.pretokens, **choice.mix)
+    order = sorted(counted.tables)
+    rows = merge_rows(
+        [[table_to_rows(counted.tables[lang])] for lang in order], [mixed.weights[lang] for lang in order]
+    )
+    texts, counts = counts_of_table(rows_to_table(rows))
+    merges = learn_rows(
+        texts,
+        counts,
+        vocab_size=vocab_size,
+        min_count=mixed.scaled_min_count(MIN_COUNT),
+        threads=2,
+        allow_smaller=True,
+    )
+    return Tokenizer(learned_spec(LearnedModel(merges.pairs), Pretokenizer.named(choice.pattern).spec, (), ()))
+
+
+def bytes_per_token(tokenizer: Tokenizer, texts: Mapping[str, list[str]]) -> float:
+    """Bytes of all texts divided by their tokens."""
+    num_tokens = sum(len(tokenizer.encode_batch(texts[lang]).values) for lang in texts)
+    return sum(len(text.encode()) for lang in texts for text in texts[lang]) / num_tokens
+
+
+def premiums(tokenizer: Tokenizer, parallel: Path) -> dict[str, float]:
+    """Language -> its tokens for the sentences, divided by those for the English ones."""
+    num_tokens = {}
+    for lang, name in FLORES.items():
+        data = zstandard.ZstdDecompressor().decompressobj().decompress((parallel / f"{name}.txt.zst").read_bytes())
+        num_tokens[lang] = len(tokenizer.encode_batch(data.decode().splitlines()).values)
+    return {lang: num / num_tokens["en"] for lang, num in num_tokens.items() if lang != "en"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of documents")
+    parser.add_argument("--parallel", type=Path, required=True, help="folder that holds flores/LANG_Script.txt.zst")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[32_768, 131_072], help="vocabulary sizes")
+    parser.add_argument("--only", nargs="+", choices=sorted(CHOICES), default=list(CHOICES), help="rows")
+    arguments = parser.parse_args()
+    kept, held_out = deal_documents(arguments.corpus)
+    counted = {CHOICES[name].pattern: None for name in arguments.only}
+    tables = {pattern: count_languages(kept, pattern) for pattern in counted}
+    num_held_out = sum(map(len, held_out.values()))
+    for vocab_size in arguments.sizes:
+        rows = []
+        for name in arguments.only:
+            choice = CHOICES[name]
+            tokenizer = learn_tokenizer(tables[choice.pattern], choice, vocab_size)
+            by_lang = premiums(tokenizer, arguments.parallel / "flores")
+            english = bytes_per_token(tokenizer, {"en": held_out["en"]})
+            p90 = float(np.quantile(list(by_lang.values()), 0.9))
+            worst = max(by_lang, key=lambda lang: by_lang[lang])
+            overall = bytes_per_token(tokenizer, held_out)
+            rows.append([name, *(f"{value:.3f}" for value in (overall, english, p90)), f"{by_lang[worst]:.2f} {worst}"])
+        head = ["", "bytes per token", "of English", "premium, p90", "premium, highest"]
+        note = (
+            f"{num_held_out} held-out documents in {len(held_out)} languages; premiums of {len(FLORES) - 1} languages."
+        )
+        print(Table(f"{vocab_size:,} tokens", head, rows, note).markdown(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
