@@ -8,38 +8,26 @@ from __future__ import annotations
 
 import functools
 import operator
-import re
-import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tokcore import kernel
+from tokcore.encoded import Encoded
 from tokcore.errors import FormatError, IdentityError
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import Ids
-from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
-from tokcore.texts import Offsets, Texts, list_strings, texts_from_arrow, texts_from_strings
+from tokcore.shared_tables import shared_tables
+from tokcore.special_text import encode_around, find_special
+from tokcore.texts import Texts, list_strings, texts_from_arrow, texts_from_strings
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
-
-CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
-
-
-class Encoded(NamedTuple):
-    """The ids of a batch of texts."""
-
-    ids: Ids  # int32, of all texts
-    offsets: Offsets  # int64, n + 1; text i is ids[offsets[i]:offsets[i + 1]]
-    pretokens: Offsets  # int64, n; the number of pre-tokens of each text
 
 
 class Tokenizer:
@@ -59,7 +47,7 @@ class Tokenizer:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.spec = spec
-        self._shared = _shared(spec)
+        self._shared = shared_tables(spec)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Tokenizer:
@@ -233,7 +221,7 @@ class Tokenizer:
         >>> tokenizer.encode_texts_with_special(texts_from_strings(["low<|endoftext|>"])).ids.tolist()
         [257, 261]
         """
-        return self._encode_special(texts, threads, tuple(self._shared.special_ids))
+        return self._encode_special(texts, threads, self._shared.special_ids)
 
     def spelled_special(self, texts: Texts) -> Counter[str]:
         """How often all texts together spell each special token: the leftmost, of several the longest, no overlaps.
@@ -242,7 +230,7 @@ class Tokenizer:
         Counter({'<|endoftext|>': 2})
         """
         text_of_id = {id: text for text, id in self._shared.special_ids.items()}
-        spans = self._shared.find_special(texts, tuple(self._shared.special_ids))
+        spans = find_special(texts, self._shared.special_ids)
         return Counter(text_of_id[span.id] for span in spans)
 
     def decode(self, ids: Iterable[int] | npt.NDArray[Any]) -> bytes:
@@ -274,7 +262,7 @@ class Tokenizer:
         """
         texts = texts_from_strings([text])
         normalizer = self._shared.normalizer
-        spans = self._shared.find_special(texts, tuple(self._shared.special_ids)) if with_special else []
+        spans = find_special(texts, self._shared.special_ids) if with_special else []
         parts, start = [], 0
         for span in spans:
             between = texts_from_strings([text[start : span.start]])
@@ -282,38 +270,18 @@ class Tokenizer:
             start = span.end
         return b"".join([*parts, normalizer.apply(texts_from_strings([text[start:]])).text(0)])
 
-    def _allowed(self, allow_special: Iterable[str]) -> tuple[str, ...]:
+    def _allowed(self, allow_special: Iterable[str]) -> dict[str, int]:
+        """The special tokens that text may spell: text -> id."""
         if isinstance(allow_special, str):
             if allow_special != "all":
                 raise TypeError(f"allow_special is a list of special tokens or 'all', found {allow_special!r}")
-            return tuple(self._shared.special_ids)
-        chosen = set(allow_special)
-        for text in chosen:
-            self.special_id(text)
-        return tuple(sorted(chosen))
+            return self._shared.special_ids
+        return {text: self.special_id(text) for text in sorted(set(allow_special))}
 
-    def _encode_special(self, texts: Texts, threads: int, allowed: tuple[str, ...]) -> Encoded:
-        spans = self._shared.find_special(texts, allowed)
-        if not spans:
-            return self.encode_texts(texts, threads)
-        # Cut the texts around the special tokens, encode all parts as texts, and put the special ids in place.
-        starts = np.array([span.start for span in spans], np.int64)
-        ends = np.array([span.end for span in spans], np.int64)
-        bounds = np.unique(np.concatenate([texts.offsets, starts, ends]))
-        parts = self.encode_texts(Texts(texts.data, bounds), threads)
-        special = np.searchsorted(bounds, starts)
-        lengths, pretokens = np.diff(parts.offsets), parts.pretokens.copy()
-        kept = np.ones(len(lengths), bool)
-        kept[special] = False
-        own = parts.ids[np.repeat(kept, lengths)]
-        lengths[special], pretokens[special] = 1, 0
-        is_special = np.repeat(~kept, lengths)
-        ids = np.empty(int(lengths.sum()), np.int32)
-        ids[~is_special] = own
-        ids[is_special] = [span.id for span in spans]
-        # A text's first part is where its offset is among the bounds; equal offsets are empty texts.
-        first = np.searchsorted(bounds, texts.offsets)
-        return Encoded(ids, _starts(lengths)[first], np.diff(_starts(pretokens)[first]))
+    def _encode_special(self, texts: Texts, threads: int, allowed: Mapping[str, int]) -> Encoded:
+        spans = find_special(texts, allowed)
+        encode = functools.partial(self.encode_texts, threads=threads)
+        return encode_around(texts, spans, encode) if spans else encode(texts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint
@@ -352,65 +320,3 @@ def _integers(ids: Iterable[Any] | npt.NDArray[Any]) -> list[int]:
             found = repr(value)[:80]
             raise TypeError(f"ids[{i}] = {found}: expected an integer, found {type(value).__name__}") from error
     return values
-
-
-def _starts(lengths: Offsets) -> Offsets:
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
-
-
-class _Span(NamedTuple):
-    """Where a text spells a special token."""
-
-    text: int  # number of the text
-    start: int  # in texts.data
-    end: int
-    id: int
-
-
-class _Shared:
-    """What all tokenizers of one fingerprint in a process have in common."""
-
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.normalizer = Normalizer(spec.normalizer)
-        self.pretokenizer = Pretokenizer.from_spec(spec.pattern)
-        self.special_ids = {token.text: token.id for token in spec.special if token.id is not None}
-        self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
-        self.decoder = spec.model.decoder({id: text.encode() for text, id in self.special_ids.items()})
-
-    def find_special(self, texts: Texts, allowed: tuple[str, ...]) -> list[_Span]:
-        """Where texts spell one of the allowed special tokens, in order."""
-        if not allowed or not texts.size_bytes:
-            return []
-        everything = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
-        # Most batches spell none, and looking for one string is much faster than matching a pattern.
-        if len(allowed) <= 8 and not any(text.encode() in everything for text in allowed):
-            return []
-        matcher = _special_matcher(allowed)
-        spans = []
-        for i in range(texts.num_texts):
-            start = int(texts.offsets[i])
-            for match in matcher.finditer(texts.text(i)):
-                id = self.special_ids[match.group().decode()]
-                spans.append(_Span(i, start + match.start(), start + match.end(), id))
-        return spans
-
-
-@functools.lru_cache(maxsize=32)
-def _special_matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
-    longest_first = sorted((text.encode() for text in allowed), key=lambda text: (-len(text), text))
-    return re.compile(b"|".join(map(re.escape, longest_first)))
-
-
-_shared_lock = threading.Lock()
-_shared_of: weakref.WeakValueDictionary[tuple[str, str], _Shared] = weakref.WeakValueDictionary()
-
-
-def _shared(spec: TokenizerSpec) -> _Shared:
-    key = (spec.fingerprint, kernel.implementation())
-    with _shared_lock:
-        shared = _shared_of.get(key)
-        if shared is None:
-            shared = _shared_of[key] = _Shared(spec)
-        return shared

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes, spec_of_merges
 
-from tokcore import kernel
-from tokcore import tokenizer as tokenizer_module
+from tokcore import kernel, shared_tables
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats.huggingface import tokenizer_json
 from tokcore.texts import Texts, texts_from_strings
@@ -35,7 +34,7 @@ SPECIAL = [
 def small_caches():
     """These tests make a great many tokenizers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer_module, "CACHE_BYTES", 1 << 18)
+        patch.setattr(shared_tables, "CACHE_BYTES", 1 << 18)
         yield
 
 
@@ -301,7 +300,7 @@ def test_one_fingerprint_shares_one_kernel_object(tokenizer):
         assert Tokenizer(tokenizer.spec)._shared is not tokenizer._shared
     key = (Tokenizer(spec_of_merges([], {"name": "o200k"}, [], [])).fingerprint, kernel.implementation())
     gc.collect()
-    assert key not in tokenizer_module._shared_of
+    assert key not in shared_tables._tables_of
 
 
 def test_threads_may_share_a_tokenizer():

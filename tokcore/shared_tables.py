@@ -1,0 +1,45 @@
+"""The tables and caches of tokenizers, which all that have one fingerprint share within a process."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+
+from tokcore import kernel
+from tokcore.normalize import Normalizer
+from tokcore.pretokenize import Pretokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
+
+CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
+
+
+class SharedTables:
+    """What tokenizers of one fingerprint encode and decode with."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.normalizer = Normalizer(spec.normalizer)
+        self.pretokenizer = Pretokenizer.from_spec(spec.pattern)
+        self.special_ids = {token.text: token.id for token in spec.special if token.id is not None}
+        self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
+        self.decoder = spec.model.decoder({id: text.encode() for text, id in self.special_ids.items()})
+        self._model = spec.model
+
+    @functools.cached_property
+    def id_of_bytes(self) -> dict[bytes, int]:
+        """The ordinary tokens: bytes -> id."""
+        return dict(zip(self._model.tokens, self._model.ids.tolist(), strict=True))
+
+
+_lock = threading.Lock()
+_tables_of: weakref.WeakValueDictionary[tuple[str, str], SharedTables] = weakref.WeakValueDictionary()
+
+
+def shared_tables(spec: TokenizerSpec) -> SharedTables:
+    """The tables of this fingerprint in the kernel's implementation in use; made if no tokenizer has them yet."""
+    key = (spec.fingerprint, kernel.implementation())
+    with _lock:
+        tables = _tables_of.get(key)
+        if tables is None:
+            tables = _tables_of[key] = SharedTables(spec)
+        return tables
