@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.encoded import Encoded
-from tokcore.texts import Offsets, Texts
+from tokcore.encoded import Encoded, starts_of
+from tokcore.texts import Texts
 
 
 class SpecialSpan(NamedTuple):
@@ -65,10 +65,4 @@ def encode_around(texts: Texts, spans: list[SpecialSpan], encode: Callable[[Text
     ids[is_special] = [span.id for span in spans]
     # A text's first part is where its offset is among the bounds; equal offsets are empty texts.
     first = np.searchsorted(bounds, texts.offsets)
-    return Encoded(ids, _starts(lengths)[first], np.diff(_starts(pretokens)[first]))
-
-
-def _starts(lengths: Offsets) -> Offsets:
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
+    return Encoded(ids, starts_of(lengths)[first], np.diff(starts_of(pretokens)[first]))

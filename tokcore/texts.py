@@ -50,7 +50,8 @@ class Texts(NamedTuple):
 def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.
 
-    Raises UnicodeEncodeError for a str with a lone surrogate, TypeError for anything but a list of strings.
+    Raises UnicodeEncodeError for a str with a lone surrogate, TypeError for anything but a list of strings, with the
+    position of what is no string.
 
     >>> texts_from_strings(["a", b"bc"]).offsets.tolist()
     [0, 1, 3]
@@ -58,17 +59,26 @@ def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     given = list_strings(strings)
     encoded: Sequence[bytes] = given  # unless they are not bytes yet:
     if not set(map(type, given)) <= {bytes}:
-        # bytes(5) would be five zeros; a memoryview of a number is a TypeError.
-        encoded = [s.encode() if isinstance(s, str) else bytes(memoryview(s)) for s in given]
+        encoded = [s.encode() if isinstance(s, str) else _bytes_of(s, i) for i, s in enumerate(given)]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
+def _bytes_of(value: Any, position: int) -> bytes:
+    try:
+        return bytes(memoryview(value))  # bytes(5) would be five zeros; a memoryview of a number is a TypeError
+    except TypeError:
+        found = type(value).__name__
+        raise TypeError(f"texts[{position}]: expected str or bytes, found {found}") from None
 
 
 def list_strings(strings: Iterable[Any]) -> Sequence[Any]:
     """The strings as a list or tuple. Raises TypeError for a single string, whose characters would pass for texts."""
     if isinstance(strings, str | bytes | bytearray | memoryview):
         raise TypeError("expected a list of texts, found a single one: put it in a list")
+    if not isinstance(strings, Iterable):
+        raise TypeError(f"expected a list of texts, found {type(strings).__name__}")
     return strings if isinstance(strings, list | tuple) else list(strings)
 
 
@@ -88,16 +98,19 @@ def strings_of(texts: Texts) -> list[str]:
 
 
 def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
-    """Texts of an Arrow string, large_string, binary or large_binary array. Does not copy the bytes of a single chunk.
+    """Texts of an Arrow string, binary or dictionary array. Does not copy the bytes of a single chunk of the former.
 
-    Raises TypeError for another type and ValueError for a null.
+    Raises TypeError for another type and ValueError for a null, with the position of the first.
     """
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         if isinstance(array, pa.ChunkedArray):  # more than 2 GiB of string: combine_chunks keeps several
             array = pa.concat_arrays([c.cast(_large(c.type)) for c in array.chunks])
     if array.null_count:
-        raise ValueError(f"{array.null_count} of {len(array)} texts are null: drop or fill them first")
+        first = array.is_null().index(True).as_py()
+        raise ValueError(f"texts[{first}] is null, {array.null_count} of {len(array)} are: drop or fill them first")
     kind = array.type
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         array = array.cast(_large(kind))

@@ -7,33 +7,43 @@ Leaves to others: what the spec holds (tokcore.tokenizer_spec), foreign files (t
 from __future__ import annotations
 
 import functools
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tokcore.encoded import Encoded
-from tokcore.errors import FormatError, IdentityError
+from tokcore.encoded import Encoded, Padded, Side, cut, list_array, pad
+from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import Ids
+from tokcore.models.bpe import LearnedModel
+from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
-from tokcore.shared_tables import shared_tables
 from tokcore.special_text import encode_around, find_special
+from tokcore.stream_decoder import StreamDecoder
 from tokcore.texts import Texts, list_strings, texts_from_arrow, texts_from_strings
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
+from tokcore.token_ids import integers, rows_of_ids
+from tokcore.token_spans import TokenSpans, token_spans
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, learned_spec, special_tokens
+from tokcore.vocabulary import Vocabulary
+
+TokenIds: TypeAlias = Iterable[int] | npt.NDArray[Any] | pa.Array  # of one text
+Batch: TypeAlias = Sequence[str | bytes] | pa.Array | pa.ChunkedArray  # of texts
+
+_TEXT = (str, bytes, bytearray, memoryview)
 
 
-class Tokenizer:
+class Tokenizer(Vocabulary):
     """Encodes and decodes. Immutable, safe to share between threads; equal, hashed and pickled by content.
 
-    Tokenizers of one fingerprint share their tables and caches within a process.
+    Tokenizers of one fingerprint share their tables and caches within a process. len() is the number of tokens.
 
     >>> import tokcore
     >>> tokenizer = tokcore.Tokenizer.load("out/first")
@@ -43,11 +53,7 @@ class Tokenizer:
     b'lower'
     """
 
-    __slots__ = ("_shared", "spec")
-
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.spec = spec
-        self._shared = shared_tables(spec)
+    __slots__ = ()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Tokenizer:
@@ -95,60 +101,60 @@ class Tokenizer:
             file /= "tokenizer.json"
         return cls(read_tokenizer_json(file.read_bytes(), str(file)))
 
-    @property
-    def fingerprint(self) -> str:
-        """sha256 of everything that decides ids, lowercase hex.
+    @classmethod
+    def from_merges(
+        cls,
+        merges: Iterable[Sequence[Any]],
+        *,
+        pattern: str,
+        special: Mapping[str, str] | Iterable[str | SpecialToken] = (),
+        normalizer: Sequence[str] = (),
+    ) -> Tokenizer:
+        """The tokenizer of merges as learn_bpe returns them, or of (left, right) as bytes; first merged first.
 
-        >>> len(tokenizer.fingerprint)
-        64
+        pattern: the name or regular expression that the pre-tokens were counted with. special: texts and their roles,
+        or a list of texts and SpecialTokens; they get the ids after the merges' in this order, unless one pins its id.
+        normalizer: names of steps, applied to every text first.
+        Raises ConfigError for an unknown pattern, role or step, FormatError for a merge of what is no token yet.
+
+        >>> table = tokcore.count_pretokens(["low lower lowest"], pattern="gpt2")
+        >>> merges = tokcore.learn_bpe(table, 258)
+        >>> small = tokcore.Tokenizer.from_merges(merges, pattern="gpt2", special={"<|end|>": "document_end"})
+        >>> small.encode("slow").tolist(), small.eos_id
+        ([82, 257], 258)
         """
-        return self.spec.fingerprint
+        if isinstance(normalizer, str):
+            raise ConfigError(f"normalizer = {normalizer!r}: expected a list of steps")
+        Normalizer(normalizer)
+        split = Pretokenizer.of(pattern).spec
+        return cls(learned_spec(LearnedModel.from_merges(merges), split, normalizer, special_tokens(special)))
 
-    @property
-    def vocab_size(self) -> int:
-        """The highest id + 1; ids below it may be unused.
+    def save(self, path: str | PathLike[str], *, replace: bool = False) -> Path:
+        """Write tokcore.json, which load reads: into that folder, or to that file if path ends with .json.
 
-        >>> tokenizer.vocab_size  # 256 bytes, 5 merges, <|endoftext|>
-        262
+        Returns the file. Raises FileExistsError if it is there with other content, unless replace is set.
+
+        >>> tokenizer.save("mine").name
+        'tokcore.json'
+        >>> tokcore.Tokenizer.load("mine") == tokenizer
+        True
         """
-        return self.spec.vocab_size
+        (file,) = write_files(Path(path), [(FILE_NAME, self.spec.to_json_bytes())], ".json", replace)
+        return file
 
-    @property
-    def pattern_text(self) -> str:
-        """The split pattern, as a regular expression.
+    def export(self, to: str, path: str | PathLike[str], *, replace: bool = False) -> list[Path]:
+        """Write the files of another format: huggingface, tiktoken or gpt2. Returns their paths.
 
-        >>> tokcore.pretokenize("low lower", pattern=tokenizer.pattern_text)
-        ['low', ' lower']
+        path: a folder. For huggingface a path that ends with .json, and for tiktoken any that is no folder yet, is the
+        one file. Raises ConfigError for an unknown format, FormatError if it cannot hold this tokenizer,
+        FileExistsError as save does.
+
+        >>> [path.name for path in tokenizer.export("gpt2", "mine")]
+        ['vocab.json', 'merges.txt']
+        >>> [path.name for path in tokenizer.export("huggingface", "mine/fast.json")]
+        ['fast.json']
         """
-        return self._shared.pretokenizer.published_text
-
-    @property
-    def specials(self) -> dict[str, int]:
-        """Special tokens: text -> id, in the order of ids.
-
-        >>> tokenizer.specials
-        {'<|endoftext|>': 261}
-        """
-        return dict(self._shared.special_ids)
-
-    def special_id(self, text: str) -> int:
-        """The id of a special token. Raises IdentityError if there is none of that text.
-
-        >>> tokenizer.special_id("<|endoftext|>")
-        261
-        """
-        if text not in self._shared.special_ids:
-            known = ", ".join(map(repr, self._shared.special_ids)) or "none"
-            raise IdentityError(f"{text!r} is not a special token of this tokenizer: it has {known}")
-        return self._shared.special_ids[text]
-
-    def token_bytes(self, id: int) -> bytes:
-        """The bytes that a token stands for; a special token's text. Raises IdentityError for an unused id.
-
-        >>> tokenizer.token_bytes(258)
-        b' low'
-        """
-        return self._shared.decoder.spell(*_integers([id]))
+        return export_to(self.spec, to, Path(path), replace)
 
     def encode(self, text: str | bytes, allow_special: Iterable[str] = ()) -> Ids:
         """The ids of a text, int32; nothing is appended.
@@ -161,26 +167,77 @@ class Tokenizer:
         >>> tokenizer.encode("low<|endoftext|>", allow_special="all").tolist()
         [257, 261]
         """
-        texts = texts_from_strings([text])
-        allowed = self._allowed(allow_special)
-        return (self._encode_special(texts, 1, allowed) if allowed else self.encode_texts(texts)).ids
+        if not isinstance(text, _TEXT):
+            hint = ": encode_batch takes several" if isinstance(text, Iterable) else ""
+            raise TypeError(f"text: expected str or bytes, found {type(text).__name__}{hint}")
+        return self._encode_list([text], 1, self._allowed(allow_special)).ids
 
-    def encode_batch(self, texts: Sequence[str | bytes] | pa.Array | pa.ChunkedArray, threads: int = 1) -> pa.ListArray:
-        """The ids of each text, as a pyarrow list<int32> array; special-token text is ordinary.
+    def count_tokens(self, text: str | bytes, allow_special: Iterable[str] = ()) -> int:
+        """How many ids encode gives.
 
-        texts: a list of str or bytes, or an Arrow string or binary array without nulls. Raises ValueError if there are
-        2**31 ids or more, which one list array cannot hold.
+        >>> tokenizer.count_tokens("low lower")
+        3
+        """
+        return len(self.encode(text, allow_special))
+
+    @overload
+    def encode_batch(
+        self,
+        texts: Batch,
+        threads: int = 1,
+        *,
+        allow_special: Iterable[str] = (),
+        max_tokens: int | None = None,
+        padding: None = None,
+        pad_id: None = None,
+    ) -> pa.ListArray: ...
+    @overload
+    def encode_batch(
+        self,
+        texts: Batch,
+        threads: int = 1,
+        *,
+        allow_special: Iterable[str] = (),
+        max_tokens: int | None = None,
+        padding: Side,
+        pad_id: int | None = None,
+    ) -> Padded: ...
+    def encode_batch(
+        self,
+        texts: Batch,
+        threads: int = 1,
+        *,
+        allow_special: Iterable[str] = (),
+        max_tokens: int | None = None,
+        padding: Side | None = None,
+        pad_id: int | None = None,
+    ) -> pa.ListArray | Padded:
+        """The ids of each text, as a pyarrow list<int32> array, or as rows of equal width if padding is set.
+
+        texts: a list of str or bytes, or an Arrow string, binary or dictionary array without nulls. allow_special: as
+        for encode. max_tokens: keep no more than the first of each text. padding: "right" or "left", with pad_id or, if
+        it is None, the token of role padding.
+        Raises TypeError and ValueError for what is no text, with its position, and ValueError if there are 2**31 ids or
+        more, which one list array cannot hold.
 
         >>> tokenizer.encode_batch(["low", "lower low"]).to_pylist()
         [[257], [257, 259, 258]]
+        >>> tokenizer.encode_batch(["low", "lower low"], max_tokens=2, padding="left", pad_id=0).ids.tolist()
+        [[0, 257], [257, 259]]
         """
+        if padding is None and pad_id is not None:
+            raise ValueError(f"pad_id = {pad_id}: has no effect without padding. Set padding to 'left' or 'right'.")
+        if padding is not None and pad_id is None and (pad_id := self.pad_id) is None:
+            raise IdentityError("this tokenizer has no special token of role padding: name one with pad_id")
+        allowed = self._allowed(allow_special)
         if isinstance(texts, pa.Array | pa.ChunkedArray):
-            encoded = self.encode_texts(texts_from_arrow(texts), threads)
+            encoded = self._encode_special(texts_from_arrow(texts), threads, allowed)
         else:
-            encoded = self.encode_strings(list_strings(texts), threads)
-        if encoded.offsets[-1] >= 2**31:
-            raise ValueError(f"{encoded.offsets[-1]} ids do not fit one list array: encode in smaller batches")
-        return pa.ListArray.from_arrays(pa.array(encoded.offsets.astype(np.int32)), pa.array(encoded.ids))
+            encoded = self._encode_list(list_strings(texts), threads, allowed)
+        ids, offsets = encoded.ids, encoded.offsets
+        if max_tokens is not None:
+            ids, offsets = cut(ids, offsets, max_tokens)
+        return list_array(ids, offsets) if padding is None else pad(ids, offsets, padding, cast(int, pad_id))
 
     def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> Encoded:
         """encode_texts of a list of str and bytes, which are read where they lie if the tokenizer has no normalizer.
@@ -233,15 +290,70 @@ class Tokenizer:
         spans = find_special(texts, self._shared.special_ids)
         return Counter(text_of_id[span.id] for span in spans)
 
-    def decode(self, ids: Iterable[int] | npt.NDArray[Any]) -> bytes:
-        """The bytes of the text that has these ids; a special token gives its text.
+    @overload
+    def decode(self, ids: TokenIds, errors: None = None) -> bytes: ...
+    @overload
+    def decode(self, ids: TokenIds, errors: str) -> str: ...
+    def decode(self, ids: TokenIds, errors: str | None = None) -> bytes | str:
+        """The bytes of the text that has these ids, or a str if errors is set; a special token gives its text.
 
+        ids: a list, or a numpy or Arrow array. errors: as for bytes.decode: "strict", "replace" and so on.
         Raises IdentityError for an unused id and TypeError for what is no integer, both with the position.
 
         >>> tokenizer.decode([257, 258, 261])
         b'low low<|endoftext|>'
+        >>> tokenizer.decode([257, 258], errors="replace")
+        'low low'
         """
-        return self._shared.decoder.decode(_integers(ids))
+        data = self._shared.decoder.decode(integers(ids))
+        return data if errors is None else data.decode(errors=errors)
+
+    @overload
+    def decode_batch(self, batch: Iterable[TokenIds] | pa.Array, errors: None = None) -> list[bytes]: ...
+    @overload
+    def decode_batch(self, batch: Iterable[TokenIds] | pa.Array, errors: str) -> list[str]: ...
+    def decode_batch(self, batch: Iterable[TokenIds] | pa.Array, errors: str | None = None) -> list[bytes] | list[str]:
+        """decode of each row: of a list of lists or arrays, a numpy array, or what encode_batch returns.
+
+        Raises what decode raises, and says for which row.
+
+        >>> tokenizer.decode_batch(tokenizer.encode_batch(["low", "lower"]))
+        [b'low', b'lower']
+        >>> tokenizer.decode_batch([[257], [258]], errors="strict")
+        ['low', ' low']
+        """
+        texts = []
+        for i, ids in enumerate(rows_of_ids(batch)):
+            try:
+                texts.append(self.decode(ids))
+            except (IdentityError, TypeError) as error:
+                raise type(error)(f"batch[{i}]: {error}") from error
+        return texts if errors is None else [text.decode(errors=errors) for text in texts]
+
+    def stream_decoder(self, errors: str = "replace") -> StreamDecoder:
+        """A decoder that takes ids as they come and gives out whole characters.
+
+        >>> stream = tokenizer.stream_decoder()
+        >>> stream.feed(257) + stream.feed([258, 259]) + stream.finish()
+        'low lower'
+        """
+        return StreamDecoder(self.decode, errors)
+
+    def offsets(self, ids: TokenIds) -> TokenSpans:
+        """Start and end of each token in decode(ids), in bytes and in characters.
+
+        That is the encoded text, if the tokenizer has no normalizer; otherwise its normalized form.
+        Raises IdentityError and TypeError as decode does.
+
+        >>> ids = tokenizer.encode("low ß")
+        >>> tokenizer.offsets(ids).characters.tolist()
+        [[0, 3], [3, 4], [4, 5], [4, 5]]
+        >>> tokenizer.offsets(ids).bytes.tolist()
+        [[0, 3], [3, 4], [4, 5], [5, 6]]
+        """
+        known = integers(ids)
+        self._shared.decoder.decode(known)  # names the position of an unused id
+        return token_spans([*map(self._shared.decoder.spell, known)])
 
     @property
     def lossless(self) -> bool:
@@ -278,6 +390,11 @@ class Tokenizer:
             return self._shared.special_ids
         return {text: self.special_id(text) for text in sorted(set(allow_special))}
 
+    def _encode_list(self, texts: Sequence[str | bytes], threads: int, allowed: Mapping[str, int]) -> Encoded:
+        if allowed:
+            return self._encode_special(texts_from_strings(texts), threads, allowed)
+        return self.encode_strings(texts, threads)
+
     def _encode_special(self, texts: Texts, threads: int, allowed: Mapping[str, int]) -> Encoded:
         spans = find_special(texts, allowed)
         encode = functools.partial(self.encode_texts, threads=threads)
@@ -299,24 +416,3 @@ class Tokenizer:
 @functools.lru_cache(maxsize=4)
 def _unpickled(spec: bytes) -> Tokenizer:
     return Tokenizer(TokenizerSpec.from_json_bytes(spec, "a pickled tokenizer"))
-
-
-def _integers(ids: Iterable[Any] | npt.NDArray[Any]) -> list[int]:
-    """The ids as a list of int, of any size. Raises TypeError, naming the first value that is none and its place."""
-    if isinstance(ids, np.ndarray):
-        if ids.ndim != 1:
-            raise TypeError(f"ids of shape {ids.shape}: expected one dimension. Decode row by row.")
-        if ids.size and ids.dtype.kind not in "iu":
-            raise TypeError(f"ids[0] = {ids[0]!r}: expected an integer, found an array of {ids.dtype}")
-        integers: list[int] = ids.tolist()
-        return integers
-    values = list(ids)
-    if set(map(type, values)) <= {int}:
-        return values
-    for i, value in enumerate(values):
-        try:
-            values[i] = operator.index(value)
-        except TypeError as error:
-            found = repr(value)[:80]
-            raise TypeError(f"ids[{i}] = {found}: expected an integer, found {type(value).__name__}") from error
-    return values

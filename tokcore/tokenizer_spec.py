@@ -155,6 +155,28 @@ def learned_spec(
     return TokenizerSpec(tuple(normalizer), dict(pattern), model, tuple(special))
 
 
+def special_tokens(special: Mapping[str, str] | Iterable[str | SpecialToken]) -> list[SpecialToken]:
+    """Special tokens as a caller gives them: texts and their roles, or a list of texts, which are plain, and tokens.
+
+    Raises ConfigError for an unknown role, TypeError for what is neither.
+
+    >>> special_tokens({"<|end|>": "document_end"})
+    [SpecialToken(text='<|end|>', id=None, role='document_end')]
+    """
+    if isinstance(special, str | bytes):
+        raise TypeError(f"special = {special!r:.80}: expected a list of texts, or texts and their roles")
+    if not isinstance(special, Mapping):
+        special = list(special)
+        for i, token in enumerate(special):
+            if not isinstance(token, str | SpecialToken):
+                raise TypeError(f"special[{i}] = {token!r:.80}: expected a str or a SpecialToken")
+        return [SpecialToken(token, None) if isinstance(token, str) else token for token in special]
+    for text, role in special.items():
+        if role not in ROLES:
+            raise ConfigError(f"special[{text!r}] = {role!r:.80}: expected one of the roles {', '.join(ROLES)}")
+    return [SpecialToken(text, None, role) for text, role in special.items()]
+
+
 def assigned(special: Iterable[SpecialToken], first: int) -> list[SpecialToken]:
     """The special tokens with ids: pinned ones keep theirs, the others take the lowest free ones from first on.
 

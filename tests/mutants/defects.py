@@ -498,8 +498,8 @@ _TOKENIZER = (
         "special-text-parsed",
         "text that spells a special token becomes its id",
         "tokcore/tokenizer.py",
-        "return (self._encode_special(texts, 1, allowed) if allowed else self.encode_texts(texts)).ids",
-        "return self._encode_special(texts, 1, allowed or self._shared.special_ids).ids",
+        "return self.encode_strings(texts, threads)",
+        "return self._encode_special(texts_from_strings(texts), threads, self._shared.special_ids)",
         _tests("tokcore/test_tokenizer.py::test_special_text_is_ordinary_unless_allowed"),
     ),
     Defect(
@@ -509,6 +509,22 @@ _TOKENIZER = (
         "key=lambda text: (-len(text), text)",
         "key=lambda text: text",
         _tests("tokcore/test_tokenizer.py::test_the_longest_special_token_wins"),
+    ),
+    Defect(
+        "character-split-in-a-stream",
+        "a stream of ids gives out parts of characters",
+        "tokcore/stream_decoder.py",
+        "self._decode(ids if isinstance(ids, Iterable) else [ids]))",
+        "self._decode(ids if isinstance(ids, Iterable) else [ids]), final=True)",
+        _tests("tokcore/test_stream_decoder.py"),
+    ),
+    Defect(
+        "span-ends-within-a-character",
+        "a token that ends within a character leaves it out of its span",
+        "tokcore/token_spans.py",
+        'end = np.searchsorted(firsts, bounds[1:], side="left")',
+        'end = np.searchsorted(firsts, bounds[1:], side="right") - 1',
+        _tests("tokcore/test_token_spans.py"),
     ),
     Defect(
         "fingerprint-unchecked",

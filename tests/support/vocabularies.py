@@ -89,12 +89,7 @@ def encoder_of(model, *, pattern=None, cache_bytes=1 << 20, whole=None) -> kerne
 
 def spec_of_merges(merges, pattern, normalizer, special) -> TokenizerSpec:
     """The spec that learning these merges would make: (left, right, count) as learn_bpe returns them."""
-    id_of_token = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
-    pairs = []
-    for left, right, _ in merges:
-        pairs.append((id_of_token[left], id_of_token[right]))
-        id_of_token[left + right] = len(id_of_token)
-    model = LearnedModel(np.array(pairs, np.int32).reshape(-1, 2), tuple(int(count) for _, _, count in merges))
+    model = LearnedModel.from_merges(merges)
     return learned_spec(model, pattern, normalizer, special)
 
 

@@ -15,11 +15,16 @@ from hypothesis import strategies as st
 from support.vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes, spec_of_merges
 
 from tokcore import kernel, shared_tables
-from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.bpe import learn_bpe
+from tokcore.counting import count_pretokens
+from tokcore.errors import ConfigError, FormatError, IdentityError, LearnError
+from tokcore.formats.exports import EXPORTS
 from tokcore.formats.huggingface import tokenizer_json
+from tokcore.models import MODELS, LearnOptions
+from tokcore.pretoken_tables import counts_of_table
 from tokcore.texts import Texts, texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
 
 Merge = namedtuple("Merge", "left right count")
 
@@ -156,6 +161,9 @@ def test_many_special_tokens():
         pa.array(["ab é", "", "<pad> x"]).cast(pa.binary()),
         pa.array(["zz", "ab é", "", "<pad> x", "zz"]).slice(1, 3),
         pa.chunked_array([["ab é", ""], ["<pad> x"]]),
+        pa.array(["ab é", "", "<pad> x"]).dictionary_encode(),
+        pa.chunked_array([pa.array(["ab é", ""]).dictionary_encode(), pa.array(["<pad> x"]).dictionary_encode()]),
+        np.array(["ab é", "", "<pad> x"]),
     ],
 )
 @pytest.mark.parametrize("threads", [1, 3])
@@ -170,7 +178,47 @@ def test_encode_batch_refuses_nulls_and_other_types(tokenizer):
         tokenizer.encode_batch(pa.array(["a", None]))
     with pytest.raises(TypeError, match="int64"):
         tokenizer.encode_batch(pa.array([1]))
+    with pytest.raises(TypeError, match="int64"):
+        tokenizer.encode_batch(pa.array([1]).dictionary_encode())
     assert tokenizer.encode_batch([]).to_pylist() == []
+
+
+@pytest.mark.parametrize("allow_special", [(), "all"])
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        (["a", None], TypeError, r"texts\[1\]: expected str or bytes, found NoneType"),
+        (["a", "b", 5], TypeError, r"texts\[2\]: expected str or bytes, found int"),
+        ([["a"]], TypeError, r"texts\[0\]: expected str or bytes, found list"),
+        ("a", TypeError, "found a single one"),
+        (5, TypeError, "expected a list of texts, found int"),
+        (None, TypeError, "expected a list of texts, found NoneType"),
+        (pa.array(["a", "b", None]), ValueError, r"texts\[2\] is null, 1 of 3 are"),
+        (pa.chunked_array([["a"], [None, None]]), ValueError, r"texts\[1\] is null, 2 of 3 are"),
+        (pa.array(["a", None]).dictionary_encode(), ValueError, r"texts\[1\] is null"),
+    ],
+)
+def test_what_is_no_text_is_named_with_its_position(tokenizer, texts, error, message, allow_special):
+    with pytest.raises(error, match=message):
+        tokenizer.encode_batch(texts, allow_special=allow_special)
+    with pytest.raises(error, match=message):
+        count_pretokens(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [(5, "int"), (None, "NoneType"), (["a"], "list: encode_batch takes several")]
+)
+def test_encode_names_what_is_no_text(tokenizer, text, found):
+    with pytest.raises(TypeError, match=f"text: expected str or bytes, found {found}"):
+        tokenizer.encode(text)
+    with pytest.raises(TypeError, match=f"text: expected str or bytes, found {found}"):
+        tokenizer.encode(text, allow_special="all")
+
+
+def test_count_tokens(tokenizer):
+    for text in ("", "ab é<pad>", b"\xff"):
+        assert tokenizer.count_tokens(text) == len(tokenizer.encode(text))
+        assert tokenizer.count_tokens(text, "all") == len(tokenizer.encode(text, "all"))
 
 
 @pytest.mark.parametrize(
@@ -187,6 +235,9 @@ def test_encode_batch_refuses_nulls_and_other_types(tokenizer):
         (np.array([64], object), r"found an array of object"),
         (np.array([[64, 65]]), r"ids of shape \(1, 2\): expected one dimension"),
         (np.array(64), r"ids of shape \(\)"),
+        (64, "ids = 64: expected a list of integers, found int"),
+        (pa.array([64, None]), r"ids\[0\] = .*64.0.*: expected an integer"),
+        (pa.array(["64"]), r"ids\[0\] = '64': expected an integer"),
     ],
 )
 def test_what_are_no_ids(tokenizer, ids, message):
@@ -217,6 +268,59 @@ def test_decode(tokenizer):
             tokenizer.decode([64, unused])
         with pytest.raises(IdentityError):
             tokenizer.token_bytes(unused)
+
+
+def test_decode_to_str(tokenizer):
+    ids = tokenizer.encode("ab é <pad>", "all")
+    assert tokenizer.decode(ids, errors="strict") == "ab é <pad>"
+    cut = tokenizer.encode("é")[:1]
+    assert tokenizer.decode(cut) == b"\xc3"
+    assert tokenizer.decode(cut, errors="replace") == "\ufffd"
+    with pytest.raises(UnicodeDecodeError):
+        tokenizer.decode(cut, errors="strict")
+
+
+def test_decode_takes_arrow(tokenizer):
+    batch = tokenizer.encode_batch(["ab é", "x"])
+    assert tokenizer.decode(batch[0]) == "ab é".encode()
+    assert tokenizer.decode(batch.values) == tokenizer.decode(pa.chunked_array([batch.values])) == "ab éx".encode()
+
+
+def test_decode_batch(tokenizer):
+    texts = ["ab é", "", "<pad> x"]
+    batch = tokenizer.encode_batch(texts)
+    rows = [tokenizer.encode(text) for text in texts]
+    forms = [
+        batch,
+        batch.cast(pa.large_list(pa.int32())),
+        pa.chunked_array([batch, batch[:0]]),
+        rows,
+        batch.to_pylist(),
+    ]
+    for form in forms:
+        assert tokenizer.decode_batch(form) == [text.encode() for text in texts]
+        assert tokenizer.decode_batch(form, errors="strict") == texts
+    assert tokenizer.decode_batch(batch[1:]) == [b"", b"<pad> x"]
+    assert tokenizer.decode_batch(np.array([[64, 65], [66, 67]])) == [
+        tokenizer.decode([64, 65]),
+        tokenizer.decode([66, 67]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "message"),
+    [
+        ([[64], [64, 262]], IdentityError, r"batch\[1\]: ids\[1\] = 262 is no token"),
+        ([[64], [64, None]], TypeError, r"batch\[1\]: ids\[1\] = None: expected an integer"),
+        ([64], TypeError, r"batch\[0\]: ids = 64: expected a list of integers, found int"),
+        (64, TypeError, "expected a list of lists of ids, found int"),
+        (pa.array([64]), TypeError, "expected an Arrow list array, found int64"),
+        (pa.array([[64], None]), ValueError, r"batch\[1\] is null"),
+    ],
+)
+def test_decode_batch_names_positions(tokenizer, batch, error, message):
+    with pytest.raises(error, match=message):
+        tokenizer.decode_batch(batch)
 
 
 def test_normalizer_comes_first():
@@ -278,6 +382,85 @@ def test_imports(tokenizer, tmp_path):
     )
     with pytest.raises(ConfigError, match="gpt3"):
         Tokenizer.from_tiktoken(tmp_path / "ranks", pattern="gpt3")
+
+
+def test_from_merges_is_what_a_build_would_learn(tokenizer):
+    table = count_pretokens(["low lower lowest"] * 2)
+    merges = learn_bpe(table, 262)
+    special = {"<|end|>": "document_end", "<pad>": "padding"}
+    ours = Tokenizer.from_merges(merges, pattern="cl100k", special=special)
+    model = LearnOptions(vocab_size=264, num_special=2)
+    learned = MODELS["bpe"].learn(lambda: counts_of_table(table), model)
+    tokens = [SpecialToken(text, None, role) for text, role in special.items()]
+    assert ours == Tokenizer(learned_spec(learned, {"name": "cl100k"}, (), tokens))
+    assert ours.spec.to_json_bytes() == learned_spec(learned, {"name": "cl100k"}, (), tokens).to_json_bytes()
+    # Without counts it has the same ids.
+    pairs = [(merge.left, merge.right) for merge in merges]
+    assert Tokenizer.from_merges(pairs, pattern="cl100k", special=special) == ours
+    assert Tokenizer.from_merges(iter(merges), pattern="cl100k", special=special) == ours
+
+
+@pytest.mark.parametrize(
+    ("merges", "options", "error", "message"),
+    [
+        ([(b"a", b"b"), (b"ab", b"cd")], {}, FormatError, r"merges\[1\]: b'cd' is neither a byte nor"),
+        ([(b"a", b"b"), (b"a", b"b")], {}, FormatError, r"merges\[1\]: makes b'ab', which is a token already"),
+        ([("a", "b")], {}, FormatError, r"merges\[0\] = \('a', 'b'\): expected \(left, right, count\)"),
+        ([(b"a", b"b"), 5], {}, FormatError, r"merges\[1\] = 5: expected"),
+        ([b"ab"], {}, FormatError, r"merges\[0\] = b'ab': expected"),
+        ([(b"a",)], {}, FormatError, r"merges\[0\]"),
+        ([], {"pattern": "cl100"}, ConfigError, "no pattern named 'cl100'"),
+        ([], {"normalizer": ["nfcc"]}, ConfigError, "no normalizer step 'nfcc'"),
+        ([], {"normalizer": "nfc"}, ConfigError, "normalizer = 'nfc': expected a list"),
+        ([], {"special": ["a"]}, LearnError, "special token 'a' has the name of the learned token"),
+    ],
+)
+def test_merges_that_are_none(merges, options, error, message):
+    with pytest.raises(error, match=message):
+        Tokenizer.from_merges(merges, **({"pattern": "cl100k"} | options))
+
+
+def test_save(tokenizer, tmp_path):
+    for path, file in ((tmp_path / "a" / "b", "a/b/tokcore.json"), (f"{tmp_path}/x.json", "x.json")):
+        for _ in range(2):  # equal content is no conflict
+            assert tokenizer.save(path) == tmp_path / file
+        assert Tokenizer.load(path) == tokenizer
+        assert (tmp_path / file).read_bytes() == tokenizer.spec.to_json_bytes()
+    other = Tokenizer.from_merges([], pattern="gpt2")
+    with pytest.raises(FileExistsError, match=r"x\.json is there already, with other content"):
+        other.save(tmp_path / "x.json")
+    assert Tokenizer.load(tmp_path / "x.json") == tokenizer
+    other.save(tmp_path / "x.json", replace=True)
+    assert Tokenizer.load(tmp_path / "x.json") == other
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "x.json"]
+
+
+def test_export(tmp_path):
+    tokenizer = Tokenizer.from_merges([(b"a", b"b")], pattern="gpt2", special=["<pad>"])
+    for to, export in EXPORTS.items():
+        (tmp_path / to).mkdir()
+        paths = tokenizer.export(to, tmp_path / to)
+        assert [(path.name, path.read_bytes()) for path in paths] == list(export.files(tokenizer.spec))
+        assert {path.parent for path in paths} == {tmp_path / to}
+    assert (
+        Tokenizer.from_huggingface(tmp_path / "huggingface").encode("ab<pad>").tolist()
+        == tokenizer.encode("ab<pad>").tolist()
+    )
+    folder = tmp_path / "v1.0"
+    assert tokenizer.export("tiktoken", folder / "ranks") == [folder / "ranks"]
+    assert tokenizer.export("tiktoken", folder) == [folder / "tokenizer.tiktoken"]
+    assert tokenizer.export("huggingface", folder / "a.json") == [folder / "a.json"]
+    assert tokenizer.export("huggingface", folder / "b")[0] == folder / "b" / "tokenizer.json"
+    (tmp_path / "gpt2" / "merges.txt").write_text("mine")
+    (tmp_path / "gpt2" / "vocab.json").unlink()
+    with pytest.raises(FileExistsError, match=r"merges\.txt"):
+        tokenizer.export("gpt2", tmp_path / "gpt2")
+    assert not (tmp_path / "gpt2" / "vocab.json").exists()
+    with pytest.raises(ConfigError, match="no format 'onnx': expected one of huggingface, tiktoken, gpt2"):
+        tokenizer.export("onnx", tmp_path)
+    with pytest.raises(FormatError, match="cannot hold the normalizer"):
+        Tokenizer.from_merges([], pattern="gpt2", normalizer=["nfc"]).export("gpt2", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_equality_hash_and_pickle(tokenizer):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from tokcore.errors import ConfigError
 from tokcore.formats import gpt2, huggingface, tiktoken
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -16,10 +18,45 @@ class Export(NamedTuple):
     files: Callable[[TokenizerSpec], Sequence[tuple[str, bytes]]]
     # What a reader of the files must be told besides; empty if there is nothing.
     left_out: Callable[[TokenizerSpec], str]
+    # How a path ends that is to hold the first file alone. Any other is a folder; None: it never is.
+    alone: str | None = None
 
 
 EXPORTS: Mapping[str, Export] = {
-    "huggingface": Export(lambda spec: [("tokenizer.json", huggingface.tokenizer_json(spec))], lambda spec: ""),
-    "tiktoken": Export(lambda spec: [("tokenizer.tiktoken", tiktoken.rank_file(spec))], tiktoken.left_out),
+    "huggingface": Export(
+        lambda spec: [("tokenizer.json", huggingface.tokenizer_json(spec))], lambda spec: "", alone=".json"
+    ),
+    "tiktoken": Export(lambda spec: [("tokenizer.tiktoken", tiktoken.rank_file(spec))], tiktoken.left_out, alone=""),
     "gpt2": Export(gpt2.vocabulary_files, gpt2.left_out),
 }
+
+
+def export_to(spec: TokenizerSpec, to: str, path: Path, replace: bool) -> list[Path]:
+    """Write the files of that format into the folder path, or the first alone if path ends as it asks; their paths.
+
+    Raises ConfigError for an unknown format, FormatError if it cannot hold this tokenizer, FileExistsError as
+    write_files does.
+    """
+    if to not in EXPORTS:
+        raise ConfigError(f"there is no format {to!r}: expected one of {', '.join(EXPORTS)}")
+    return write_files(path, EXPORTS[to].files(spec), EXPORTS[to].alone, replace)
+
+
+def write_files(path: Path, files: Sequence[tuple[str, bytes]], alone: str | None, replace: bool) -> list[Path]:
+    """Write (name, content) into the folder path, or the first to path itself if that ends with alone; their paths.
+
+    Missing folders are made. Raises FileExistsError, before anything is written, if a file is there with other content,
+    unless replace is set.
+    """
+    named = {path / name: data for name, data in files}
+    if alone is not None and path.name.endswith(alone) and not path.is_dir():
+        named = {path: files[0][1]}
+    for file, data in named.items():
+        if not replace and file.exists() and file.read_bytes() != data:
+            raise FileExistsError(f"{file} is there already, with other content: choose another path, or replace it")
+    for file, data in named.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f"{file.name}.unfinished")
+        unfinished.write_bytes(data)
+        unfinished.replace(file)
+    return list(named)

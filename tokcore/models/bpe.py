@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -174,6 +174,31 @@ class LearnedModel(BpeModel):
 
     def informative(self) -> dict[str, Any]:
         return {"counts": list(self.counts)} if self.counts else {}
+
+    @classmethod
+    def from_merges(cls, merges: Iterable[Sequence[Any]]) -> LearnedModel:
+        """The model of (left, right) or (left, right, count), as bytes, in rank order; counts are kept if all have one.
+
+        Raises FormatError, with the position, for what is neither and for parts that are no tokens yet.
+        """
+        id_of_token = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
+        pairs: list[tuple[int, int]] = []
+        counts: list[int] = []
+        for i, merge in enumerate(merges):
+            parts = tuple(merge) if isinstance(merge, Sequence) else ()
+            if len(parts) not in (2, 3) or not all(isinstance(part, bytes) for part in parts[:2]):
+                raise FormatError(f"merges[{i}] = {merge!r:.80}: expected (left, right, count), two of them bytes")
+            for part in parts[:2]:
+                if part not in id_of_token:
+                    raise FormatError(f"merges[{i}]: {part!r:.80} is neither a byte nor the result of an earlier merge")
+            joined = parts[0] + parts[1]
+            if joined in id_of_token:
+                raise FormatError(f"merges[{i}]: makes {joined!r:.80}, which is a token already")
+            pairs.append((id_of_token[parts[0]], id_of_token[parts[1]]))
+            counts += parts[2:]
+            id_of_token[joined] = len(id_of_token)
+        known_counts = tuple(map(int, counts)) if len(counts) == len(pairs) else ()
+        return cls(np.array(pairs, np.int32).reshape(-1, 2), known_counts)
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> LearnedModel:
