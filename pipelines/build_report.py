@@ -8,9 +8,9 @@ from decimal import Decimal
 
 from rich.cells import chop_cells
 
+from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
 from pipelines.stages.commit import run_facts
 from pipelines.store import urls
-from pipelines.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
 from schemas.stage_manifests import BuildManifest, BuiltLanguage
 from tokcore.shards import open_shards
 from tokcore.tokenizer import Tokenizer

@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -185,7 +186,8 @@ def check(build_file: str, output: str, as_json: bool) -> None:
     """
     from pipelines.report import check_report, print_check
 
-    report = check_report(_build(build_file, output, None, ()))
+    with _shown("check"):
+        report = check_report(_build(build_file, output, None, ()))
     _print_json(report) if as_json else print_check(report)
     if report["refused"]:  # as `tokcore build` would
         _fail(report["output_holds"], EXIT_USAGE)
@@ -283,6 +285,7 @@ def verify(
     documents with their source. Exit code 1 if there is a problem.
     """
     from pipelines.inspect.verify import verify as run
+    from pipelines.local.progress import StageProgress
     from pipelines.local.run_options import RunOptions
     from pipelines.report import print_verified
 
@@ -304,6 +307,7 @@ def verify(
         quick=quick,
         base=base,
         options=RunOptions(workers),
+        progress=StageProgress(),
     )
     _print_json(dataclasses.asdict(report)) if as_json else print_verified(report)
     if report.problems:
@@ -314,7 +318,8 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
     from pipelines.inspect.rebuild import rebuild
     from pipelines.report import print_rebuilt
 
-    report = rebuild(output, shard, base)
+    with _shown("rebuild"):
+        report = rebuild(output, shard, base)
     _print_json(dataclasses.asdict(report)) if as_json else print_rebuilt(report)
     if report.problems:
         sys.exit(EXIT_PROBLEM)
@@ -373,8 +378,8 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
 
-    tokenizer = _tokenizer(output)
-    report = run(_absolute(output), tokenizer, rare, sources)
+    with _shown("audit"):
+        report = run(_absolute(output), _tokenizer(output), rare, sources)
     _print_json(report) if as_json else print_audit(report)
 
 
@@ -436,7 +441,8 @@ def diff(one: str, other: str, as_json: bool) -> None:
     from pipelines.report import print_diff
 
     one, other = (_absolute(output) for output in (one, other))
-    found = run(one, other)
+    with _shown("diff"):
+        found = run(one, other)
     _print_json(found) if as_json else print_diff(found, one, other)
     if found:
         sys.exit(EXIT_PROBLEM)
@@ -462,7 +468,8 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     from pipelines.inspect.gc import gc as run
     from pipelines.report import print_collected
 
-    collected = run(_absolute(output), older_than, dry_run)
+    with _shown("gc"):
+        collected = run(_absolute(output), older_than, dry_run)
     if as_json:
         _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
     else:
@@ -474,6 +481,13 @@ def _absolute(output: str) -> str:
     from pipelines.store import urls
 
     return urls.resolve(os.getcwd(), output)  # noqa: PTH109 - resolve wants a str
+
+
+def _shown(name: str) -> AbstractContextManager[object]:
+    """Say on stderr what takes long."""
+    from pipelines.local.progress import StageProgress
+
+    return StageProgress().stage(name, minor=True)
 
 
 def _tokenizer(path: str) -> Any:

@@ -9,11 +9,11 @@ from typing import Any
 from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.verify import Report, describe_problems
+from pipelines.local.terminal import printable, size
 from pipelines.stages.build import Build
 from pipelines.stages.plan import content_of, plan_build
 from pipelines.store import urls
 from pipelines.store.redaction import redact
-from pipelines.terminal import printable, size
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import STAGES
 from tokcore import kernel, unicode

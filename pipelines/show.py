@@ -15,9 +15,9 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
+from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
 from pipelines.stages.commit import committed_stage
 from pipelines.store import urls
-from pipelines.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
 from schemas.stage_manifests import ShardAbout
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards

@@ -81,6 +81,11 @@ class Assignment:
     number: int
     ranges: tuple[AssignedRange, ...]
 
+    @property
+    def size_bytes(self) -> int:
+        """As stored, of all ranges."""
+        return sum(r.end - r.start for r in self.ranges)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:

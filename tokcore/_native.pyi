@@ -88,6 +88,7 @@ def learn(
     max_token_bytes: int,
     threads: int,
     id_of_byte: bytes,
+    merges_done: _Offsets,
     min_parallel_units: int = ...,
     max_narrow_ids: int = ...,
 ) -> tuple[_Ids, _Ids, _Counts]: ...

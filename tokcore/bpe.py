@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tokcore import kernel
@@ -87,8 +88,9 @@ def learn_rows(
     max_token_bytes: int = 0,
     threads: int = 1,
     allow_smaller: bool = False,
+    merges_done: npt.NDArray[np.int64] | None = None,
 ) -> LearnedMerges:
-    """learn_bpe of pre-tokens and counts that are not in a table; the merges as ids."""
+    """learn_bpe of pre-tokens and counts that are not in a table; the merges as ids. merges_done: see learn_merges."""
     if vocab_size < 256:
         raise ConfigError(f"vocab_size = {vocab_size}: must be at least 256, one token for each byte")
     if min_count < 0:
@@ -101,7 +103,9 @@ def learn_rows(
         raise LearnError("the count table is empty: there is nothing to learn from")
     num_merges = vocab_size - 256
     try:
-        left, right, count = kernel.learn_merges(pretokens, counts, num_merges, min_count, max_token_bytes, threads)
+        left, right, count = kernel.learn_merges(
+            pretokens, counts, num_merges, min_count, max_token_bytes, threads, merges_done
+        )
     except OverflowError as error:
         raise LearnError(f"the counts of the table are too large: {error}. Divide them by a common factor.") from error
     if len(left) < num_merges and not allow_smaller:

@@ -354,20 +354,30 @@ class JsonLines:
 
 
 def learn_merges(
-    rows: Texts, counts: Counts, num_merges: int, min_count: int, max_token_bytes: int = 0, threads: int = 1
+    rows: Texts,
+    counts: Counts,
+    num_merges: int,
+    min_count: int,
+    max_token_bytes: int = 0,
+    threads: int = 1,
+    merges_done: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Ids, Ids, Counts]:
     """(left, right, count) of up to num_merges BPE merges learned from pre-tokens and their counts.
 
     Ids 0 to 255 are the bytes in hf order, 256 + i is merge i. Ties: the smaller left id, then the smaller right id.
     Stops early when no pair has at least max(1, min_count). max_token_bytes: 0 for no limit.
+    merges_done: one number, which rises to that of the merges while they are learned, for other threads to read.
     Raises OverflowError if counts cannot be summed in 64 bits.
     """
+    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
     if implementation() == "reference":
-        left, right, count = _reference().learn(rows, counts, num_merges, min_count, max_token_bytes, threads)
+        left, right, count = _reference().learn(
+            rows, counts, num_merges, min_count, max_token_bytes, threads, merges_done
+        )
     else:
         least = min(min_count, 2**63 - 1)  # more than any count can be
         left, right, count = _native().learn(
-            rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE
+            rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE, merges_done
         )
     return left, right, count
 

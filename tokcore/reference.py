@@ -185,7 +185,11 @@ def count_pairs(words: Iterable[tuple[list[int], int]]) -> collections.Counter[t
 
 
 def learn_merges(
-    words: list[tuple[list[int], int]], num_merges: int, min_count: int = 1, max_token_bytes: int = 0
+    words: list[tuple[list[int], int]],
+    num_merges: int,
+    min_count: int = 1,
+    max_token_bytes: int = 0,
+    merges_done: npt.NDArray[np.int64] | None = None,
 ) -> list[tuple[int, int, int]]:
     """Up to num_merges merges (left, right, count), learned from words of the ids 0 to 255 and their counts.
 
@@ -209,6 +213,8 @@ def learn_merges(
         count, (left, right) = min(candidates)
         words = [(merge(word, (left, right), 256 + len(merges)), count) for word, count in words]
         merges.append((left, right, -count))
+        if merges_done is not None:
+            merges_done[0] = len(merges)
         lengths.append(lengths[left] + lengths[right])
     return merges
 
@@ -220,12 +226,13 @@ def learn(
     min_count: int,
     max_token_bytes: int = 0,
     threads: int = 1,
+    merges_done: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
     """As tokcore.kernel.learn_merges. Ignores threads."""
     words = [([ID_OF_BYTE[byte] for byte in rows.text(i)], int(counts[i])) for i in range(rows.num_texts)]
     if sum(count * max(len(word) - 1, 0) for word, count in words) >= 2**63:
         raise OverflowError("the pairs of the table are more than 2**63 - 1")
-    merges = learn_merges(words, num_merges, min_count, max_token_bytes)
+    merges = learn_merges(words, num_merges, min_count, max_token_bytes, merges_done)
     columns = list(zip(*merges, strict=True)) or [(), (), ()]
     return np.array(columns[0], np.int32), np.array(columns[1], np.int32), np.array(columns[2], np.uint64)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -10,21 +10,20 @@ import apache_beam as beam
 from pipelines.graph.count_graph import CountItems
 from pipelines.graph.encode_graph import EncodeItems
 from pipelines.graph.runner import open_pipeline
+from pipelines.local.pool import OnProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
 from schemas.plan import Assignment, Plan
 
-Progress = Callable[[int], None]
 
-
-def count_items(options: RunOptions, plan: Plan, job: CountJob, on_progress: Progress) -> None:
+def count_items(options: RunOptions, plan: Plan, job: CountJob, on_progress: OnProgress) -> None:
     """Run the count stage. Raises a TokError of a worker as it is, StageError for any other failure."""
     with open_pipeline(options, "count", on_progress) as (pipeline, pool_key):
         _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
 
 
-def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, on_progress: Progress) -> None:
+def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, on_progress: OnProgress) -> None:
     """Run the encode stage. Raises a TokError of a worker as it is, StageError for any other failure."""
     with open_pipeline(options, "encode", on_progress) as (pipeline, pool_key):
         _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)

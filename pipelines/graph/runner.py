@@ -12,7 +12,7 @@ import difflib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from pipelines.local.pool import open_pool
+from pipelines.local.pool import OnProgress, open_pool
 from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import as_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
@@ -36,7 +36,7 @@ _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
 @contextmanager
 def open_pipeline(
-    options: RunOptions, stage: str, on_progress: Callable[[int], None] | None = None
+    options: RunOptions, stage: str, on_progress: OnProgress | None = None
 ) -> Iterator[tuple[beam.Pipeline, str | None]]:
     """A pipeline that runs when the block ends, and the key of the worker pool for its heavy calls.
 

@@ -27,6 +27,7 @@ from pipelines.inspect.verify_manifests import (
 )
 from pipelines.inspect.verify_shards import DigestSum, check_item, rules_of
 from pipelines.local.pool import open_pool
+from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, committed
 from pipelines.stages.plan import planned
@@ -71,6 +72,7 @@ def verify(
     quick: bool = False,
     base: str = "",
     options: RunOptions | None = None,
+    progress: StageProgress | None = None,
 ) -> Report:
     """Check an output against its manifests, these against its content, and documents against their source.
 
@@ -81,15 +83,20 @@ def verify(
     started = time.monotonic()
     if not storage.exists(output):
         raise ConfigError(f"{redact(output)}: there is no output")
-    options = options or RunOptions()
+    options, progress = options or RunOptions(), progress or StageProgress(-1)
     problems: list[str] = []
     manifests = read_manifests(output, problems)
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = storage.list_tree(output)
     named = _check_names(manifests, entries, present, problems)
-    with ThreadPoolExecutor(options.num_workers) as threads:
-        for found in threads.map(lambda one: check_file(output, *one), entries):
+    size_bytes = sum(entry.size_bytes for _, entry in entries)
+    with (
+        progress.stage("hash", size_bytes, minor=True) as shown,
+        ThreadPoolExecutor(options.num_workers) as threads,
+    ):
+        for (_, entry), found in zip(entries, threads.map(lambda one: check_file(output, *one), entries), strict=True):
             problems.extend(found)
+            shown.advance(entry.size_bytes)
     build = manifests.get("build")
     if build is not None and root and build.root != root:
         problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
@@ -100,16 +107,20 @@ def verify(
             spec = None if quick else load_spec(output)
             problems.extend(check_manifests(output, built, spec))
             if spec is not None and not problems:
-                num_read = _check_content(output, built, spec, options, problems)
+                with progress.stage("read", built.shards.totals.records.documents, "documents", minor=True) as shown:
+                    num_read = _check_content(output, built, spec, options, problems, shown)
             if not problems and decode != 0:
-                num_decoded = _decode(output, built, decode, base or recorded_base(output), options, problems)
+                wanted = built.shards.totals.records.documents if decode is None else decode
+                with progress.stage("decode", wanted, "documents", minor=True) as shown:
+                    base = base or recorded_base(output)
+                    num_decoded = _decode(output, built, decode, base, options, problems, shown)
     except FormatError as error:
         problems.append(str(error))
     return Report(
         problems=tuple(problems),
         root=build.root if build is not None else "",
         num_files=len(named),
-        size_bytes=sum(entry.size_bytes for _, entry in entries),
+        size_bytes=size_bytes,
         seconds=time.monotonic() - started,
         num_read=num_read,
         num_decoded=num_decoded,
@@ -193,7 +204,12 @@ def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> l
 
 
 def _check_content(
-    output: str, manifests: BuiltManifests, spec: TokenizerSpec, options: RunOptions, problems: list[str]
+    output: str,
+    manifests: BuiltManifests,
+    spec: TokenizerSpec,
+    options: RunOptions,
+    problems: list[str],
+    shown: Phase,
 ) -> int:
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     plan, made = planned(output, manifests.plan), manifests.shards
@@ -214,6 +230,7 @@ def _check_content(
         for found in read:
             problems.extend(found.problems)
             documents_of.update(found.documents_of)
+            shown.advance(found.documents_of.total())
             for lang, sums in found.languages.items():
                 held = languages.setdefault(lang, [0, 0])
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
@@ -253,6 +270,7 @@ def _decode(
     base: str,
     options: RunOptions,
     problems: list[str],
+    shown: Phase,
 ) -> int:
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
     plan = planned(output, manifests.plan)
@@ -270,6 +288,7 @@ def _decode(
     with open_pool(options.num_workers) as pool, ThreadPoolExecutor(options.num_workers) as threads:
         for compared, found in threads.map(lambda job: pool.run(decode_item, job), jobs):
             num_decoded += compared
+            shown.advance(compared)
             problems.extend(found)
     return num_decoded
 

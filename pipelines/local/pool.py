@@ -18,11 +18,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 from tokcore.errors import StageError
 
 T = TypeVar("T")
+
+# What workers report: stored bytes that were read, bytes of sorted runs that are to be merged into tables, bytes that
+# were. A merge of several runs into one reports a change of the second, which may be negative.
+Report = Literal["read", "runs", "merged"]
+OnProgress = Callable[[Report, int], None]
 
 _HEADER = struct.Struct("<Q")
 # For glibc; other C libraries ignore it. A worker keeps up to 64 MB of freed memory: the next block or batch is about
@@ -39,8 +44,8 @@ class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
 class Pool:
     """A fixed number of worker processes. Any number of threads may call run()."""
 
-    def __init__(self, workers: int, on_progress: Callable[[int], None] | None = None) -> None:
-        """workers: number of processes. on_progress: gets the stored bytes read since the worker's last report."""
+    def __init__(self, workers: int, on_progress: OnProgress | None = None) -> None:
+        """workers: number of processes. on_progress: gets what workers report."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self.key = f"pool-{os.getpid()}-{id(self)}"
@@ -117,7 +122,7 @@ class _Worker:
         self._replies: BinaryIO = self.process.stdout  # type: ignore[assignment]
 
     def call(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], on_progress: Callable[[int], None] | None
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], on_progress: OnProgress | None
     ) -> tuple[bool, Any]:
         send(self._requests, (function, arguments))
         while True:
@@ -125,7 +130,7 @@ class _Worker:
             if kind != "progress":
                 return kind == "result", value
             if on_progress is not None:
-                on_progress(value)
+                on_progress(*value)
 
     def obituary(self, task: str) -> str:
         code = self.process.wait()
@@ -145,7 +150,7 @@ class _Worker:
 
 
 @contextmanager
-def open_pool(workers: int, on_progress: Callable[[int], None] | None = None) -> Iterator[Pool]:
+def open_pool(workers: int, on_progress: OnProgress | None = None) -> Iterator[Pool]:
     """A pool that is closed when the block ends."""
     pool = Pool(workers, on_progress)
     try:

@@ -1,57 +1,225 @@
-"""Progress of long stages on stderr: rate and time left on a terminal, elsewhere one line per stage."""
+"""What goes on in a build, on stderr: one line with a bar that changes on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from pipelines.local.pool import Report
+from pipelines.local.terminal import WIDTH, cut, number, size
+
+Unit = Literal["bytes", "merges", "rows", "files", "documents"]
+
+_TICK_SECONDS = 0.2
+FIRST_LINE_SECONDS = 1.5  # so long a stage may be silent in a log, and a minor one end without a line
+_LINE_SECONDS = 10.0
+_LINES = 20  # at most, of a stage whose total is known: one for each 5 %
+
+_BAR_WIDTH = 20
+
+
+class Phase:
+    """One named piece of work and how much of it is done. Thread-safe."""
+
+    def __init__(self, name: str, total: int | None, unit: Unit, watch: Callable[[], int] | None = None) -> None:
+        """total: in units; None or 0 if it is not known. watch: tells how much is done, where nothing reports it."""
+        self.name = name
+        self.total = total
+        self.unit = unit
+        self.started = time.monotonic()
+        self._done = 0
+        self._watch = watch
+        self._lock = threading.Lock()
+        self._merging: Phase | None = None
+
+    @property
+    def done(self) -> int:
+        return self._done if self._watch is None else self._watch()
+
+    def advance(self, amount: int) -> None:
+        """Count what was done."""
+        with self._lock:
+            self._done += amount
+
+    def report(self, what: Report, amount: int) -> None:
+        """Count what a worker did. What is to be merged becomes a phase of its own, which current() gives in time."""
+        if what == "read":
+            self.advance(amount)
+            return
+        with self._lock:
+            if self._merging is None:
+                self._merging = Phase("merge", 0, "bytes")
+            if what == "runs":
+                self._merging.total = (self._merging.total or 0) + amount
+        if what == "merged":
+            self._merging.advance(amount)
+
+    def current(self, now: float) -> Phase:
+        """The phase to show: that of merging once everything is read, else this one."""
+        merging = self._merging
+        if merging is None or not self.total or self.done < self.total:
+            return self
+        if (merging.total or 0) <= 0:  # runs that are no table's, such as digests of documents
+            return self
+        if not merging.done:
+            merging.started = now
+        return merging
+
+    def described(self, now: float) -> str:
+        """Done and total, rate and time left, as far as they are known."""
+        done, total, seconds = self.done, self.total, now - self.started
+        if not done:
+            return f"{seconds:.0f} s"
+        rate = f"{_amount(round(done / seconds), self.unit)}/s" if seconds > 0 else ""
+        if not total:
+            return f"{_amount(done, self.unit)}, {rate}"
+        left = _duration(seconds * max(total - done, 0) / done)
+        of_total = f"{_amount(done, self.unit)} of {_amount(total, self.unit)}"
+        return f"{_share(done, total):4.0%}  {of_total}, {rate}, {left} left"
 
 
 class StageProgress:
-    """Counts the stored bytes that workers report. Thread-safe."""
+    """Shows the innermost of the stages that are at work, from a thread of its own."""
 
     def __init__(self, level: int = 0) -> None:
         """level: -1 shows nothing, 0 progress, 1 also notes."""
         self.level = level
-        self._lock = threading.Lock()
-        self._done = 0
-        self._bar: Progress | None = None
-
-    def advance(self, num_bytes: int) -> None:
-        with self._lock:
-            self._done += num_bytes
-            if self._bar is not None:
-                self._bar.update(self._bar.task_ids[0], completed=self._done)
+        self._lock = threading.RLock()
+        self._phases: list[Phase] = []
+        self._display: _Display = TerminalLine() if sys.stderr.isatty() else LogLines()
 
     def note(self, text: str) -> None:
         """Say what a stage found or made, to those who asked for it."""
         if self.level > 0:
-            print(text, file=sys.stderr)
+            self._say(text)
 
     @contextmanager
-    def stage(self, name: str, total_bytes: int | None = None) -> Iterator[StageProgress]:
-        """Show one stage while the block runs. total_bytes: what workers will report in total; None if nothing."""
-        started = time.monotonic()
-        self._done = 0
-        if sys.stderr.isatty() and self.level >= 0:
-            columns = [TextColumn(f"{name:<10}"), BarColumn()]
-            if total_bytes is not None:
-                columns += [DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
-            with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-                bar.add_task(name, total=total_bytes)
-                self._bar = bar
-                try:
-                    yield self
-                finally:
-                    self._bar = None
+    def stage(
+        self,
+        name: str,
+        total: int | None = None,
+        unit: Unit = "bytes",
+        *,
+        watch: Callable[[], int] | None = None,
+        minor: bool = False,
+    ) -> Iterator[Phase]:
+        """Show a stage while the block runs, and at its end a line with its time. For the rest see Phase.
+
+        minor: without the line, unless it took long.
+        """
+        phase = Phase(name, total, unit, watch)
+        if self.level < 0:
+            yield phase
+            return
+        with self._shown(phase):
+            yield phase
+        seconds = time.monotonic() - phase.started
+        if not minor or seconds >= FIRST_LINE_SECONDS:
+            rate = f", {total / 1e6 / seconds:.1f} MB/s stored" if total and unit == "bytes" and seconds > 0 else ""
+            self._say(f"{name:<10} {seconds:6.1f} s{rate}")
+
+    @contextmanager
+    def _shown(self, phase: Phase) -> Iterator[None]:
+        self._phases.append(phase)
+        ended = threading.Event()
+        ticker = None
+        if len(self._phases) == 1:
+            ticker = threading.Thread(target=self._tick, args=(ended,), daemon=True)
+            ticker.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._phases.pop()
+                self._display.clear()
+            if ticker is not None:
+                ended.set()
+                ticker.join()
+
+    def _tick(self, ended: threading.Event) -> None:
+        while not ended.wait(_TICK_SECONDS):
+            with self._lock:
+                if self._phases:
+                    now = time.monotonic()
+                    self._display.show(self._phases[-1].current(now), now)
+
+    def _say(self, text: str) -> None:
+        with self._lock:
+            self._display.clear()
+            print(text, file=sys.stderr, flush=True)
+
+
+class _Display(Protocol):
+    def show(self, phase: Phase, now: float) -> None:
+        """Say how far a phase is, if it is time to."""
+
+    def clear(self) -> None:
+        """Take back what would be in the way of other output."""
+
+
+class TerminalLine:
+    """One line with a bar, written again and again."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def show(self, phase: Phase, now: float) -> None:
+        full = round(_share(phase.done, phase.total) * _BAR_WIDTH)
+        bar = "━" * full + "─" * (_BAR_WIDTH - full)
+        columns = shutil.get_terminal_size((WIDTH, 24)).columns
+        self._write(cut(f"{phase.name:<10} {bar}  {phase.described(now)}", columns - 1))
+        self._is_shown = True
+
+    def clear(self) -> None:
+        if self._is_shown:
+            self._write("")
+            self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text}\x1b[K")
+        sys.stderr.flush()
+
+
+class LogLines:
+    """A line after FIRST_LINE_SECONDS, and then every ten seconds or 5 %, whichever comes later."""
+
+    def __init__(self) -> None:
+        self._phase: Phase | None = None
+        self._line_at = 0.0
+        self._line_done: int | None = None  # None before the first line
+
+    def show(self, phase: Phase, now: float) -> None:
+        if phase is not self._phase:
+            self._phase, self._line_at, self._line_done = phase, phase.started, None
+        done = phase.done
+        if self._line_done is None:
+            is_due = now - self._line_at >= FIRST_LINE_SECONDS
         else:
-            yield self
-        seconds = time.monotonic() - started
-        rate = f", {total_bytes / 1e6 / seconds:.1f} MB/s stored" if total_bytes and seconds > 0 else ""
-        if self.level >= 0:
-            print(f"{name:<10} {seconds:6.1f} s{rate}", file=sys.stderr)
+            has_moved = not phase.total or (done - self._line_done) * _LINES >= phase.total
+            is_due = now - self._line_at >= _LINE_SECONDS and has_moved
+        if is_due:
+            self._line_at, self._line_done = now, done
+            print(f"{phase.name:<10} {phase.described(now)}", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Lines of a log stay."""
+
+
+def _share(done: int, total: int | None) -> float:
+    return min(done / total, 1.0) if total else 0.0
+
+
+def _amount(value: int, unit: Unit) -> str:
+    return size(value) if unit == "bytes" else f"{number(value)} {unit}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds) // 60
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {round(seconds) % 60} s" if minutes else f"{seconds:.0f} s"

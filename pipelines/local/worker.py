@@ -11,16 +11,16 @@ import pickle
 import traceback
 from typing import Any, BinaryIO
 
-from pipelines.local.pool import receive, send
+from pipelines.local.pool import Report, receive, send
 from tokcore.errors import StageError
 
 _replies: BinaryIO | None = None
 
 
-def report_progress(num_bytes: int) -> None:
-    """Tell the parent that num_bytes more stored bytes were read. Does nothing outside a worker process."""
+def report_progress(what: Report, num_bytes: int) -> None:
+    """Tell the parent how many more bytes were worked on. Does nothing outside a worker process."""
     if _replies is not None:
-        send(_replies, ("progress", num_bytes))
+        send(_replies, ("progress", (what, num_bytes)))
 
 
 def main() -> None:

@@ -74,9 +74,10 @@ class Build:
 
     def plan(self) -> PlanManifest:
         """List and pin the inputs, or find them as an earlier run of this build pinned them."""
-        self._refuse_foreign_output()
-        self.imported_tokenizer()
-        self._plan = plan_build(self.config)
+        with self.progress.stage("plan", minor=True):
+            self._refuse_foreign_output()
+            self.imported_tokenizer()
+            self._plan = plan_build(self.config)
         reached("plan.listed")
         return commit_plan(self._run(), self._plan)
 

@@ -43,7 +43,8 @@ def _count(
     run: BuildRun, config: CountsConfig, plan: Plan, planned: PlanManifest, attempts: Attempts
 ) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
     _count_items(run, config, plan, attempts)
-    items = recorded_items(attempts, plan, ItemCounted)
+    with run.progress.stage("check", minor=True):
+        items = recorded_items(attempts, plan, ItemCounted)
     languages = languages_of(items)
     reached("stage.worked")
     files = ledger.balanced(plan, [one for item in items for one in item.ledgers], languages)
@@ -64,13 +65,13 @@ def _count(
 
 
 def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> None:
-    # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
-    from pipelines.graph.launch import count_items
-
     memory_bytes = run.config.count.memory_bytes
     job = count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     with run.progress.stage("count", plan.size_bytes) as shown:
-        count_items(run.options, plan, job, shown.advance)
+        # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+        from pipelines.graph.launch import count_items
+
+        count_items(run.options, plan, job, shown.report)
 
 
 def _counted(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:

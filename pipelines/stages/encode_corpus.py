@@ -52,6 +52,19 @@ def _encode(
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
     spec = _encode_items(run, config, plan, learned, attempts)
+    with run.progress.stage("check", minor=True):
+        return _checked(run, config, plan, planned, spec, attempts)
+
+
+def _checked(
+    run: BuildRun,
+    config: ShardsConfig,
+    plan: Plan,
+    planned: PlanManifest,
+    spec: TokenizerSpec,
+    attempts: Attempts,
+) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
+    """What the workers made, once it adds up, with what is said of all shards together."""
     items = recorded_items(attempts, plan, ItemEncoded)
     languages = languages_of(items)
     reached("stage.worked")
@@ -85,15 +98,15 @@ def _encode_items(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """Have all work items encoded; what the tokenizer is made of."""
-    # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
-    from pipelines.graph.launch import encode_items
-
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     sha256 = learned.file(FILE_NAME).sha256
     spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
     job = encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
     with run.progress.stage("encode", plan.size_bytes) as shown:
-        encode_items(run.options, plan, job, shown.advance)
+        # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+        from pipelines.graph.launch import encode_items
+
+        encode_items(run.options, plan, job, shown.report)
     return spec
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
+from pipelines.local.progress import StageProgress
 from pipelines.stages.tokenizer_files import special_tokens
 from pipelines.store import storage, urls
 from schemas.config import BuildConfig, pretokenizer_of
@@ -31,9 +33,17 @@ class Learned:
     languages: dict[str, MixedLanguage]
 
 
-def learn_tokenizer(config: BuildConfig, output: str, counts: CountsManifest, threads: int) -> Learned:
+def learn_tokenizer(
+    config: BuildConfig,
+    output: str,
+    counts: CountsManifest,
+    threads: int,
+    progress: StageProgress | None = None,
+    merges_done: npt.NDArray[np.int64] | None = None,
+) -> Learned:
     """Learn the build's tokenizer from its committed count tables.
 
+    progress: shows how far reading the tables is. merges_done: see LearnOptions.
     Raises LearnError if the tables cannot give the vocabulary, naming languages without documents.
     """
     sizes = {unit: _sizes(counts, unit) for unit in UNITS}
@@ -41,13 +51,14 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: CountsManifest, th
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
     mix = _mix(config, sizes)
     model = MODELS[config.learn.model].learn(
-        lambda: _weighted_rows(config, output, counts, mix.weights),
+        lambda: _weighted_rows(config, output, counts, mix.weights, progress or StageProgress(-1)),
         LearnOptions(
             vocab_size=config.vocab_size,
             num_special=len(config.special),
             min_count=mix.scaled_min_count(config.learn.min_count),
             max_token_bytes=config.learn.max_token_bytes,
             threads=threads,
+            merges_done=merges_done,
         ),
     )
     if not config.learn.allow_smaller:
@@ -57,7 +68,7 @@ def learn_tokenizer(config: BuildConfig, output: str, counts: CountsManifest, th
 
 
 def _weighted_rows(
-    config: BuildConfig, output: str, counts: CountsManifest, weights: Mapping[str, int]
+    config: BuildConfig, output: str, counts: CountsManifest, weights: Mapping[str, int], progress: StageProgress
 ) -> tuple[Texts, Counts]:
     """The pre-tokens of all languages with their weighted counts.
 
@@ -65,15 +76,15 @@ def _weighted_rows(
     """
     tables = {entry.about.lang: entry.path for entry in counts.files}
     order = sorted(weights.keys() & tables.keys())  # all that a language has may be masked
-    rows = merge_rows(
-        [_table(urls.join(output, "counts", tables[lang])) for lang in order], [weights[lang] for lang in order]
-    )
-    texts, weighted = _together(
-        rows,
-        sum(entry.about.rows for entry in counts.files),
-        sum(entry.about.pretoken_bytes for entry in counts.files),
-        config.learn.min_documents,
-    )
+    num_rows = sum(entry.about.rows for entry in counts.files)
+    with progress.stage("weigh", num_rows, "rows", minor=True) as shown:
+        read = [_table(urls.join(output, "counts", tables[lang]), shown.advance) for lang in order]
+        texts, weighted = _together(
+            merge_rows(read, [weights[lang] for lang in order]),
+            num_rows,
+            sum(entry.about.pretoken_bytes for entry in counts.files),
+            config.learn.min_documents,
+        )
     if texts.size_bytes == 0 and config.learn.min_documents > 1:
         raise LearnError(
             f"learn.min_documents = {config.learn.min_documents}: no pre-token is in that many documents. "
@@ -124,9 +135,11 @@ def _mix(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.
     )
 
 
-def _table(url: str) -> Iterator[CountRows]:
+def _table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]:
     with storage.open_read(url) as file:
-        yield from read_table(file)
+        for rows in read_table(file):
+            yield rows
+            on_rows(rows.num_rows)
 
 
 def _together(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int) -> tuple[Texts, Counts]:

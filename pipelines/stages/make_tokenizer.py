@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from pipelines.stages.commit import committed_stage
 from pipelines.stages.learn import Learned, learn_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
@@ -36,10 +38,14 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
         key = StageKey("tokenizer", dataclasses.replace(config, fingerprint=imported.fingerprint), {})
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
-        with run.progress.stage("learn"):
+        merges_done = np.zeros(1, np.int64)
+        num_merges = 0 if imported is not None else run.config.vocab_size - len(run.config.special) - 256
+        with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
             reached("learn.begin")
             if imported is None:
-                learned = learn_tokenizer(run.config, run.output, counts, run.options.num_workers)
+                learned = learn_tokenizer(
+                    run.config, run.output, counts, run.options.num_workers, run.progress, merges_done
+                )
             else:
                 learned = Learned(imported, {}, {})
             reached("learn.learned")

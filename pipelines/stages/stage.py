@@ -101,9 +101,11 @@ def run_stage(
         # What is wrong may be in any of the records, so none is used again.
         storage.remove_tree(attempts.folder)
         raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
-    standing()  # a build that committed and is done holds no claim any more
-    publish(attempts, folder_of(run.output, key.stage), [file for file, _ in made.files], claimed=True)
-    manifest = commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
+    with run.progress.stage("commit", len(made.files), "files", minor=True) as shown:
+        standing()  # a build that committed and is done holds no claim any more
+        files = [file for file, _ in made.files]
+        publish(attempts, folder_of(run.output, key.stage), files, claimed=True, on_file=shown.advance)
+        manifest = commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
     run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_in_words(run, manifest)}")
     return manifest
 

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pipelines.store import storage, urls
@@ -113,14 +113,21 @@ def key_of(prefix: str, value: Any) -> str:
     return f"{prefix}-{hashlib.sha256(canonical_json(to_jsonable(value))).hexdigest()[:32]}"
 
 
-def publish(attempts: Attempts, folder: str, files: Iterable[StoredFile], claimed: bool = False) -> None:
+def publish(
+    attempts: Attempts,
+    folder: str,
+    files: Iterable[StoredFile],
+    claimed: bool = False,
+    on_file: Callable[[int], None] = lambda _: None,
+) -> None:
     """Move finished files from their attempt names to their final ones below folder, a URL.
 
     An interrupted build, or an equal one at work, may have moved some of them. Raises StageError if a file at a final
     name is not the recorded one. claimed: this build has claimed the folder and no manifest names its files, so a
-    wrong copy by an object store is replaced.
+    wrong copy by an object store is replaced. on_file: called with 1 for each file that is about to be moved.
     """
     for file in files:
+        on_file(1)
         source, target = attempts.url(file.attempt), urls.join(folder, file.path)
         if storage.exists(source):
             try:

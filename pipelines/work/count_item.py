@@ -10,6 +10,7 @@ import dataclasses
 from collections import Counter
 from decimal import Decimal
 
+from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
@@ -49,6 +50,8 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     """
     key = item_key(assignment.number)
     if (done := job.attempts.result(key, ItemCounted)) is not None:
+        report_progress("read", assignment.size_bytes)
+        report_progress("runs", sum(run.size_bytes for run in done.runs))
         return done
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
@@ -65,13 +68,15 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
                     tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
             tables.spill_if_over(job.memory_bytes)
     reached("count.item")
+    runs = tables.close()
+    report_progress("runs", sum(run.size_bytes for run in runs))
     return job.attempts.record(
         key,
         ItemCounted(
             item=assignment.number,
             ledgers=tuple(reader.ledgers),
             languages=reader.languages(),
-            runs=tables.close(),
+            runs=runs,
             masked={lang: dict(sorted(matches.items())) for lang, matches in sorted(tables.masked.items())},
             rejects=rejects.stored(""),
         ),

@@ -15,6 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store import storage
 from pipelines.store.crashpoints import reached
@@ -42,6 +43,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     """
     key = item_key(assignment.number)
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
+        report_progress("read", assignment.size_bytes)
         return done
     tokenizer = _tokenizer(job.tokenizer, job.tokenizer_sha256, job.fingerprint)
     spelled: Counter[str] = Counter()

@@ -52,15 +52,21 @@ class ItemReader:
 
     def __iter__(self) -> Iterator[tuple[AssignedRange, Batch]]:
         for input_range in self._assignment.ranges:
-            yield from self._read(input_range)
-            report_progress(input_range.end - input_range.start)
+            meter = Meter()
+            told = 0
+            for read in self._read(input_range, meter):
+                yield read
+                # A reader may look beyond the end of its range.
+                now = min(meter.stored_bytes, input_range.end - input_range.start)
+                report_progress("read", now - told)
+                told = now
+            report_progress("read", input_range.end - input_range.start - told)
 
-    def _read(self, r: AssignedRange) -> Iterator[tuple[AssignedRange, Batch]]:
+    def _read(self, r: AssignedRange, meter: Meter) -> Iterator[tuple[AssignedRange, Batch]]:
         file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
         num_records = num_documents = text_bytes = 0
         rejected: Counter[str] = Counter()
         rejected_file = ""
-        meter = Meter()
         last_ordinal = -1
         try:
             for batch in read_documents(file, r.start, r.end, r.settings, meter):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from pipelines.local.worker import report_progress
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts, key_of
 from pipelines.store.crashpoints import reached
@@ -41,10 +42,17 @@ def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
         yield from read_run(file)
 
 
+def _told(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
+    """The rows of a run that goes into a table; tells the parent when all were read."""
+    yield from read_section(attempts, run)
+    report_progress("merged", run.size_bytes)
+
+
 def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     """One run, named after its content, with the sums of several of the same key and partition."""
     record_key = key_of("merge", runs)
     if (done := attempts.result(record_key, RunRef)) is not None:
+        report_progress("runs", done.size_bytes - sum(run.size_bytes for run in runs))
         return done
     first = runs[0]
     with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
@@ -53,6 +61,7 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     reached("merge.written")
     named = attempts.name_by_content(merged)
     reached("merge.named")
+    report_progress("runs", named.size_bytes - sum(run.size_bytes for run in runs))
     return attempts.record(record_key, named)
 
 
@@ -62,10 +71,11 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
     if (done := attempts.result(record_key, TableRef)) is not None:
         if done.lang != lang:  # where disks do not tell case apart
             raise StageError(f"languages {done.lang!r} and {lang!r} would share a file: spell them alike")
+        report_progress("merged", sum(run.size_bytes for run in runs))
         return done
     path = f"{lang}.parquet"
     with attempts.new_file(path) as new:
-        totals = write_table(new.file, merge_rows([read_section(attempts, run) for run in runs]))
+        totals = write_table(new.file, merge_rows([_told(attempts, run) for run in runs]))
     reached("count.table")
     stored = new.stored(path, totals.content_sha256)
     return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

@@ -14,9 +14,9 @@ from support.builds import build_file, jsonl, run, texts, write
 import tokcore as api
 from pipelines.build_report import print_build
 from pipelines.graph.transforms import CountPretokens
+from pipelines.local.terminal import size
 from pipelines.stages.commit import committed
 from pipelines.stages.learn import learn_tokenizer
-from pipelines.terminal import size
 from schemas.config import load_config
 from schemas.document import Document
 from tokcore.errors import ConfigError, LearnError

@@ -17,8 +17,8 @@ from support.builds import ROOT, build_file, run, small_corpus, tokcore
 
 from pipelines.build_report import print_build
 from pipelines.cli import commands
+from pipelines.local.terminal import WIDTH, cut, number, size, table
 from pipelines.stages.commit import committed
-from pipelines.terminal import WIDTH, cut, number, size, table
 from schemas.stage_manifests import BuildManifest
 
 

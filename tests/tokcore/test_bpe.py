@@ -63,9 +63,10 @@ def test_threads_long_words_and_wide_symbols_change_nothing(parts: list[bytes], 
     batch = texts_from_strings(parts)
     counts = np.arange(1, len(parts) + 1, dtype=np.uint64)
     expected = reference.learn(batch, counts, 25, 1)
-    found = _native.learn(
-        batch.data, batch.offsets, counts, 25, 1, 0, threads, ID_OF_BYTE, min_parallel_units=0, max_narrow_ids=narrow
-    )
+    done = np.zeros(1, np.int64)
+    settings = {"min_parallel_units": 0, "max_narrow_ids": narrow}
+    found = _native.learn(batch.data, batch.offsets, counts, 25, 1, 0, threads, ID_OF_BYTE, done, **settings)
+    assert done[0] == len(found[0])
     assert [column.tolist() for column in found] == [column.tolist() for column in expected]
 
 

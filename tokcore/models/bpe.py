@@ -327,6 +327,7 @@ class Bpe:
             max_token_bytes=options.max_token_bytes,
             threads=options.threads,
             allow_smaller=True,  # the caller says what it makes of that
+            merges_done=options.merges_done,
         )
         try:
             return LearnedModel(merges.pairs, tuple(merges.counts.tolist()))

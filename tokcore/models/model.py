@@ -133,6 +133,7 @@ class LearnOptions:
     min_count: int = 2  # on the scale of the counts
     max_token_bytes: int = 0  # 0: no limit
     threads: int = 1
+    merges_done: npt.NDArray[np.int64] | None = None  # its one value rises while merges are learned
 
 
 class ModelType(Protocol):

@@ -18,6 +18,10 @@ namespace tokcore {
 template <typename T>
 using InputArray = nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
+// An array of the caller's that the kernel writes to.
+template <typename T>
+using InOutArray = nanobind::ndarray<T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
 template <typename T>
 using OutputArray = nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>;
 

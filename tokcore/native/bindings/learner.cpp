@@ -21,7 +21,7 @@ namespace {
 std::tuple<OutputArray<int32_t>, OutputArray<int32_t>, OutputArray<uint64_t>> learn_arrays(
     InputArray<uint8_t> data, InputArray<int64_t> offsets, InputArray<uint64_t> counts, size_t num_merges,
     uint64_t min_count, size_t max_token_bytes, size_t threads, nb::bytes id_of_byte,
-    size_t min_parallel_units, size_t max_narrow_ids) {
+    InOutArray<int64_t> merges_done, size_t min_parallel_units, size_t max_narrow_ids) {
   check_ascending("offsets", offsets, data.shape(0));
   check_size("counts", counts, offsets.shape(0) - 1);
   constexpr size_t kMaxMerges = (size_t{1} << 31) - 256;
@@ -31,12 +31,14 @@ std::tuple<OutputArray<int32_t>, OutputArray<int32_t>, OutputArray<uint64_t>> le
   if (threads == 0) throw std::invalid_argument("threads = 0: must be at least 1");
   if (max_narrow_ids > (size_t{1} << 16)) throw std::invalid_argument("max_narrow_ids: at most 2**16");
   if (id_of_byte.size() != 256) throw std::invalid_argument("id_of_byte: expected 256 ids");
+  if (merges_done.shape(0) != 1) throw std::invalid_argument("merges_done: expected one number");
   Learned learned;
   {
     nb::gil_scoped_release released;
-    learned = learn(data.data(), offsets.data(), counts.data(), counts.shape(0),
-                    {num_merges, min_count, max_token_bytes, threads,
-                     static_cast<const uint8_t*>(id_of_byte.data()), min_parallel_units, max_narrow_ids});
+    learned = learn(
+        data.data(), offsets.data(), counts.data(), counts.shape(0),
+        {num_merges, min_count, max_token_bytes, threads, static_cast<const uint8_t*>(id_of_byte.data()),
+         merges_done.data(), min_parallel_units, max_narrow_ids});
   }
   if (learned.status == LearnStatus::kCountOverflow) {
     throw std::overflow_error("the pairs of the table are more than 2**63 - 1");
@@ -50,7 +52,8 @@ std::tuple<OutputArray<int32_t>, OutputArray<int32_t>, OutputArray<uint64_t>> le
 void bind_learner(nb::module_& module) {
   module.def("learn", &learn_arrays, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"),
              nb::arg("num_merges"), nb::arg("min_count"), nb::arg("max_token_bytes"), nb::arg("threads"),
-             nb::arg("id_of_byte"), nb::arg("min_parallel_units") = LearnOptions{}.min_parallel_units,
+             nb::arg("id_of_byte"), nb::arg("merges_done").noconvert(),
+             nb::arg("min_parallel_units") = LearnOptions{}.min_parallel_units,
              nb::arg("max_narrow_ids") = LearnOptions{}.max_narrow_ids,
              "(left, right, count) of the merges, in order; fewer than num_merges if no pair is left.");
 }

@@ -556,6 +556,9 @@ Learned Learner::run() {
     const std::vector<MergeStep> batch = next_batch(learned);
     if (batch.empty()) break;
     apply_batch(batch);
+    if (options_.merges_done != nullptr) {
+      __atomic_store_n(options_.merges_done, static_cast<int64_t>(learned.left.size()), __ATOMIC_RELAXED);
+    }
   }
   return learned;
 }

@@ -24,6 +24,7 @@ struct LearnOptions {
   size_t max_token_bytes = 0;           // longer tokens are not made; 0: no limit
   size_t threads = 1;                   // at least 1
   const uint8_t* id_of_byte = nullptr;  // 256 ids, a permutation
+  int64_t* merges_done = nullptr;       // rises while merges are found, for other threads to read
   // One thread does a merge that touches fewer units (words, or segments of long words) than this.
   size_t min_parallel_units = 8192;
   // Symbols take two bytes as long as ids are below this; at most 2^16.
