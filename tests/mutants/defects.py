@@ -934,8 +934,8 @@ _BUILDING = (
         "manifest-before-files",
         "the manifest is created before the files have their names",
         "pipelines/stages/stage.py",
-        "    publish(attempts, folder_of(",
-        "    commit(run.output, _manifest_of(key, made), {}, attempts.scratch)\n    publish(attempts, folder_of(",
+        "        publish(attempts, folder_of(",
+        "        commit(run.output, _manifest_of(key, made), {}, attempts.scratch)\n        publish(attempts, folder_of(",
         _tests("pipelines/test_commit.py"),
     ),
     Defect(
