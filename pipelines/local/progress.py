@@ -20,7 +20,7 @@ FIRST_LINE_SECONDS = 1.5  # so long a stage may be silent in a log, and a minor 
 _LINE_SECONDS = 10.0
 _LINES = 20  # at most, of a stage whose total is known: one for each 5 %
 
-_BAR_WIDTH = 20
+_BAR_WIDTH = 12
 
 
 class Phase:
@@ -75,12 +75,12 @@ class Phase:
         done, total, seconds = self.done, self.total, now - self.started
         if not done:
             return f"{seconds:.0f} s"
-        rate = f"{_amount(round(done / seconds), self.unit)}/s" if seconds > 0 else ""
+        amount, unit = (size, "") if self.unit == "bytes" else (number, f" {self.unit}")
+        rate = f"{amount(round(done / seconds))}/s" if seconds > 0 else ""
         if not total:
-            return f"{_amount(done, self.unit)}, {rate}"
+            return f"{amount(done)}{unit}, {rate}"
         left = _duration(seconds * max(total - done, 0) / done)
-        of_total = f"{_amount(done, self.unit)} of {_amount(total, self.unit)}"
-        return f"{_share(done, total):4.0%}  {of_total}, {rate}, {left} left"
+        return f"{_share(done, total):4.0%}  {amount(done)} of {amount(total)}{unit}, {rate}, {left} left"
 
 
 class StageProgress:
@@ -172,7 +172,7 @@ class TerminalLine:
         full = round(_share(phase.done, phase.total) * _BAR_WIDTH)
         bar = "━" * full + "─" * (_BAR_WIDTH - full)
         columns = shutil.get_terminal_size((WIDTH, 24)).columns
-        self._write(cut(f"{phase.name:<10} {bar}  {phase.described(now)}", columns - 1))
+        self._write(cut(f"{phase.name:<8} {bar}  {phase.described(now)}", columns - 1))
         self._is_shown = True
 
     def clear(self) -> None:
@@ -212,10 +212,6 @@ class LogLines:
 
 def _share(done: int, total: int | None) -> float:
     return min(done / total, 1.0) if total else 0.0
-
-
-def _amount(value: int, unit: Unit) -> str:
-    return size(value) if unit == "bytes" else f"{number(value)} {unit}"
 
 
 def _duration(seconds: float) -> str:

@@ -935,7 +935,8 @@ _BUILDING = (
         "the manifest is created before the files have their names",
         "pipelines/stages/stage.py",
         "        publish(attempts, folder_of(",
-        "        commit(run.output, _manifest_of(key, made), {}, attempts.scratch)\n        publish(attempts, folder_of(",
+        "        commit(run.output, _manifest_of(key, made), {}, attempts.scratch)\n"
+        "        publish(attempts, folder_of(",
         _tests("pipelines/test_commit.py"),
     ),
     Defect(
