@@ -12,10 +12,13 @@ import json
 import operator
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
@@ -65,6 +68,7 @@ def _open(files: Sequence[OpenableShard], number: int) -> ShardReader:
 class Shards(Sequence[Ids]):
     """Documents of several shards, in the order of the files; shards[i] is an int32 array, read-only.
 
+    A slice or a list of indexes gives a list of arrays. copy(i) gives a writable array.
     From formats that map ids (Megatron's) the arrays are views of the file. Files are opened when a document of theirs
     is asked for. Pickles by its paths; safe to read from several threads.
 
@@ -73,6 +77,8 @@ class Shards(Sequence[Ids]):
     (2, [257, 259, 258, 261])
     >>> [len(tokens) for tokens in shards]
     [7, 4]
+    >>> [len(tokens) for tokens in shards[[1, 0, 1]]]
+    [4, 7, 4]
     """
 
     def __init__(self, files: Sequence[OpenableShard], fingerprint: str) -> None:
@@ -133,12 +139,31 @@ class Shards(Sequence[Ids]):
     @overload
     def __getitem__(self, index: int) -> Ids: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Ids]: ...
-    def __getitem__(self, index: int | slice) -> Ids | list[Ids]:
+    def __getitem__(self, index: slice | Iterable[int]) -> list[Ids]: ...
+    def __getitem__(self, index: int | slice | Iterable[int]) -> Ids | list[Ids]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
+        if isinstance(index, Iterable):
+            return [self[_number(i, position)] for position, i in enumerate(index)]
         shard, row = self._find(index)
         return shard.tokens(row)
+
+    @overload
+    def copy(self, index: int, dtype: npt.DTypeLike = np.int32) -> npt.NDArray[Any]: ...
+    @overload
+    def copy(self, index: slice | Iterable[int], dtype: npt.DTypeLike = np.int32) -> list[npt.NDArray[Any]]: ...
+    def copy(
+        self, index: int | slice | Iterable[int], dtype: npt.DTypeLike = np.int32
+    ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
+        """What shards[index] is, as arrays of one's own: writable, as torch.from_numpy wants them.
+
+        >>> shards.copy(1, np.int64).tolist(), shards.copy(1).flags.writeable, shards[1].flags.writeable
+        ([257, 259, 258, 261], True, False)
+        >>> [len(tokens) for tokens in shards.copy([1, 0])]
+        [4, 7]
+        """
+        found = self[index]
+        return [tokens.astype(dtype) for tokens in found] if isinstance(found, list) else found.astype(dtype)
 
     def __iter__(self) -> Iterator[Ids]:
         for number, file in enumerate(self._files):
@@ -174,12 +199,20 @@ class Shards(Sequence[Ids]):
         return shard
 
 
+def _number(index: Any, position: int) -> int:
+    """One index of a list. Raises TypeError for what is no integer; a list of bool would be a mask elsewhere."""
+    if isinstance(index, bool) or not hasattr(index, "__index__"):
+        raise TypeError(f"index {position} of the list is {index!r:.80}: expected an integer")
+    return operator.index(index)
+
+
 def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
     """The shards at a local path: a build's output, a folder of shards, or one file of a shard.
 
     split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
     it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).
-    Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers.
+    Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers,
+    ValueError for a URL.
 
     >>> shards = open_shards("out/first")
     >>> shards[0].tolist(), shards.document(0).id
@@ -189,6 +222,8 @@ def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
     """
     if split not in SPLITS:
         raise ValueError(f"split = {split!r}: expected one of {', '.join(SPLITS)}")
+    if "://" in os.fspath(path):
+        raise ValueError(f"{path}: open_shards reads local files. Copy its folder `shards` here, and open the copy.")
     place = Path(path).resolve()
     if not place.is_dir():
         return _unnamed([_single_shard(place)])

@@ -203,6 +203,57 @@ def test_threads_may_share_one_instance(tmp_path, monkeypatch):
     assert not failed.is_set()
 
 
+@pytest.mark.parametrize("format", SHARD_FORMATS)
+def test_lists_and_slices(tmp_path, format):
+    shards = open_shards(write_build(tmp_path / "out", (format,)))
+    every = tokens_of(shards)
+    for index in ([5, 0, 3, 3, -1], (2,), np.array([4, 1]), range(1, 3), [], iter([np.int64(2)])):
+        numbers = list(index)
+        for found in (shards[numbers if hasattr(index, "__next__") else index], shards.copy(numbers)):
+            assert [tokens.tolist() for tokens in found] == [every[number] for number in numbers]
+    for part in (slice(1, 4), slice(None, None, -2), slice(-2, 99)):
+        assert [tokens.tolist() for tokens in shards[part]] == every[part]
+        assert [tokens.tolist() for tokens in shards.copy(part)] == every[part]
+
+
+@pytest.mark.parametrize("format", SHARD_FORMATS)
+def test_copies_are_writable(tmp_path, format):
+    shards = open_shards(write_build(tmp_path / "out", (format,)))
+    assert not shards[3].flags.writeable
+    for own in (shards.copy(3), *shards.copy([3, 2]), *shards.copy(slice(2, 4))):
+        assert own.flags.writeable
+        assert own.flags.owndata
+        assert own.dtype == np.int32
+        own[:] = 77
+    assert tokens_of(shards) == [document(number)[0] for number in range(6)]
+    assert shards.copy(3, np.int64).dtype == shards.copy([3], np.int64)[0].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        ([0, 6], IndexError, "document 6 of 6"),
+        ([0, 1.0], TypeError, r"index 1 of the list is 1\.0: expected an integer"),
+        ([True, False], TypeError, "index 0 of the list is True"),
+        (np.array([True]), TypeError, "index 0 of the list is .*True"),
+        ("3", TypeError, "index 0 of the list is '3'"),
+        ([[0]], TypeError, r"index 0 of the list is \[0\]"),
+        (None, TypeError, "NoneType"),
+    ],
+)
+def test_what_is_no_index(tmp_path, index, error, message):
+    shards = open_shards(write_build(tmp_path / "out"))
+    with pytest.raises(error, match=message):
+        shards[index]
+    with pytest.raises(error, match=message):
+        shards.copy(index)
+
+
+def test_urls_are_refused():
+    with pytest.raises(ValueError, match=r"s3://bucket/out: open_shards reads local files\. Copy its folder"):
+        open_shards("s3://bucket/out")
+
+
 def test_few_files_are_open_at_a_time(tmp_path):
     for number in range(shards_module.MAX_OPEN + 20):
         write_megatron(tmp_path / f"{number:03d}", [document(number)])
