@@ -15,6 +15,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+from pipelines.graph.checks import check_document, check_documents, check_ends
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
 from pipelines.store.attempts import Attempts, publish
@@ -37,8 +38,9 @@ BATCH_BYTES = 4 << 20
 class CountPretokens(beam.PTransform):
     """PCollection[Document] -> PCollection[TableRef]: one sorted Parquet table per language, FOLDER/LANG.parquet.
 
-    Columns: pretoken (binary), count (uint64), documents (uint64). The order of the output is unspecified. Accepts only
-    bounded input in the global window. Work in progress lies in FOLDER/_attempts; remove that folder afterwards.
+    Columns: pretoken (binary), count (uint64), documents (uint64). The order of the output is unspecified. Work in
+    progress lies in FOLDER/_attempts; remove that folder afterwards. While the pipeline is built, an input that is
+    unbounded or in other windows than the global one raises ConfigError, one of other elements TypeError.
 
     >>> import pyarrow.parquet
     >>> from schemas import Document
@@ -65,6 +67,8 @@ class CountPretokens(beam.PTransform):
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
 
     def expand(self, documents: Any) -> Any:
+        check_documents("CountPretokens", documents)
+        check_ends("CountPretokens", documents)
         import_in_workers(documents.pipeline)
         return (
             documents
@@ -93,6 +97,7 @@ class _CountDocuments(beam.DoFn):
         self._waiting_bytes = 0
 
     def process(self, document: Document) -> None:
+        check_document("CountPretokens", document)
         self._waiting.setdefault(document.lang, []).append(document.text)
         self._waiting_bytes += len(document.text)
         if self._waiting_bytes >= BATCH_BYTES:
@@ -124,7 +129,7 @@ class EncodeDocuments(beam.PTransform):
     """PCollection[Document] -> PCollection[EncodedDocument]. Keeps windows and timestamps; the order is unspecified.
 
     Text that spells a special token is ordinary text. append: special tokens to put after each document.
-    Raises ConfigError for a name in append that is not a special token.
+    Raises ConfigError for a name in append that is not a special token, TypeError for elements of another type.
 
     >>> from schemas import Document
     >>> tokenizer = Tokenizer.load("out/first")
@@ -144,6 +149,7 @@ class EncodeDocuments(beam.PTransform):
             raise ConfigError(f"append: {unknown[0]!r} is not a special token of the tokenizer")
 
     def expand(self, documents: Any) -> Any:
+        check_documents("EncodeDocuments", documents)
         import_in_workers(documents.pipeline)
         append = [self.tokenizer.specials[text] for text in self.append]
         return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append)).with_output_types(
@@ -163,6 +169,7 @@ class _EncodeBatch(beam.DoFn):
     def process(
         self, document: Document, timestamp: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[WindowedValue]:
+        check_document("EncodeDocuments", document)
         self._waiting.append((document, timestamp, window))
         self._waiting_bytes += len(document.text)
         if self._waiting_bytes >= BATCH_BYTES:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from typing import Any
+
 import apache_beam as beam
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
 from support import eager
-from support.builds import texts
+from support.builds import ROOT, texts
 from support.vocabularies import spec_of_merges
 
 import tokcore
@@ -100,6 +107,91 @@ def test_encoding_keeps_windows_and_bytes():
             assert sorted(found) == [(str(i), i * 10, b"\xff bytes") for i in range(4)]
 
         assert_that(windows, check)
+
+
+def test_text_files_to_tables_and_tokens(tmp_path):
+    """The example, as its reader runs it."""
+    lines = [line for lang in ("en", "ru") for text in texts(lang, 10) for line in text.splitlines() if line]
+    for number, part in enumerate((lines[::2], lines[1::2])):
+        (tmp_path / f"{number}.txt").write_text("".join(f"{line}\n" for line in part), encoding="utf-8")
+    example, out = ROOT / "deploy" / "examples" / "own_pipeline.py", tmp_path / "out"
+    arguments = [sys.executable, str(example), str(tmp_path / "*.txt"), str(out), "--runner=FnApiRunner"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    table = tokcore.count_pretokens(lines, pattern="o200k")
+    assert pq.read_table(out / "counts" / "en.parquet").equals(table.combine_chunks())
+    assert sorted(path.name for path in (out / "counts").iterdir()) == ["en.parquet"]
+    merges = tokcore.learn_bpe(table, 512, allow_smaller=True)
+    tokenizer = tokcore.Tokenizer.from_merges(merges, pattern="o200k", special={"<|endoftext|>": "document_end"})
+    imported = tokcore.Tokenizer.from_huggingface(out / "tokenizer.json")
+    assert imported.vocab == tokenizer.vocab
+    written = [json.loads(line) for path in out.glob("tokens-*") for line in path.read_text().splitlines()]
+    assert sorted(written) == sorted([*tokenizer.encode(line).tolist(), tokenizer.eos_id] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        (beam.WindowInto(FixedWindows(10)), "its input is in FixedWindows, and a table counts all documents"),
+        (beam.WindowInto(Sessions(10)), "its input is in Sessions"),
+        (
+            beam.WindowInto(
+                GlobalWindows(),
+                trigger=Repeatedly(AfterCount(1)),
+                accumulation_mode=AccumulationMode.DISCARDING,
+            ),
+            "its input fires at Repeatedly.*, and a table is written once",
+        ),
+    ],
+)
+def test_windows_are_refused_where_the_pipeline_is_built(tmp_path, window, message):
+    documents = pipeline() | beam.Create(DOCUMENTS) | window
+    with pytest.raises(ConfigError, match=f"CountPretokens: {message}"):
+        _ = documents | CountPretokens(str(tmp_path))
+    _ = documents | EncodeDocuments(learned())  # keeps windows
+
+
+def test_back_in_the_global_window_documents_are_counted(tmp_path):
+    with pipeline() as p:
+        windowed = p | beam.Create(DOCUMENTS) | beam.WindowInto(FixedWindows(10))
+        _ = windowed | "Back" >> beam.WindowInto(GlobalWindows()) | CountPretokens(str(tmp_path))
+    expected = tokcore.count_pretokens([d.text for d in DOCUMENTS if d.lang == "en"]).combine_chunks()
+    assert pq.read_table(tmp_path / "en.parquet").equals(expected)
+
+
+def test_unbounded_input_is_refused_where_the_pipeline_is_built(tmp_path):
+    documents = pipeline() | PeriodicImpulse() | beam.Map(_document_of)
+    with pytest.raises(ConfigError, match="CountPretokens: its input is unbounded"):
+        _ = documents | CountPretokens(str(tmp_path))
+    _ = documents | EncodeDocuments(learned())
+
+
+def _document_of(_element) -> Document:
+    return DOCUMENTS[0]
+
+
+@pytest.mark.parametrize("name", ["CountPretokens", "EncodeDocuments"])
+@pytest.mark.parametrize(("wrong", "found"), [("text", "str"), (("en", None, "text"), "Tuple"), (5, "int")])
+def test_elements_of_another_type_are_refused_where_the_pipeline_is_built(tmp_path, name, wrong, found):
+    elements = pipeline() | beam.Create([wrong])
+    with pytest.raises(TypeError, match=f"{name}: expected a PCollection of schemas.Document, found one of {found}"):
+        _ = elements | _transform(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["CountPretokens", "EncodeDocuments"])
+@pytest.mark.parametrize(
+    ("wrong", "found"), [("text", "str: 'text'"), (("en", None, "text"), "tuple"), (None, "NoneType")]
+)
+def test_elements_of_unknown_type_are_refused_when_they_come(tmp_path, name, wrong, found):
+    p = pipeline()
+    elements = p | beam.Create([DOCUMENTS[0]]) | beam.Map(lambda _: wrong).with_output_types(Any)
+    _ = elements | _transform(name, tmp_path)
+    with pytest.raises(Exception, match=f"{name}: expected elements of type schemas.Document, found {found}"):
+        p.run().wait_until_finish()
+
+
+def _transform(name, folder):
+    return CountPretokens(str(folder)) if name == "CountPretokens" else EncodeDocuments(learned())
 
 
 def test_arguments_are_checked_where_they_are_given(tmp_path):
