@@ -193,10 +193,20 @@ def check(build_file: str, output: str, as_json: bool) -> None:
         _fail(report["output_holds"], EXIT_USAGE)
 
 
-def _stage_command(name: str, run: Callable[[Any], Any], text: str, *examples: str) -> None:
+def _stage_command(
+    name: str, done: str, run: Callable[[Any], Any], replaceable: tuple[str, ...], text: str, *examples: str
+) -> None:
+    """done: what the command has done, for a message. replaceable: what it can be told to make again."""
+
     @commands.command(name, help=text, epilog=_examples(*examples))
     @_BUILD_FILE
     @_run_options
+    @click.option(
+        "--replace",
+        type=click.Choice(replaceable),
+        help="Remove what this step made, and all that follows from it; then make them again.",
+    )
+    @click.option("--from", "reuse", metavar="OUTPUT", help="Take over what this other output holds of the build.")
     @_JSON
     def command(
         build_file: str,
@@ -205,15 +215,19 @@ def _stage_command(name: str, run: Callable[[Any], Any], text: str, *examples: s
         runner_options: tuple[str, ...],
         quiet: bool,
         verbose: bool,
+        replace: str | None,
+        reuse: str | None,
         as_json: bool,
         show_all: bool = False,
     ) -> None:
         from pipelines.build_report import print_build
-        from pipelines.report import print_stage
+        from pipelines.report import print_no_work, print_stage
 
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
-        build = _build(build_file, output, workers, runner_options)
+        build = _build(
+            build_file, output, workers, runner_options, replace=replace or "", reuse=_absolute(reuse) if reuse else ""
+        )
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
         if as_json:
@@ -224,6 +238,8 @@ def _stage_command(name: str, run: Callable[[Any], Any], text: str, *examples: s
             print_build(build.output, manifest, show_all)
         else:
             print_stage(build.output, manifest)
+        if not (build.made or as_json or quiet):
+            print_no_work(build.output, manifest.stage, done)
 
     if name == "build":
         _ALL(command)
@@ -231,22 +247,39 @@ def _stage_command(name: str, run: Callable[[Any], Any], text: str, *examples: s
 
 _stage_command(
     "build",
+    "built",
     lambda build: build.run(),
+    ("plan", "count", "learn", "encode"),
     "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
     "tokcore build BUILD.toml",
-    "tokcore build BUILD.toml --output out/second --workers 4",
+    "tokcore build BUILD.toml --output out/second --from out/first",
+    "tokcore build BUILD.toml --replace learn --workers 4",
     "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
 )
 _stage_command(
     "count",
+    "counted",
     lambda build: build.count(),
+    ("plan", "count"),
     "Plan, then count pre-tokens for each language.",
     "tokcore count BUILD.toml",
 )
 _stage_command(
-    "learn", lambda build: build.learn(), "Learn the tokenizer from the count tables.", "tokcore learn BUILD.toml"
+    "learn",
+    "learned",
+    lambda build: build.learn(),
+    ("learn",),
+    "Learn the tokenizer from the count tables.",
+    "tokcore learn BUILD.toml",
 )
-_stage_command("encode", lambda build: build.encode(), "Tokenize the corpus into shards.", "tokcore encode BUILD.toml")
+_stage_command(
+    "encode",
+    "encoded",
+    lambda build: build.encode(),
+    ("encode",),
+    "Tokenize the corpus into shards.",
+    "tokcore encode BUILD.toml",
+)
 
 
 @commands.command(
@@ -499,7 +532,7 @@ def _tokenizer(path: str) -> Any:
     return Tokenizer.load(urls.local_path(path)) if urls.is_local(path) else load_tokenizer(path)
 
 
-def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...]) -> Any:
+def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...], **how: Any) -> Any:
     from pipelines.local.run_options import RunOptions
     from pipelines.stages.build import Build
     from schemas.config import load_config
@@ -507,7 +540,7 @@ def _build(build_file: str, output: str, workers: int | None, runner_options: tu
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
     where = _absolute(output) if output else ""
-    return Build(load_config(build_file), RunOptions(workers, runner_options), where)
+    return Build(load_config(build_file), RunOptions(workers, runner_options), where, **how)
 
 
 def _print_json(value: Any) -> None:

@@ -11,6 +11,7 @@ from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.verify import Report, describe_problems
 from pipelines.local.terminal import printable, size
 from pipelines.stages.build import Build
+from pipelines.stages.commit import committed_on
 from pipelines.stages.plan import content_of, plan_build
 from pipelines.store import urls
 from pipelines.store.redaction import redact
@@ -90,6 +91,11 @@ def print_stage(output: str, manifest: AnyManifest) -> None:
     """Print one line about a finished stage."""
     folder = urls.join(output, manifest.stage)
     print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
+
+
+def print_no_work(output: str, stage: str, done: str) -> None:
+    """Print that a command found its work done. done: by what verb."""
+    print(f"nothing to do: {done}{committed_on(output, stage)}")
 
 
 def print_verified(report: Report) -> None:

@@ -98,6 +98,11 @@ class StageProgress:
         if self.level > 0:
             self._say(text)
 
+    def say(self, text: str) -> None:
+        """Print a line about the build, unless its user wants none."""
+        if self.level >= 0:
+            self._say(text)
+
     @contextmanager
     def stage(
         self,

@@ -5,17 +5,30 @@ sources --plan--> input ranges --count--> count tables --learn--> tokenizer --en
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import committed, committed_stage, manifest_url
+from pipelines.stages.commit import MANIFEST, RUN, committed, committed_on, committed_stage, manifest_url
 from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
-from pipelines.stages.make_tokenizer import make_tokenizer
-from pipelines.stages.plan import changed_inputs, commit_plan, plan_build, plan_key
-from pipelines.stages.stage import BuildRun, other_build
+from pipelines.stages.make_tokenizer import make_tokenizer, tokenizer_key
+from pipelines.stages.plan import commit_plan, plan_build, plan_key
+from pipelines.stages.replacing import (
+    begin_work,
+    end_work,
+    finish_replacing,
+    forget_replaced,
+    make_room,
+    others_at_work,
+    replace,
+)
+from pipelines.stages.reuse import reusable
+from pipelines.stages.stage import BuildRun, StageKey
+from pipelines.stages.standing import Standing, look
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
@@ -23,19 +36,19 @@ from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from pipelines.work.jobs import special_ids
 from schemas.config import BuildConfig
-from schemas.manifest import AnyManifest
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
     BuildManifest,
     CountsManifest,
-    ImportedConfig,
     PlanManifest,
     ShardsManifest,
     TokenizerManifest,
 )
+from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import ConfigError
+from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -47,11 +60,19 @@ class Build:
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     output: str = ""  # URL; empty: as the build file says
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+    replace: str = ""  # plan, count, learn or encode: what to make again, with all that follows
+    reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
+    made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
+    _sign: str = dataclasses.field(default="", init=False, repr=False)  # URL of the file that says that we are at work
     _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
     _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
+        if self.reuse and self.reuse.rstrip("/") == self.output.rstrip("/"):
+            raise ConfigError(f"--from {redact(self.reuse)}: is the output of this build. Name another one.")
+        if self.reuse and not storage.exists(self.reuse):
+            raise ConfigError(f"--from {redact(self.reuse)}: there is no output")
         if self.options.runner:
             # Imports Beam, which takes most of a second: only for a build that names runner options.
             from pipelines.graph.runner import check_runner_options
@@ -63,12 +84,13 @@ class Build:
 
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
-        self.plan()
-        if self.config.tokenizer is None:
-            self.count()
-        self.learn()
-        self.encode()
-        return self.finish()
+        with self._at_work():
+            plan, planned = self._planned()
+            if self.config.tokenizer is None:
+                count_corpus(self._run(), plan, planned)
+            learned = self._learn()
+            encode_corpus(self._run(), plan, planned, learned)
+            return self.finish()
 
     # ---------------------------------------------------------------------------------------------------------- stages
 
@@ -79,32 +101,64 @@ class Build:
             self.imported_tokenizer()
             self._plan = plan_build(self.config)
         reached("plan.listed")
+        self._settle(self._plan)
         return commit_plan(self._run(), self._plan)
 
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""
-        return count_corpus(self._run(), *self._planned())
+        with self._at_work():
+            return count_corpus(self._run(), *self._planned())
 
     def learn(self) -> TokenizerManifest:
-        """Learn the tokenizer from the count tables, or import the one the build file names."""
-        return make_tokenizer(self._run(), self.imported_tokenizer())
+        """Learn the tokenizer from the count tables, or import the one the build file names.
+
+        Does not look at the inputs, unless there is another output to take counts from.
+        """
+        with self._at_work():
+            if self.reuse:
+                self._take_counts()
+            else:
+                self._settle(None)
+            return self._learn()
 
     def encode(self) -> ShardsManifest:
         """Tokenize the corpus into shards."""
-        plan, planned = self._planned()
-        return encode_corpus(self._run(), plan, planned, committed_stage(self.output, "tokenizer", "learn"))
+        with self._at_work():
+            if self.reuse:
+                self._take_counts()
+                self._take_tokenizer()
+            plan, planned = self._planned()
+            return encode_corpus(self._run(), plan, planned, committed_stage(self.output, "tokenizer", "learn"))
 
     def finish(self) -> BuildManifest:
         """Commit the build: one manifest that names the stages' manifests, and the root."""
         return commit_build(self._run())
 
+    def _learn(self) -> TokenizerManifest:
+        return make_tokenizer(self._run(), self.imported_tokenizer())
+
     def _run(self) -> BuildRun:
-        return BuildRun(self.config, self.output, self.options, self.progress)
+        return BuildRun(self.config, self.output, self.options, self.progress, self.reuse, self.made)
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
         manifest = self.plan() if self._plan is None else committed_stage(self.output, "plan", "plan")
         assert self._plan is not None
         return self._plan, manifest
+
+    def _take_counts(self) -> None:
+        """Take over plan and counts from the other output, if it has those of this build."""
+        plan, planned = self._planned()
+        key = StageKey("counts", self.config.count_identity(), {"plan": planned.as_input()})
+        if self.config.tokenizer is None and reusable(self.reuse, "counts", key.identity) is not None:
+            count_corpus(self._run(), plan, planned)
+
+    def _take_tokenizer(self) -> None:
+        """Take over the tokenizer from the other output, if it is the one of this build."""
+        theirs = committed(self.reuse, "tokenizer")
+        if self.config.tokenizer is None and committed(self.output, "counts") is None:
+            return
+        if theirs is not None and theirs.identity == tokenizer_key(self._run(), self.imported_tokenizer()).identity:
+            self._learn()
 
     # ------------------------------------------------------------------------------------------------- before any stage
 
@@ -124,18 +178,62 @@ class Build:
         Raises ConfigError if it holds another build, or something else.
         """
         self._refuse_foreign_output()
-        found: dict[str, AnyManifest] = {
-            name: made for name in (*STAGES, BUILD) if (made := committed(self.output, name)) is not None
-        }
-        key, configs = plan_key(self.config, plan), self.config.stage_configs()
-        if "plan" in found and found["plan"].identity != key.identity:
-            raise other_build(self.output, found["plan"], key.config, {}, lambda: changed_inputs(self.output, plan))
-        for name, config in (("tokenizer", configs.tokenizer), ("shards", configs.shards), ("counts", configs.counts)):
-            if name in found and config is not None and _without_fingerprint(found[name].config) != config:
-                raise other_build(self.output, found[name], config, {})
-        if BUILD in found:
+        there = look(self.output, self.config, self.imported_tokenizer(), plan)
+        if there.differences:
+            if self._gives_way(there):
+                return "a build that failed before it had counted anything, which this one replaces"
+            raise there.error(self.output, self.config.path)
+        if BUILD in there.found:
             return "this build, finished"
-        return f"this build, unfinished: {', '.join(found)}" if found else "nothing"
+        return f"this build, unfinished: {', '.join(there.found)}" if there.found else "nothing"
+
+    def _settle(self, plan: Plan | None) -> None:
+        """Make room for this build, or refuse what stands in its way. plan: None where inputs do not matter."""
+        finish_replacing(self.output)
+        imported = self.imported_tokenizer()
+        if self.replace:
+            self._begin_work()
+            replace(self.output, self.replace, imported is not None, self._identity(plan))
+        there = look(self.output, self.config, imported, plan)
+        if BUILD not in there.found and (there.found or plan is not None):
+            self._begin_work()
+        if there.differences:
+            if not self._gives_way(there):
+                raise there.error(self.output, self.config.path)
+            make_room(self.output, there.command, imported is not None)
+        elif there.found and BUILD not in there.found:
+            self.progress.say(
+                f"goes on with {', '.join(there.found)}, made{committed_on(self.output, [*there.found][-1])}"
+            )
+
+    def _gives_way(self, there: Standing) -> bool:
+        """Whether what stands is another build that failed before it had made anything, and none is at work."""
+        return there.is_worth_nothing and not there.inputs_changed and not others_at_work(self.output, self._sign)
+
+    def _identity(self, plan: Plan | None) -> str:
+        """Of what this build is made from."""
+        imported = self.imported_tokenizer()
+        parts = [
+            to_jsonable(self.config.stage_configs()),
+            imported.fingerprint if imported is not None else "",
+            plan_key(self.config, plan).identity if plan is not None else "",
+        ]
+        return sha256_hex(canonical_json({"parts": parts}))
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """While the block runs, other builds can see that this one is at work in the output."""
+        try:
+            yield
+            if self._sign:
+                forget_replaced(self.output)
+        finally:
+            if self._sign:
+                end_work(self.output, self._sign)
+                self._sign = ""
+
+    def _begin_work(self) -> None:
+        self._sign = self._sign or begin_work(self.output)
 
     def _refuse_foreign_output(self) -> None:
         if storage.exists(manifest_url(self.output, "plan")):
@@ -144,15 +242,10 @@ class Build:
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
-        allowed = {*STAGES, FOLDER}
+        allowed = {*STAGES, FOLDER, *((MANIFEST, RUN) if committed(self.output, BUILD) is not None else ())}
         for path in storage.list_tree(self.output):
             if path.split("/")[0] not in allowed:
                 raise ConfigError(
                     f"build.output = {redact(self.output)}: the folder holds {path!r} and no build. "
                     f"Name a new or empty folder."
                 )
-
-
-def _without_fingerprint(config: object) -> object:
-    """The configuration of a stage as the build file alone gives it."""
-    return ImportedConfig() if isinstance(config, ImportedConfig) else config

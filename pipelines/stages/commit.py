@@ -153,6 +153,15 @@ def _created(url: str, data: bytes, scratch: str) -> bool:
         return False
 
 
+def committed_on(output: str, stage: str) -> str:
+    """When a stage, or the build, was committed, by its run.json: ` on 2026-01-31 23:59 UTC`; empty if that is gone."""
+    try:
+        then = datetime.datetime.fromisoformat(run_facts(output, stage)["finished"]).astimezone(datetime.UTC)
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return f" on {then:%Y-%m-%d %H:%M} UTC"
+
+
 def _run_json(run: Mapping[str, Any]) -> bytes:
     facts = {
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pipelines.stages import ledger
-from pipelines.stages.rejects import check_rejected, commit_rejects
+from pipelines.stages.commit import committed
+from pipelines.stages.rejects import check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.results import languages_of, recorded, recorded_items
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.jobs import count_job
-from schemas.config import BuildConfig
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, LanguageCounts, TableRef
 from schemas.stage_manifests import (
@@ -32,10 +33,13 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     Raises StageError for too many rejects, and for a source without documents; LedgerError if what was read and what
     was counted do not add up.
     """
+    reuse_rejects(run, planned)
+    require_rejects(run, "counts")
     key = StageKey("counts", run.config.count_identity(), {"plan": planned.as_input()})
+    if committed(run.output, "rejected") is None:
+        run = dataclasses.replace(run, reuse="")  # counts alone are of no use
     manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))
-    check_rejected(run, manifest.totals)
-    _check_languages(run.config, manifest)
+    _check(run, manifest.totals, manifest.languages)
     return manifest
 
 
@@ -54,13 +58,15 @@ def _count(
     ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
     commit_rejects(run, plan, planned, files, items, attempts)
     rows = {table.lang: table.num_rows for table in tables}
+    totals = ledger.totals_of(files)
+    counted = {
+        lang: _counted(counts, rows.get(lang, 0), _masked(items, lang) if config.mask else None)
+        for lang, counts in languages.items()
+    }
+    # Before anything is committed, so that the build file can be corrected in place.
+    _check(run, totals, counted)
     return Made(
-        [(t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes)) for t in tables],
-        ledger.totals_of(files),
-        {
-            lang: _counted(counts, rows.get(lang, 0), _masked(items, lang) if config.mask else None)
-            for lang, counts in languages.items()
-        },
+        [(t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes)) for t in tables], totals, counted
     )
 
 
@@ -96,11 +102,13 @@ def _masked(items: Iterable[ItemCounted], lang: str) -> dict[str, int]:
     return dict(sorted(matches.items()))
 
 
-def _check_languages(config: BuildConfig, counts: CountsManifest) -> None:
-    if not any(language.documents for language in counts.languages.values()):
+def _check(run: BuildRun, totals: LedgerTotals, languages: Mapping[str, CountedLanguage]) -> None:
+    """Raise StageError for too many rejects, and for a source without documents."""
+    check_rejected(run, totals)
+    if not any(language.documents for language in languages.values()):
         raise StageError("the corpus is empty: no document was read. Check source.files and rejected/rejected.jsonl.")
-    for number, source in enumerate(config.sources):
-        if source.lang is not None and source.lang not in counts.languages:
+    for number, source in enumerate(run.config.sources):
+        if source.lang is not None and source.lang not in languages:
             raise StageError(
                 f"source[{number}]: language {source.lang!r} has no documents. Check its files, or remove the source."
             )

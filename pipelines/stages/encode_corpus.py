@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 from pipelines.stages import ledger
-from pipelines.stages.commit import committed_stage
+from pipelines.stages.commit import committed, committed_stage
 from pipelines.stages.documents_digest import documents_digest
-from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects
+from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.results import languages_of, recorded_items
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.stages.token_counts import write_token_counts
@@ -38,6 +39,13 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
 
     Raises LedgerError if what was read, counted and encoded does not add up; StageError for too many rejects.
     """
+    if run.config.tokenizer is not None:
+        reuse_rejects(run, planned)
+        require_rejects(run, "shards")
+        if committed(run.output, "rejected") is None:
+            run = dataclasses.replace(run, reuse="")  # shards alone are of no use
+    else:
+        require_rejects(run, "counts")
     inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
     key = StageKey("shards", run.config.encode_identity(), inputs)
     return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))

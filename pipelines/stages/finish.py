@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.stages.commit import claim_url, committed, committed_stage
+from pipelines.stages.replacing import remove_signs_of_work
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
@@ -75,5 +76,6 @@ def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> N
     for name, made in stages.items():
         storage.remove_tree(Attempts(output, name, made.identity).folder)
         storage.remove_file(claim_url(output, name))
+    remove_signs_of_work(output)
     if not storage.list_tree(urls.join(output, FOLDER)):
         storage.remove_tree(urls.join(output, FOLDER))

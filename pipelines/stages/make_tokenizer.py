@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from pipelines.stages.commit import committed_stage
+from pipelines.stages.commit import committed, committed_stage
 from pipelines.stages.learn import Learned, learn_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import artifact_files
@@ -28,14 +28,8 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
 
     Raises ConfigError if there are no count tables yet, LearnError if they cannot give the vocabulary.
     """
-    config = run.config.learn_identity()
-    key: StageKey[LearnedConfig | ImportedConfig]
-    if imported is None:
-        counts = committed_stage(run.output, "counts", "count")
-        key = StageKey("tokenizer", config, {"counts": counts.as_input()})
-    else:
-        assert isinstance(config, ImportedConfig)
-        key = StageKey("tokenizer", dataclasses.replace(config, fingerprint=imported.fingerprint), {})
+    key = tokenizer_key(run, imported)
+    counts = committed(run.output, "counts")
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
         merges_done = np.zeros(1, np.int64)
@@ -43,6 +37,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
         with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
             reached("learn.begin")
             if imported is None:
+                assert counts is not None  # the key is made from it
                 learned = learn_tokenizer(
                     run.config, run.output, counts, run.options.num_workers, run.progress, merges_done
                 )
@@ -52,6 +47,15 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
         return _write(learned, attempts)
 
     return run_stage(run, key, make)
+
+
+def tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[LearnedConfig | ImportedConfig]:
+    """What the tokenizer is made from. Raises ConfigError if it is to be learned, and there are no count tables yet."""
+    config = run.config.learn_identity()
+    if imported is None:
+        return StageKey("tokenizer", config, {"counts": committed_stage(run.output, "counts", "count").as_input()})
+    assert isinstance(config, ImportedConfig)
+    return StageKey("tokenizer", dataclasses.replace(config, fingerprint=imported.fingerprint), {})
 
 
 def _write(learned: Learned, attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:

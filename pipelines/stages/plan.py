@@ -81,7 +81,7 @@ def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
 def planned(output: str, manifest: PlanManifest) -> Plan:
     """The plan of an output, from its committed manifest and table of files. Raises FormatError if it cannot be one."""
     url = urls.join(output, "plan", FILES)
-    files = parse_files_table(storage.read_bytes(url), url)
+    files = pinned_files(output)
     config = manifest.config
     if config.range_bytes < 1:
         raise FormatError(f"{redact(output)}: plan/manifest.json: config.range_bytes: {config.range_bytes}")
@@ -104,16 +104,25 @@ def totals_of(plan: Plan) -> PlanTotals:
 
 def changed_inputs(output: str, plan: Plan) -> list[str]:
     """The files of a plan that are not as the output's plan pinned them, in one reason; none if all are."""
-    url = urls.join(output, "plan", FILES)
-    was = {file.uri: file for file in parse_files_table(storage.read_bytes(url), url)}
+    was = {file.uri: file for file in pinned_files(output)}
     now = {file.uri: file for file in plan.files}
     what = [
         f"{uri} {'is new' if uri not in was else 'is gone' if uri not in now else 'was modified'}"
         for uri in sorted({*was, *now})
-        if was.get(uri) != now.get(uri)
+        if uri not in was or uri not in now or _pin(was[uri]) != _pin(now[uri])
     ]
     more = f" and {len(what) - 3} more" if len(what) > 3 else ""
     return [f"the input files are not the same: {', '.join(what[:3])}{more}"] if what else []
+
+
+def _pin(file: InputFile) -> tuple[int, str]:
+    return file.size_bytes, file.version
+
+
+def pinned_files(output: str) -> tuple[InputFile, ...]:
+    """The files that the output's plan pinned. Raises StageError or FormatError if its table cannot be read."""
+    url = urls.join(output, "plan", FILES)
+    return parse_files_table(storage.read_bytes(url), url)
 
 
 def _listed(base: str, pattern: str, where: str) -> list[storage.FileId]:

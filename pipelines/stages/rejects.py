@@ -8,7 +8,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.stages import ledger
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.commit import committed
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, take_over, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
@@ -16,7 +17,7 @@ from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from tokcore.canonical import canonical_json, parse_canonical
-from tokcore.errors import StageError
+from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 REJECTED = "rejected.jsonl"
@@ -46,8 +47,6 @@ def commit_rejects(
 
     items: what was read. attempts: of the stage that read them, where their rejects lie.
     """
-    config = RejectedConfig(run.config.encode.special_text)
-    key = StageKey("rejected", config, {"plan": planned.as_input()})
 
     def make(own: Attempts) -> Made[LedgerTotals, Nothing, Nothing]:
         ranges = [one for item in items for one in item.ledgers]
@@ -57,7 +56,31 @@ def commit_rejects(
         ]
         return Made([(file, Nothing()) for file in stored], ledger.totals_of(files))
 
-    return run_stage(run, key, make)
+    return run_stage(run, _key(run, planned), make)
+
+
+def _key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
+    return StageKey("rejected", RejectedConfig(run.config.encode.special_text), {"plan": planned.as_input()})
+
+
+def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
+    """Take over what run.reuse says was rejected, if it read the same input. Equal plans reject the same."""
+    if not run.reuse or committed(run.output, "rejected") is not None:
+        return
+    theirs = committed(run.reuse, "rejected")
+    if theirs is not None and theirs.inputs == {"plan": planned.as_input()}:
+        run_stage(run, _key(run, planned), lambda attempts: take_over(run, theirs, attempts))
+
+
+def require_rejects(run: BuildRun, stage: str) -> None:
+    """Raise ConfigError if a stage stands that says what it read, and rejected/, which it made, does not."""
+    if committed(run.output, stage) is not None and committed(run.output, "rejected") is None:
+        command = "count" if stage == "counts" else "encode"
+        raise ConfigError(
+            f"{redact(run.output)}: holds {stage}/, but not rejected/, which `tokcore {command}` makes with it. "
+            f"Copy rejected/ from where {stage}/ came from (--from OUTPUT does), or make both again: "
+            f"`tokcore build {run.config.path} --replace {command}`"
+        )
 
 
 def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
@@ -69,7 +92,8 @@ def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
     raise StageError(
         f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
         + "".join(f"  {line}\n" for line in first_rejects(url))
-        + f"All of them are in {redact(url)}. Mend the input, or raise build.max_rejected (1 = never fail)."
+        + f"All of them are in {redact(url)}. Correct how the build file reads it, "
+        f"fix the input and add --replace plan, or raise build.max_rejected (1 = never fail)."
     )
 
 

@@ -10,17 +10,19 @@ from typing import Any, Generic, cast
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import claim, commit, committed, folder_of, manifest_url, run_facts
+from pipelines.stages.named_files import require_files
+from pipelines.stages.reuse import copy_files, reusable
 from pipelines.stages.semantics import SEMANTICS
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
+from schemas.changed_settings import changed_settings
 from schemas.config import BuildConfig
 from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, identity_of
 from schemas.refs import StoredFile
 from schemas.stage_manifests import BUILD
 from tokcore import kernel
 from tokcore.errors import ConfigError, LedgerError, TokError
-from tokcore.jsonable import to_jsonable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class BuildRun:
     output: str  # URL
     options: RunOptions
     progress: StageProgress
+    reuse: str = ""  # URL of another output, whose stages are taken over where they are those of this build
+    made: list[str] = dataclasses.field(default_factory=list)  # stages that were not found, but made or taken over
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,8 +74,9 @@ def run_stage(
 ) -> Manifest[Config, Totals, Language, About]:
     """The stage's committed manifest if it is of this key, else the one of what make gives, committed.
 
-    more_reasons: why a standing stage of equal configuration differs, for the error. Raises ConfigError if the stage of
-    another build stands there, or is being committed.
+    Instead of what make gives it takes over what run.reuse holds of this key. more_reasons: why a standing stage of
+    equal configuration differs, for the error. Raises ConfigError if the stage of another build stands there, or is
+    being committed; StageError if a file of the standing stage is gone.
     """
 
     def standing() -> Manifest[Config, Totals, Language, About] | None:
@@ -81,15 +86,17 @@ def run_stage(
         return cast("Manifest[Config, Totals, Language, About] | None", manifest)
 
     if (manifest := standing()) is not None:
+        require_files(run.output, manifest)
         if run.progress.level > 0:
             finished = run_facts(run.output, key.stage).get("finished", "at an unknown time")
             run.progress.note(f"{key.stage}: done already, {finished}, {_in_words(run, manifest)}")
         return manifest
     started = time.time()
     attempts = Attempts(run.output, key.stage, key.identity)
+    theirs = reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
     try:
         attempts.begin()
-        made = make(attempts)
+        made = take_over(run, theirs, attempts) if theirs is not None else make(attempts)
         claim(attempts)
     except TokError as error:
         # An equal build may have been faster, and have removed the working folder when it was done: what was in it
@@ -103,9 +110,11 @@ def run_stage(
         raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
     with run.progress.stage("commit", len(made.files), "files", minor=True) as shown:
         standing()  # a build that committed and is done holds no claim any more
+        _require_inputs(run.output, key)
         files = [file for file, _ in made.files]
         publish(attempts, folder_of(run.output, key.stage), files, claimed=True, on_file=shown.advance)
         manifest = commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
+    run.made.append(key.stage)
     run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_in_words(run, manifest)}")
     return manifest
 
@@ -113,6 +122,23 @@ def run_stage(
 def _in_words(run: BuildRun, manifest: AnyManifest) -> str:
     where = redact(folder_of(run.output, manifest.stage))
     return f"{len(manifest.files)} files in {where}, content {manifest.content_id()}"
+
+
+def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[Any, Any, Any]:
+    """What a stage of the output run.reuse made: its files, copied, and what its manifest says."""
+    with run.progress.stage(f"copy {theirs.stage}"):
+        return Made(copy_files(run.reuse, theirs, attempts), theirs.totals, dict(theirs.languages))
+
+
+def _require_inputs(output: str, key: StageKey[Any]) -> None:
+    """Raise ConfigError unless what the stage was made from still stands: another build may have replaced it."""
+    for name, made_from in key.inputs.items():
+        manifest = committed(output, name)
+        if manifest is None or manifest.as_input() != made_from:
+            raise ConfigError(
+                f"{redact(manifest_url(output, name))}: was replaced while {key.stage} was made from it. "
+                f"Let one build at a time work in this output, and run the command again."
+            )
 
 
 def _manifest_of(
@@ -149,23 +175,13 @@ def other_build(
     more_reasons: Callable[[], list[str]] = no_reasons,
 ) -> ConfigError:
     """The error for an output that holds the stage of another build: says what differs."""
-    was, now = to_jsonable(standing.config), to_jsonable(config)
-    reasons = [
-        f"{key} was {_brief(was.get(key))}, is now {_brief(now.get(key))}"
-        for key in sorted({*was, *now})
-        if was.get(key) != now.get(key)
-    ]
+    reasons = changed_settings(standing.config, config)
     reasons += [f"its {key} is another one" for key in sorted(inputs) if standing.inputs.get(key) != inputs[key]]
     detail = "; ".join(reasons or more_reasons()) or "it was made by another release of tokcore"
     return ConfigError(
         f"{redact(manifest_url(output, standing.stage))}: the output holds a different build: {detail}. "
-        f"Choose another build.output, or remove the old one."
+        f"Another one may have been faster. Choose another build.output; `tokcore check` says what stands in this one."
     )
-
-
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def write_file(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:

@@ -37,6 +37,9 @@ POINTS = {
     "create.after_link": "a manifest or a record has its name",
 }
 
+# Which a build comes by only where it is told to replace a stage.
+REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are removed, and others are not"}
+
 _visit: Callable[[str], None] | None = None
 
 
@@ -54,8 +57,8 @@ def watch(visit: Callable[[str], None] | None) -> None:
 
 def kill_at(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
-    if name not in POINTS:
-        raise ValueError(f"no crash point {name!r}; there are {', '.join(POINTS)}")
+    if name not in (points := {**POINTS, **REPLACING_POINTS}):
+        raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
     visits: Counter[str] = Counter()
     lock = threading.Lock()
 

@@ -35,7 +35,7 @@ def write_attempt(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             reached("write.before_sync")
             os.fsync(file.fileno())
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         reached("write.after_sync")
     except BaseException:
         path.unlink(missing_ok=True)
@@ -51,7 +51,7 @@ def publish(source: Path, target: Path) -> None:
         require_same(str(source), str(target))
     reached("publish.after_link")
     source.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
@@ -70,7 +70,7 @@ def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
             os.link(temporary, path)
         except FileExistsError:
             return False
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         reached("create.after_link")
         return True
     finally:
@@ -109,11 +109,11 @@ def _make_folder(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Makes names created in a folder survive a power cut."""
+def sync_folder(folder: Path) -> None:
+    """Makes names created in a folder, or removed from it, survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -115,11 +115,13 @@ def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
         return remote_files.create_exclusive(url, data)
 
 
-def remove_file(url: str) -> None:
-    """Removes a file; fine if there is none."""
+def remove_file(url: str, durable: bool = False) -> None:
+    """Removes a file; fine if there is none. durable: a power cut after the call does not bring it back."""
     system, path = file_system(url)
-    with named("remove", url), contextlib.suppress(FileNotFoundError):
+    with named("remove", url), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         retrying("remove", url, lambda: system.rm_file(path))
+        if durable and is_local(url):
+            local_files.sync_folder(Path(path).parent)
 
 
 def remove_tree(url: str) -> None:

@@ -779,7 +779,7 @@ _STORING = (
         "name-not-durable",
         "the folder of a final name is not synced",
         "pipelines/store/local_files.py",
-        "    source.unlink(missing_ok=True)\n    _sync_folder(target.parent)\n",
+        "    source.unlink(missing_ok=True)\n    sync_folder(target.parent)\n",
         "    source.unlink(missing_ok=True)\n",
         _tests("pipelines/test_storage.py"),
     ),

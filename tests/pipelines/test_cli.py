@@ -170,7 +170,7 @@ def test_check_says_what_the_output_holds(corpus, built, tmp_path):
         (corpus / "build.toml", tmp_path / "none", 0, "holds       nothing"),
         (corpus / "build.toml", built, 0, "holds       this build, finished"),
         (corpus / "build.toml", part, 0, "holds       this build, unfinished: plan, rejected, counts"),
-        (other, part, 2, "different build: range_bytes was 4000, is now 3900"),
+        (other, part, 2, "plan: plan.range_bytes was 4000, now 3900"),
         (other, corpus, 2, "and no build"),
     ):
         done = tokcore("check", path, "--output", output)
@@ -183,6 +183,7 @@ def test_stages_one_by_one_give_the_build(corpus, built, tmp_path):
         done = tokcore(command, corpus / "build.toml", "--output", tmp_path / "out")
         assert done.returncode == 0, done.stderr
     again = tokcore("build", corpus / "build.toml", "--output", tmp_path / "out", "--json")
+    assert again.stderr.startswith("goes on with plan, rejected, counts, tokenizer, shards, made on 2")
     assert worked(again.stderr) == []  # nothing was left to do
     assert json.loads(again.stdout)["root"] == json.loads((built / "manifest.json").read_bytes())["root"]
 

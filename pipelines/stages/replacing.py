@@ -1,0 +1,146 @@
+"""`--replace STAGE`: remove a stage and all that follows from it, so that they are made again.
+
+Manifests go first, from the build's back to the stage's: a manifest that stands never names files that are gone. What
+is to be removed is written down before, so a build that is killed on the way is followed by one that finishes it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.stages.commit import claim_url, folder_of, manifest_url
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER
+from pipelines.store.crashpoints import reached
+from schemas.stage_manifests import BUILD
+from tokcore.canonical import canonical_json, parse_canonical
+
+# What a command makes -> the stages to remove, in the order of removal.
+_REMOVE: Mapping[str, tuple[str, ...]] = {
+    "plan": (BUILD, "shards", "tokenizer", "counts", "rejected", "plan"),
+    "count": (BUILD, "shards", "tokenizer", "counts", "rejected"),
+    "learn": (BUILD, "shards", "tokenizer"),
+    "encode": (BUILD, "shards"),
+}
+
+_COMMANDS: Mapping[str, str] = {
+    "plan": "plan",
+    "rejected": "count",
+    "counts": "count",
+    "tokenizer": "learn",
+    "shards": "encode",
+    BUILD: "encode",
+}
+
+_TO_REMOVE = "replace.json"  # what is being removed
+_REMOVED = "replaced.json"  # what this command has removed already
+_AT_WORK = "at-work."
+
+
+def stages_removed(command: str, is_imported: bool) -> tuple[str, ...]:
+    """The stages to remove to have what a command makes made again, in the order of removal.
+
+    is_imported: whether the tokenizer is, so that no stage counts, and the one that encodes says what was rejected.
+    """
+    return (*_REMOVE[command], *(("rejected",) if is_imported and "counts" not in _REMOVE[command] else ()))
+
+
+def command_of(stage: str, is_imported: bool) -> str:
+    """What to replace to have a stage made again."""
+    return "encode" if stage == "rejected" and is_imported else _COMMANDS[stage]
+
+
+def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
+    """Remove what a command made and what follows from it, unless a killed run of this command has done so.
+
+    wanted: identifies the build that comes after.
+    """
+    finish_replacing(output)
+    note = canonical_json({"replaced": command, "wanted": wanted})
+    if storage.exists(url := _url(output, _REMOVED)) and storage.read_bytes(url) == note:
+        return
+    _remove(output, stages_removed(command, is_imported), note)
+
+
+def make_room(output: str, command: str, is_imported: bool) -> None:
+    """Remove what a command made, where nothing of worth follows from it."""
+    _remove(output, stages_removed(command, is_imported), b"")
+
+
+def finish_replacing(output: str) -> None:
+    """Remove the rest of what an earlier run began to remove."""
+    if storage.exists(url := _url(output, _TO_REMOVE)):
+        value = parse_canonical(storage.read_bytes(url), url)
+        _remove_stages(output, value["stages"], value["note"].encode())
+
+
+def forget_replaced(output: str) -> None:
+    """Note that the command is done: the next --replace removes again."""
+    storage.remove_file(_url(output, _REMOVED))
+
+
+def _remove(output: str, stages: Sequence[str], note: bytes) -> None:
+    value: dict[str, Any] = {"stages": list(stages), "note": note.decode()}
+    storage.create_exclusive(_url(output, _TO_REMOVE), canonical_json(value), _scratch(output))
+    finish_replacing(output)
+
+
+def _remove_stages(output: str, stages: Sequence[str], note: bytes) -> None:
+    for stage in stages:
+        storage.remove_file(manifest_url(output, stage), durable=True)
+        reached("replace.removed")
+    unfinished = {path.split("/")[0] for path in storage.list_tree(urls.join(output, FOLDER))}
+    for stage in stages:
+        for folder in sorted(name for name in unfinished if name.startswith(f"{stage}-")):
+            storage.remove_tree(urls.join(output, FOLDER, folder))
+        storage.remove_file(claim_url(output, stage))
+        if stage == BUILD:
+            storage.remove_file(urls.join(output, "run.json"))
+        else:
+            storage.remove_tree(folder_of(output, stage))
+        reached("replace.removed")
+    storage.remove_file(_url(output, _REMOVED))
+    if note:
+        storage.create_exclusive(_url(output, _REMOVED), note, _scratch(output))
+    storage.remove_file(_url(output, _TO_REMOVE), durable=True)
+
+
+def _url(output: str, name: str) -> str:
+    return urls.join(output, FOLDER, name)
+
+
+def _scratch(output: str) -> str:
+    return urls.join(output, FOLDER, "replace")
+
+
+# --------------------------------------------------------------------------------------------------- builds at work
+
+
+def begin_work(output: str) -> str:
+    """Leave a file that says that a build is at work in the output; its URL. A killed build leaves it there."""
+    url = _url(output, f"{_AT_WORK}{uuid.uuid4().hex[:12]}")
+    with storage.write_attempt(url):
+        pass
+    return url
+
+
+def end_work(output: str, sign: str) -> None:
+    """Remove what begin_work left, and the folder of unfinished work if nothing else is in it."""
+    storage.remove_file(sign)
+    if not storage.list_tree(urls.join(output, FOLDER)):
+        storage.remove_tree(urls.join(output, FOLDER))
+
+
+def others_at_work(output: str, own: str) -> bool:
+    """Whether another build is at work in the output, or was killed there."""
+    names = (path for path in storage.list_tree(urls.join(output, FOLDER)) if path.startswith(_AT_WORK))
+    return any(_url(output, name) != own for name in names)
+
+
+def remove_signs_of_work(output: str) -> None:
+    """Remove those files of all builds, once the build is finished and there is no more work in the output."""
+    for path in storage.list_tree(urls.join(output, FOLDER)):
+        if path.startswith(_AT_WORK):
+            storage.remove_file(_url(output, path))

@@ -1,0 +1,152 @@
+"""What stands in an output: whether it is of this build, what differs in the build file's words, and the way out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from pipelines.reading.input_range import settings_of
+from pipelines.stages.commit import committed
+from pipelines.stages.plan import changed_inputs, pinned_files, plan_key
+from pipelines.stages.replacing import command_of, stages_removed
+from pipelines.stages.semantics import SEMANTICS
+from pipelines.store.redaction import redact
+from schemas.changed_settings import changed_reading, changed_settings
+from schemas.config import BuildConfig
+from schemas.manifest import AnyManifest, identity_of
+from schemas.plan import Plan, ReadSettings
+from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, PlanManifest, RejectedConfig
+from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore.tokenizer_spec import TokenizerSpec
+
+_COMMANDS = ("plan", "count", "learn", "encode")
+_MAX_REASONS = 12  # of a stage
+_OTHER_RELEASE = "another release of tokcore made it"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standing:
+    """The stages that an output holds, and why some of them are not those of a build."""
+
+    found: Mapping[str, AnyManifest]  # in the order of work
+    differences: Mapping[str, Sequence[str]]  # stage -> reasons
+    inputs_changed: bool  # whether input files are among the reasons
+    is_imported: bool  # whether the build imports its tokenizer
+
+    @property
+    def command(self) -> str:
+        """What to replace, so that all that is left is of this build."""
+        return min((command_of(stage, self.is_imported) for stage in self.differences), key=_COMMANDS.index)
+
+    @property
+    def is_worth_nothing(self) -> bool:
+        """Whether all that stands is what a build makes in a moment, or made to say why it failed."""
+        tokenizer = self.found.get("tokenizer")
+        is_copy = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
+        return self.found.keys() <= {"plan", "rejected", *(["tokenizer"] if is_copy else [])}
+
+    def error(self, output: str, build_file: str) -> ConfigError:
+        """For a build that is not the one that the output holds: says what differs, and what to do."""
+        said = "".join(
+            f"\n  {stage}: {reason}" for stage, reasons in self.differences.items() for reason in reasons[:_MAX_REASONS]
+        )
+        removed = [one for one in stages_removed(self.command, self.is_imported) if one in self.found and one != BUILD]
+        return ConfigError(
+            f"{redact(output)}: the output holds a different build:{said}\n"
+            f"To make {', '.join(reversed(removed)) or 'it'} again: "
+            f"`tokcore build {build_file} --replace {self.command}` with the same output. "
+            f"To keep both: name a new --output, and take with --from {redact(output)} what still applies."
+        )
+
+
+def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None) -> Standing:
+    """What stands in an output, compared with a build. plan: of the inputs as they are now; None compares no plan.
+
+    Raises StageError if a manifest cannot be read.
+    """
+    is_imported = config.tokenizer is not None
+    found = {stage: made for stage in (*STAGES, BUILD) if (made := _read(output, stage, config, is_imported))}
+    differences: dict[str, list[str]] = {}
+    inputs: list[str] = []
+    if plan is not None and "plan" in found and found["plan"].identity != plan_key(config, plan).identity:
+        inputs = changed_inputs(output, plan)
+        differences["plan"] = _plan_reasons(output, config, found["plan"], plan) + inputs or [_OTHER_RELEASE]
+    now = _configs(config, imported, "counts" in found)
+    said: set[str] = set()
+    for stage, made in found.items():
+        if stage != "plan" and (reasons := _reasons(made, now, found, differences)):
+            differences[stage] = [one for one in reasons if one not in said]
+            said.update(reasons)
+    return Standing(found, {s: r for s, r in differences.items() if r}, bool(inputs), is_imported)
+
+
+def _read(output: str, stage: str, config: BuildConfig, is_imported: bool) -> AnyManifest | None:
+    try:
+        return committed(output, stage)
+    except FormatError as error:
+        command = command_of(stage, is_imported)
+        raise StageError(
+            f"{error}. The manifest is damaged: restore it, or have the stage made again: "
+            f"`tokcore build {config.path} --replace {command}`"
+        ) from error
+
+
+def _configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bool) -> dict[str, object]:
+    """Stage -> its configuration in this build; None where it does not matter."""
+    configs = config.stage_configs()
+    tokenizer = configs.tokenizer
+    if imported is not None and isinstance(tokenizer, ImportedConfig):
+        tokenizer = dataclasses.replace(tokenizer, fingerprint=imported.fingerprint)
+    return {
+        # Equal plans reject the same; what counting has said of it stands.
+        "rejected": None if is_counted else RejectedConfig(config.encode.special_text),
+        "counts": configs.counts,
+        "tokenizer": tokenizer,
+        "shards": configs.shards,
+        BUILD: configs,
+    }
+
+
+def _reasons(
+    made: AnyManifest, now: Mapping[str, object], found: Mapping[str, AnyManifest], different: Mapping[str, object]
+) -> list[str]:
+    """Why a stage after the plan is not the one of this build."""
+    if made.stage == "counts" and now["counts"] is None:
+        return ["tokenizer.from was not set, now the tokenizer is imported and nothing is counted"]
+    config = made.config if now[made.stage] is None else now[made.stage]
+    reasons = changed_settings(made.config, config)
+    reasons += [
+        f"was made from another {name} than the one that stands here"
+        for name, made_from in made.inputs.items()
+        if name in found and name not in different and found[name].as_input() != made_from
+    ]
+    if not reasons and made.identity != identity_of(made.stage, config, made.inputs, SEMANTICS):
+        return [_OTHER_RELEASE]
+    return reasons
+
+
+def _plan_reasons(output: str, config: BuildConfig, made: PlanManifest, plan: Plan) -> list[str]:
+    """What the build file says otherwise of the input than it did for the plan that stands."""
+    reasons = []
+    if made.config.range_bytes != config.plan.range_bytes:
+        reasons.append(f"plan.range_bytes was {made.config.range_bytes}, now {config.plan.range_bytes}")
+    was = {file.uri: made.config.settings[file.settings] for file in pinned_files(output)}
+    changed: dict[tuple[str, str], list[str]] = {}
+    for file in plan.files:
+        read = plan.settings[file.settings]
+        for key, change in changed_reading(was.get(file.uri, read), read):
+            changed.setdefault((_key(config, read, key), change), []).append(file.uri)
+    for (key, change), uris in changed.items():
+        more = f" and {len(uris) - 1:,} more" if len(uris) > 1 else ""
+        reasons.append(f"{key} {change} (of {redact(uris[0])}{more})")
+    return reasons
+
+
+def _key(config: BuildConfig, read: ReadSettings, key: str) -> str:
+    """The key of the build file that says how a file is read, by the first source that says so."""
+    if key == "forbidden":
+        return 'encode.special_text = "reject" and [special]: texts that reject a document'
+    for number, source in enumerate(config.sources):
+        if settings_of(source, read.format, read.compression, read.forbidden) == read:
+            return f"source[{number}].{key}"
+    return f"source.{key}"

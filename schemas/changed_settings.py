@@ -1,0 +1,108 @@
+"""What differs between two configurations of a stage, in the words of the build file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+
+from schemas.plan import ReadSettings
+from schemas.stage_manifests import (
+    CountsConfig,
+    ImportedConfig,
+    LearnedConfig,
+    PlanConfig,
+    RejectedConfig,
+    ShardsConfig,
+    SpecialConfig,
+    StageConfigs,
+)
+from schemas.toml_lines import spell_key
+
+_MAX_SHOWN = 80  # characters of a value
+
+# Field -> table of the build file; the key has the field's name.
+_TABLES: Mapping[type, Mapping[str, str]] = {
+    PlanConfig: {"range_bytes": "plan"},
+    RejectedConfig: {"special_text": "encode"},
+    CountsConfig: {"max_pretoken_bytes": "count", "sample": "count", "mask": "count", "seed": "build"},
+    LearnedConfig: {
+        **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
+        **dict.fromkeys(("min_count", "min_documents", "max_token_bytes"), "learn"),
+    },
+    ShardsConfig: {
+        **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression"), "shards"),
+        **dict.fromkeys(("append", "special_text"), "encode"),
+        "seed": "build",
+    },
+}
+
+# Exact decimals are text in a manifest, and numbers in a build file.
+_DECIMALS = frozenset(
+    {"count.sample", "shards.validation", "mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"}
+)
+
+
+def changed_settings(was: object, now: object) -> list[str]:
+    """What two configurations of one stage set differently: `learn.vocab_size was 400, now 500`, a line for each key.
+
+    How sources are read is left out: see changed_reading.
+    """
+    before, after = dict(_settings(was)), dict(_settings(now))
+    return [
+        _change(key, before.get(key), after.get(key))
+        for key in dict.fromkeys((*before, *after))
+        if before.get(key) != after.get(key)
+    ]
+
+
+def changed_reading(was: ReadSettings, now: ReadSettings) -> list[tuple[str, str]]:
+    """(key of a source, `was "content", now "text"`) for each setting that two ways of reading do not share."""
+    return [
+        (field.name, _was_now(getattr(was, field.name), getattr(now, field.name)))
+        for field in dataclasses.fields(ReadSettings)
+        if getattr(was, field.name) != getattr(now, field.name)
+    ]
+
+
+def _change(key: str, was: object, now: object) -> str:
+    return f"{key} {_was_now(was, now, key in _DECIMALS)}"
+
+
+def _was_now(was: object, now: object, is_decimal: bool = False) -> str:
+    return f"was {_shown(was, is_decimal)}, now {_shown(now, is_decimal)}"
+
+
+def _shown(value: object, is_decimal: bool) -> str:
+    if value is None or value == "":
+        return "not set"
+    text = str(value) if is_decimal else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def _settings(config: object) -> Iterator[tuple[str, object]]:
+    """(key of the build file, value) of each setting that a stage's configuration holds."""
+    if isinstance(config, StageConfigs):
+        for part in (config.counts, config.tokenizer, config.shards):
+            yield from _settings(part)
+    elif isinstance(config, ImportedConfig):
+        yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}".strip()
+    elif config is not None:
+        for name, table in _TABLES[type(config)].items():
+            yield f"{table}.{name}", getattr(config, name)
+    if isinstance(config, CountsConfig | LearnedConfig):
+        yield "normalize.steps", config.normalize
+        for name, text in config.pretokenize.items():
+            yield f"pretokenize.{'pattern' if name == 'name' else name}", text
+    if isinstance(config, LearnedConfig):
+        for field in dataclasses.fields(config.mix):
+            yield f"mix.{field.name}", getattr(config.mix, field.name)
+        for position, token in enumerate(config.special):
+            yield from _special(position, token)
+
+
+def _special(position: int, token: SpecialConfig) -> Iterator[tuple[str, object]]:
+    key = spell_key(("special", token.text))
+    yield key, token.role
+    # A token without an id of its own gets one by its place.
+    yield f"{key}.id", f"position {position}" if token.id is None else token.id
