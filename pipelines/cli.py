@@ -36,6 +36,10 @@ EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 _TOOLS = frozenset({"audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
 
 
+# These run stages, on the runner that the options after -- name.
+_STAGES = frozenset({"build", "count", "learn", "encode"})
+
+
 class _Terminated(KeyboardInterrupt):
     """SIGTERM: a scheduler's Ctrl-C."""
 
@@ -50,6 +54,14 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if ctx.invoked_subcommand not in _STAGES:
+                raise
+            raise click.UsageError(
+                f"{error.format_message()} Options of a Beam runner come after --: "
+                f"tokcore {ctx.invoked_subcommand} BUILD.toml -- {error.option_name}=...",
+                error.ctx,
+            ) from error
         except ConfigError as error:
             _fail(error, EXIT_USAGE)
         except TokError as error:
@@ -327,7 +339,7 @@ def verify(
             raise click.UsageError(
                 "--rebuild checks one shard; leave out --decode, --root and --quick, which check the whole output"
             )
-        _rebuild(_absolute(output), rebuild, base, as_json)
+        _rebuild(_absolute(output), rebuild, _expanded(base), as_json)
         return
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
@@ -338,7 +350,7 @@ def verify(
         decode=None if decode == "all" else int(decode),
         root=(root or "").lower(),
         quick=quick,
-        base=base,
+        base=_expanded(base),
         options=RunOptions(workers),
         progress=StageProgress(),
     )
@@ -377,17 +389,17 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
     from pipelines import show as run
     from pipelines.store import urls
 
-    name, _, row = what.rpartition(":")
+    url = _absolute(what)
+    name, _, row = url.rpartition(":")
     if name and row.isdecimal():
         document = run.read_document(name, int(row), _tokenizer(path) if path else None)
         _print_json(document.as_json()) if as_json else run.print_document(document, show_all)
-    elif urls.is_local(what) and not Path(urls.local_path(what)).is_dir():
-        described = run.describe_shard(what)
+    elif urls.is_local(url) and not Path(url).is_dir():
+        described = run.describe_shard(url)
         _print_json(described) if as_json else run.print_described(described)
     else:
-        output = _absolute(what)
-        shards = run.list_shards(output)
-        _print_json(shards) if as_json else run.print_shards(output, shards, show_all)
+        shards = run.list_shards(url)
+        _print_json(shards) if as_json else run.print_shards(url, shards, show_all)
 
 
 @commands.command(epilog=_examples("tokcore audit out/first --sources"))
@@ -429,6 +441,7 @@ def export(output: str, target: str, path: str) -> None:
 
     huggingface: tokenizer.json. tiktoken: a rank file. gpt2: a folder with vocab.json and merges.txt.
     """
+    path = _expanded(path)
     spec = _tokenizer(output).spec
     files = EXPORTS[target].files(spec)
     if len(files) == 1:
@@ -510,10 +523,36 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
 
 
 def _absolute(output: str) -> str:
-    """The URL of an output as the command line names it: a relative path starts at the current folder."""
+    """The URL of an output as the command line names it: a relative path starts at the current folder.
+
+    Raises ConfigError for a build file, with what to write in its place.
+    """
     from pipelines.store import urls
 
-    return urls.resolve(os.getcwd(), output)  # noqa: PTH109 - resolve wants a str
+    url = urls.resolve(os.getcwd(), _expanded(output))  # noqa: PTH109 - resolve wants a str
+    if url.endswith(".toml") and urls.is_local(url) and Path(url).is_file():
+        raise ConfigError(f"{output}: a build file, where its output is expected: write {_output_of(url)}")
+    return url
+
+
+def _output_of(build_file: str) -> str:
+    from pipelines.store import urls
+    from schemas.config import load_config
+
+    try:
+        config = load_config(build_file)
+        return urls.resolve(config.base, config.build.output)
+    except ConfigError:
+        return "the folder that its build.output names"
+
+
+def _expanded(path: str) -> str:
+    from schemas.paths import expand
+
+    try:
+        return expand(path)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _shown(name: str) -> AbstractContextManager[object]:
@@ -529,6 +568,7 @@ def _tokenizer(path: str) -> Any:
     from pipelines.store.tokenizers import load_tokenizer
     from tokcore import Tokenizer
 
+    path = _absolute(path)
     return Tokenizer.load(urls.local_path(path)) if urls.is_local(path) else load_tokenizer(path)
 
 
@@ -540,7 +580,7 @@ def _build(build_file: str, output: str, workers: int | None, runner_options: tu
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
     where = _absolute(output) if output else ""
-    return Build(load_config(build_file), RunOptions(workers, runner_options), where, **how)
+    return Build(load_config(_expanded(build_file)), RunOptions(workers, runner_options), where, **how)
 
 
 def _print_json(value: Any) -> None:

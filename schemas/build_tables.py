@@ -45,7 +45,7 @@ class BuildTable:
     """[build]"""
 
     name: Annotated[str, "for people; changes no byte", Limits(may_be_empty=True)] = ""
-    output: Annotated[str, "any fsspec URL; a relative path starts at the build file's folder"]
+    output: Annotated[str, "any fsspec URL; a relative path starts at the build file's folder", Limits(is_path=True)]
     seed: Annotated[int, "of sampling and of the validation split", Limits(least=0)] = 0
     max_rejected: Annotated[
         Decimal, "share of records or stored bytes above which the build fails; 1 = never", Limits(least=0, most=1)
@@ -58,7 +58,7 @@ class Source:
 
     lang: Annotated[str | None, "language of all documents; this or lang_field is required"] = None
     lang_field: Annotated[str | None, "field or column that holds each record's language"] = None
-    files: Annotated[tuple[str, ...], "URL, glob or list of them", Limits(least=1, or_one=True)]
+    files: Annotated[tuple[str, ...], "URL, glob or list of them", Limits(least=1, or_one=True, is_path=True)]
     format: Annotated[Literal["jsonl", "parquet", "arrow", "text"] | None, "not set: each file's suffix tells"] = None
     text: Annotated[str, "field or column of the text"] = "text"
     id: Annotated[str | None, "field or column of the document's id"] = None
@@ -187,12 +187,25 @@ class LearnTable:
     max_token_bytes: Annotated[int, "no merge makes a longer token; 0: no limit", Limits(least=0)] = 0
 
 
+# What other libraries call the roles.
+OTHER_ROLE_NAMES = (
+    *((name, "document_end") for name in ("eos", "eod", "eot", "end", "end_of_text", "endoftext")),
+    *((name, "document_begin") for name in ("bos", "bod", "begin", "start")),
+    ("pad", "padding"),
+    *((name, "plain") for name in ("unk", "mask", "sep", "cls", "control", "user")),
+)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialTable:
     """[special] "TEXT" = { ... }, or just the role"""
 
     text: str
-    role: Annotated[Literal["document_end", "document_begin", "padding", "plain"], "what the token is for"] = "plain"
+    role: Annotated[
+        Literal["document_end", "document_begin", "padding", "plain"],
+        "what the token is for",
+        Limits(meant=OTHER_ROLE_NAMES),
+    ] = "plain"
     id: Annotated[
         int | None,
         "pins the id, after all ordinary tokens; not set: the lowest free one",
@@ -233,7 +246,7 @@ class ShardsTable:
 class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
-    from_: Annotated[str, "tokcore.json, tokenizer.json or a tiktoken rank file"]
+    from_: Annotated[str, "tokcore.json, tokenizer.json or a tiktoken rank file", Limits(is_path=True)]
     pattern: Annotated[str | None, "of a rank file, which requires it: the name of its split pattern, or a regex"] = (
         None
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from schemas.build_tables import BuildConfig, Source
+from schemas.build_tables import END_OF_TEXT, BuildConfig, Source
 from schemas.config_reader import BuildFile, nearest, shown
 from schemas.document import find_twins, valid_lang
 from schemas.input_format import format_of
@@ -62,6 +62,8 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_append(config, file)
     if config.tokenizer is None:
         _check_vocabulary(config, file)
+    if _declares_special(config):
+        _check_end(config, file)
 
 
 def _declares_special(config: BuildConfig) -> bool:
@@ -204,6 +206,15 @@ def _check_append(config: BuildConfig, file: BuildFile) -> None:
                 f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
                 f"{nearest(text, declared)}",
             )
+
+
+def _check_end(config: BuildConfig, file: BuildFile) -> None:
+    if config.special and not config.encode.append and not file.has("encode", "append"):
+        raise file.error(
+            ("special",),
+            f"has no token of role document_end, so nothing would mark the end of a document: "
+            f'add a line {shown(END_OF_TEXT)} = "document_end", or write append = [] in [encode] if that is meant.',
+        )
 
 
 def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:

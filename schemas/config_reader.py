@@ -15,6 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
 from schemas.build_tables import TABLES, VERSION, SpecialTable
+from schemas.paths import expand
 from schemas.setting import MAX_INTEGER, Number, Setting, settings_in
 from schemas.toml_lines import Key, key_lines, line_of, spell_key
 from tokcore.errors import ConfigError
@@ -55,6 +56,12 @@ class BuildFile:
         return True
 
     def _not_toml(self, message: str) -> str:
+        if (other := _other_language(self.path, self._text)) is not None:
+            return (
+                f"{self.path}: a build file is TOML, and this looks like {other}. Write tables and keys like\n"
+                f'  version = {VERSION}\n  [build]\n  output = "out"\n'
+                f'  [[source]]\n  lang = "en"\n  files = "en/*.jsonl"'
+            )
         place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
         if place is None:
             return f"{self.path}: not TOML: {message}"
@@ -65,6 +72,14 @@ class BuildFile:
             what = f"a key or table is there twice: {what}"
         found = f", in {shown(lines[number - 1].strip())}" if number <= len(lines) else ""
         return f"{self.path}:{number}: not TOML: {what}{found}"
+
+
+def _other_language(path: str, text: str) -> str | None:
+    """The language of a file that is not TOML, if it is one that people write configuration in."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if path.endswith((".yaml", ".yml")) or (lines and re.match(r"---\s*$|[A-Za-z_][\w-]*:(\s|$)", lines[0])):
+        return "YAML"
+    return "JSON" if path.endswith(".json") or (lines and lines[0].startswith("{")) else None
 
 
 def read_tables(file: BuildFile) -> dict[str, Any]:
@@ -158,15 +173,20 @@ def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str
     if setting.options:
         if not isinstance(value, str) or value not in setting.options:
             instead = f", {setting.limits.instead}" if setting.limits.instead else ""
-            raise file.error(
-                key, f"= {shown(value)}: expected {one_of(setting.options)}{instead}.{nearest(value, setting.options)}"
-            )
+            meant = dict(setting.limits.meant).get(value.lower()) if isinstance(value, str) else None
+            hint = f" Write {shown(meant)}." if meant else nearest(value, setting.options)
+            raise file.error(key, f"= {shown(value)}: expected {one_of(setting.options)}{instead}.{hint}")
         return value
     if not isinstance(value, str):
         raise file.error(key, f"= {shown(value)}: expected a string.")
     if not value and not setting.limits.may_be_empty:
         raise file.error(key, f'= "": expected a string that is not empty ({setting.text}).')
-    return value
+    if not setting.limits.is_path:
+        return value
+    try:
+        return expand(value)
+    except ConfigError as error:
+        raise file.error(key, f"= {shown(value)}: {error}.") from error
 
 
 def _read_number(file: BuildFile, setting: Setting, value: Any, key: Key, *, whole: bool) -> Number:

@@ -29,6 +29,8 @@ class Limits:
     may_be_empty: bool = False  # for a string
     distinct: bool = False  # for a list: no value twice
     or_one: bool = False  # for a list: a string stands for a list of one
+    is_path: bool = False  # `~` and environment variables are replaced
+    meant: tuple[tuple[str, str], ...] = ()  # (what others call it, the option that it is)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from pipelines.store.redaction import as_cause, redact
@@ -27,6 +27,14 @@ _PERMANENT = (
 )
 _REFUSED = (ValueError, TypeError, NotImplementedError)
 
+# What the stores' libraries raise for credentials that are missing, expired or not accepted, by name: a library may not
+# be installed. Those of boto, google-auth, azure and huggingface_hub, in this order.
+_NO_CREDENTIALS = frozenset(
+    {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError"}
+    | {"SSOTokenLoadError", "UnauthorizedSSOTokenError", "ProfileNotFound", "DefaultCredentialsError"}
+    | {"ClientAuthenticationError", "CredentialUnavailableError", "LocalTokenNotFoundError", "GatedRepoError"}
+)
+
 
 def retrying(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
     """The operation's result; transient errors are retried, those of the file system pass through as they are.
@@ -41,17 +49,44 @@ def retrying(what: str, url: str, operation: Callable[[], Result], attempts: int
             raise
         except Exception as error:
             failure = error
-        if isinstance(failure, _REFUSED):
+        if isinstance(failure, _REFUSED) or lacks_credentials(failure):
             break
         if attempt < attempts - 1:
             time.sleep(FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt)
     reason = redact(str(failure)) or type(failure).__name__
+    if lacks_credentials(failure):
+        raise StageError(
+            f"{redact(url)}: cannot {what}: {reason}. The store wants other credentials: "
+            f"set them in the environment or in the store's own configuration, then run the same command again"
+        ) from as_cause(failure)
     if isinstance(failure, _REFUSED):
         raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
     raise StageError(
         f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
         f"Finished work is kept: run the same command again when the store answers"
     ) from as_cause(failure)
+
+
+def lacks_credentials(error: BaseException | None) -> bool:
+    """Whether a store refused because of who asked: trying again would only wait. Looks at what led to it, too."""
+    while error is not None:
+        if any(cls.__name__ in _NO_CREDENTIALS for cls in type(error).__mro__):
+            return True
+        response = getattr(error, "response", None)
+        if isinstance(response, Mapping):  # boto
+            code = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            code = getattr(response, "status_code", None) or getattr(error, "status", None) or _code_of(error)
+        if code == 401 or (code == 403 and "ratelimit" not in str(error).lower().replace(" ", "")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _code_of(error: BaseException) -> int | None:
+    """The HTTP status that gcsfs and google-auth keep as code, a number or its digits."""
+    code = getattr(error, "code", None)
+    return int(code) if isinstance(code, int | str) and str(code).isdecimal() else None
 
 
 @contextlib.contextmanager

@@ -132,7 +132,7 @@ def test_another_size_is_refused(folder, size):
 
 def test_pinned_special_tokens_come_after_the_bytes(folder):
     def loaded(id: int):
-        settings = f'{BYTE}\n[special]\n"<a>" = {{ id = {id} }}\n'
+        settings = f'{BYTE}\n[special]\n"<a>" = {{ role = "document_end", id = {id} }}\n'
         return load_config(str(build_file(folder, settings=settings, name="pinned.toml")))
 
     assert loaded(1000).vocab_size == 257

@@ -53,7 +53,7 @@ def built(corpus: Path) -> Path:
         ("build BUILD --workers 0", 2),
         ("build BUILD --output HERE", 2),
         ("verify NONE", 2),
-        ("verify BUILD", 1),
+        ("verify BUILD", 2),
         ("verify EMPTY", 1),
         ("verify OUT --root 00", 1),
         ("verify OUT --root=", 2),
@@ -263,6 +263,22 @@ def test_usage(corpus):
     assert "at least 1" in tokcore("build", corpus / "build.toml", "--workers", "0", "--output", corpus / "w").stderr
     assert tokcore("--help").returncode == 0
     assert tokcore("--version").returncode == 0
+
+
+def test_what_to_write_instead(corpus, built, tmp_path, monkeypatch):
+    """A runner before --, a build file for its output, and variables that the shell left as they are."""
+    done = tokcore("build", corpus / "build.toml", "--runner=FlinkRunner")
+    assert done.returncode == 2
+    assert "come after --: tokcore build BUILD.toml -- --runner=..." in " ".join(done.stderr.split())
+    for command in (["verify"], ["show"], ["audit"], ["gc"], ["diff", built], ["export", "--to=gpt2", "-o=x"]):
+        done = tokcore(*command, corpus / "build.toml")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"build.toml: a build file, where its output is expected: write {built}\n" in done.stderr
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    assert tokcore("check", corpus / "build.toml", "--output=$PLACE/$NO_SUCH").returncode == 2
+    done = tokcore("check", corpus / "build.toml", "--output=$PLACE/new", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["output"] == f"{tmp_path}/new"
+    assert not list(tmp_path.iterdir())
 
 
 def test_counts_serve_another_tokenizer(corpus, built, tmp_path):

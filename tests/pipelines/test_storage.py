@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 
 import fsspec
 import pytest
@@ -16,6 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pipelines.store import retries, storage, urls
 from pipelines.store.pins import version_of
 from pipelines.store.redaction import redact
+from pipelines.store.retries import retrying
 from tokcore.errors import ConfigError, FormatError, StageError
 
 
@@ -336,6 +338,64 @@ def test_an_unreadable_url_is_named_after_the_last_attempt(monkeypatch):
         flaky_read(monkeypatch, failures)
     assert "secret" not in str(error.value)
     assert len(failures) == 95
+
+
+class NoCredentialsError(Exception):
+    """As botocore names it."""
+
+
+def with_status(error: Exception, **attributes) -> Exception:
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        NoCredentialsError("Unable to locate credentials"),
+        caused(OSError("request failed"), NoCredentialsError()),
+        with_status(OSError("denied"), status=401),
+        with_status(OSError("denied"), code="403"),
+        with_status(OSError("denied"), response=types.SimpleNamespace(status_code=401)),
+        with_status(OSError("denied"), response={"ResponseMetadata": {"HTTPStatusCode": 403}}),
+    ],
+)
+def test_missing_credentials_are_not_tried_again(failure):
+    calls = []
+
+    def operation():
+        calls.append(1)
+        raise failure
+
+    with pytest.raises(StageError, match=r"b/k: cannot read: .*\. The store wants other credentials: set them"):
+        retrying("read", "s3://b/k", operation)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        with_status(OSError("rateLimitExceeded"), code=403),
+        with_status(OSError("slow down"), response={"ResponseMetadata": {"HTTPStatusCode": 503}}),
+        with_status(OSError("busy"), status=429, response=None, code="SlowDown"),
+    ],
+)
+def test_a_busy_store_is_tried_again(failure, monkeypatch):
+    monkeypatch.setattr("pipelines.store.retries.FIRST_PAUSE_SECONDS", 0)
+    failures = [failure, failure]
+
+    def operation():
+        if failures:
+            raise failures.pop()
+        return "read"
+
+    assert retrying("read", "s3://b/k", operation) == "read"
 
 
 def test_an_early_end_is_no_end(monkeypatch):

@@ -177,11 +177,57 @@ def test_special_tokens():
 
 def test_append():
     special = MINIMAL + '[special]\n"<a>" = "plain"\n"<b>" = "plain"\n'
-    assert parse(special).encode.append == ()
+    assert "nothing would mark the end of a document" in refused(special)
     assert parse(special + '[encode]\nappend = ["<b>", "<a>", "<b>"]').encode.append == ("<b>", "<a>", "<b>")
     assert parse(special + "[encode]\nappend = []").encode.append == ()
     assert parse(MINIMAL + "[special]").special == ()
     assert parse(MINIMAL + "[special]").encode.append == ()
+
+
+def test_home_and_environment_variables_in_paths(monkeypatch):
+    """Of output, files and from; nothing else is touched, and what is not known is named, never made into a folder."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("DATA_1", "s3://bucket")
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.delenv("NOT_SET", raising=False)
+
+    def with_output(path: str) -> str:
+        return f'version = 1\n[build]\noutput = "{path}"\n' + SOURCE
+
+    for path, expected in (
+        ("~/out", "/home/me/out"),
+        ("~", "/home/me"),
+        ("$HOME/out", "/home/me/out"),
+        ("${DATA_1}/a-${DATA_1}$$1", "s3://bucket/a-s3://bucket$1"),
+        ("a~/$5", "a~/$5"),
+    ):
+        assert parse(with_output(path)).build.output == expected
+    for path, message in (
+        ("$NOT_SET/out", 'build.output = "$NOT_SET/out": the environment variable NOT_SET is not set.'),
+        ("${EMPTY}/out", "the environment variable EMPTY is not set."),
+        ("${HOME", "expected a name in braces after $"),
+        ("~nobody-of-that-name/out", "no home folder is known for ~nobody-of-that-name."),
+    ):
+        assert message in refused(with_output(path))
+    config = parse(START + '[[source]]\nlang = "en"\nfiles = ["~/a", "$DATA_1/b"]\ntext = "$HOME"\n')
+    assert (config.sources[0].files, config.sources[0].text) == (("/home/me/a", "s3://bucket/b"), "$HOME")
+    assert parse(MINIMAL + '[tokenizer]\nfrom = "~/t.json"\n').tokenizer == TokenizerTable(from_="/home/me/t.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "language"),
+    [
+        ("b.yaml", "# a build\nversion: 1\n", "YAML"),
+        ("b.toml", "---\nversion: 1\n", "YAML"),
+        ("b.toml", "build:\n  output: out\n", "YAML"),
+        ("b.toml", '{"version": 1}', "JSON"),
+    ],
+)
+def test_another_language_is_named_with_what_to_write(name, text, language):
+    with pytest.raises(ConfigError, match=f"a build file is TOML, and this looks like {language}.*") as raised:
+        parse_config(text, f"/corpus/{name}")
+    told = str(raised.value).partition("keys like\n")[2]
+    assert parse(told).build.output == "out"
 
 
 def test_decimals_are_exact_and_may_be_integers():
@@ -274,6 +320,7 @@ def test_what_is_not_toml(text, message):
 
 
 SPECIAL = MINIMAL + "[special]\n"
+NO_END = "[encode]\nappend = []\n"
 UNIMAX = MINIMAL + '[mix]\nstrategy = "unimax"\n'
 IMPORT = MINIMAL + '[tokenizer]\nfrom = "t.json"\n'
 RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
@@ -417,6 +464,21 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             '8: special."<a>".role = "end": expected one of document_end, document_begin, padding',
         ),
         (
+            SPECIAL + '"<a>" = "EOS"',
+            '8: special."<a>".role = "EOS": expected one of document_end, document_begin, padding, plain. '
+            'Write "document_end".',
+        ),
+        (
+            SPECIAL + '"<a>" = { role = "pad" }',
+            '8: special."<a>".role = "pad": expected one of document_end, document_begin, padding, plain. '
+            'Write "padding".',
+        ),
+        (
+            SPECIAL + '"<|pad|>" = "padding"',
+            "7: special has no token of role document_end, so nothing would mark the end of a document: add a line "
+            '"<|endoftext|>" = "document_end", or write append = [] in [encode] if that is meant.',
+        ),
+        (
             MINIMAL + "[shards]\nformats = ['arow']",
             '8: shards.formats = "arow": expected one of arrow, megatron, nanogpt. Did you',
         ),
@@ -537,14 +599,16 @@ def test_a_long_value_is_cut_in_messages():
 
 @pytest.mark.parametrize("smaller", ["true", "false"])
 def test_pins_inside_the_merges_are_found_before_there_are_any(smaller):
-    text = f'[learn]\nvocab_size = 400\nallow_smaller = {smaller}\n[special]\n"<a>" = {{ id = %d }}'
+    text = (
+        f'[learn]\nvocab_size = 400\nallow_smaller = {smaller}\n[special]\n"<a>" = {{ id = %d }}\n[encode]\nappend = []'
+    )
     assert parse(MINIMAL + text % 399).special[0].id == 399
     assert '11: special."<a>".id = 398: ids below 399 belong to ordinary tokens' in refused(MINIMAL + text % 398)
 
 
 def test_every_smallest_vocabulary():
     special = "[special]\n" + "".join(f'"<{i}>" = "plain"\n' for i in range(3))
-    assert parse(MINIMAL + special + "[learn]\nvocab_size = 259").learn.vocab_size == 259
+    assert parse(MINIMAL + NO_END + special + "[learn]\nvocab_size = 259").learn.vocab_size == 259
     assert "at least 259 (256 byte tokens + 3 special tokens)" in refused(
         MINIMAL + special + "[learn]\nvocab_size = 258"
     )
@@ -671,7 +735,7 @@ def test_the_order_of_special_tokens_counts_where_it_gives_ids():
     x, y = '"<x>" = { id = 40000 }\n', '"<y>" = { id = 40001 }\n'
 
     def learned(*lines: str) -> Any:
-        return parse(SPECIAL + "".join(lines)).learn_identity()
+        return parse(MINIMAL + NO_END + "[special]\n" + "".join(lines)).learn_identity()
 
     assert learned(a, b, x, y) == learned(y, a, x, b)
     assert learned(a, b) != learned(b, a)

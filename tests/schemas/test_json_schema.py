@@ -137,7 +137,7 @@ def test_what_both_miss(text):
         "",
         "[mix]\nalpha = 1",
         '[mix]\nstrategy = "weights"\nweights = { en = 1.5 }',
-        '[special]\n"<a>" = "plain"\n"<b>" = { role = "padding", id = 40000 }',
+        '[special]\n"<a>" = "document_end"\n"<b>" = { role = "padding", id = 40000 }',
         '[shards]\nformats = ["megatron"]',
         '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"',
     ],
