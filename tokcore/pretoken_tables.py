@@ -110,8 +110,11 @@ def table_to_rows(table: pa.Table) -> CountRows:
 def counts_of_table(table: pa.Table) -> tuple[Texts, Counts]:
     """The columns pretoken (binary or string) and count (non-negative integers) of a table.
 
-    Raises FormatError if one is missing, of another type or has nulls.
+    Raises FormatError if one is missing, of another type or has nulls, TypeError for what is no table.
     """
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        found = type(table).__name__
+        raise TypeError(f"expected a pyarrow.Table, found {found}: pyarrow.parquet.read_table reads one from a file")
     if "pretoken" not in table.column_names:
         raise FormatError(f"a count table has a column pretoken; found {', '.join(table.column_names) or 'none'}")
     try:

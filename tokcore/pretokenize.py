@@ -60,7 +60,12 @@ class Pretokenizer:
 
     @classmethod
     def of(cls, pattern: str) -> Pretokenizer:
-        """The pattern with that name or that text. Raises ConfigError for what looks like a misspelled name."""
+        """The pattern with that name or that text.
+
+        Raises ConfigError for what looks like a misspelled name, TypeError for what is no str.
+        """
+        if not isinstance(pattern, str):
+            raise TypeError(f"pattern = {pattern!r:.80}: expected the name of a pattern or a regular expression")
         if pattern in PATTERNS:
             return cls.named(pattern)
         if re.fullmatch(r"[\w-]+", pattern):
@@ -123,6 +128,8 @@ def pretokenize(text: AnyStr, pattern: str = "cl100k") -> list[AnyStr]:
     >>> pretokenize("It's 2024!")
     ['It', "'s", ' ', '202', '4', '!']
     """
+    if not isinstance(text, str | bytes | bytearray):
+        raise TypeError(f"text: expected str or bytes, found {type(text).__name__}")
     ends: Offsets = Pretokenizer.of(pattern).split(texts_from_strings([text]))[0]
     encoded = text.encode() if isinstance(text, str) else text
     pieces = [encoded[start:end] for start, end in itertools.pairwise([0, *ends.tolist()])]

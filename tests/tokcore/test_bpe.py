@@ -289,3 +289,15 @@ def test_rows_that_do_not_start_at_the_first_byte() -> None:
     part = batch._replace(offsets=batch.offsets[1:])
     merges = learn_rows(part, np.array([1, 2], np.uint64), vocab_size=257)
     assert (merges.pairs.tolist(), merges.counts.tolist()) == ([[ID_OF_BYTE[byte] for byte in b"ab"]], [3])
+
+
+@pytest.mark.parametrize("wrong", [5, None, "counts/en.parquet", {"pretoken": [b"a"], "count": [1]}])
+def test_what_is_no_table(wrong):
+    with pytest.raises(TypeError, match=rf"found {type(wrong).__name__}: pyarrow\.parquet\.read_table reads one"):
+        learn_bpe(wrong, 257)
+
+
+def test_dictionary_columns_are_read():
+    table = count_pretokens(["low lower", "low"])
+    coded = table.set_column(0, "pretoken", table["pretoken"].dictionary_encode())
+    assert learn_bpe(coded, 258) == learn_bpe(table, 258)

@@ -362,3 +362,11 @@ def test_bad_arguments_of_the_native_split() -> None:
         _native.split("gpt3", data, np.array([0], np.int64), "portable")
     with pytest.raises(ValueError, match="implementation"):
         _native.split("gpt2", data, np.array([0], np.int64), "neon")
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["a"]])
+def test_wrong_types_are_named(wrong):
+    with pytest.raises(TypeError, match=f"text: expected str or bytes, found {type(wrong).__name__}"):
+        pretokenize(wrong)
+    with pytest.raises(TypeError, match=r"pattern = .*: expected the name of a pattern or a regular expression"):
+        pretokenize("a", pattern=wrong)
