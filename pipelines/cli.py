@@ -1,7 +1,8 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
-Exit codes: 0 done, 1 verify found a problem or diff a difference, 2 the command line or build file is wrong, 3 a stage
-failed. As for any program in a shell: 130 interrupted by Ctrl-C, 141 the reader of the output closed it, 143 SIGTERM.
+Exit codes: 0 done, 1 verify found a problem, repair left one or diff found a difference, 2 the command line or build
+file is wrong, 3 a stage failed. As for any program in a shell: 130 interrupted by Ctrl-C, 141 the reader of the output
+closed it, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ _AFTER_COMMANDS = (
 \b
 Exit codes:
   0         done
-  1         verify found a problem, or diff a difference
+  1         verify found a problem, repair left one, or diff found a difference
   2         the command line or the build file is wrong
   3         a stage failed
   130, 143  interrupted by Ctrl-C or SIGTERM: the same command goes on
@@ -356,6 +357,27 @@ def verify(
     )
     _print_json(dataclasses.asdict(report)) if as_json else print_verified(report)
     if report.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+@commands.command(epilog=_examples("tokcore repair out/first"))
+@click.argument("output")
+@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@_WORKERS
+@_JSON
+def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
+    """Make damaged and missing files of an output again.
+
+    From the pinned inputs, and from what is left. A file gets its place only if its bytes are those that were
+    committed. Exit code 1 if something stays damaged; each such file is named, with what to do.
+    """
+    from pipelines.inspect.repair import repair as run
+    from pipelines.local.run_options import RunOptions
+    from pipelines.report import print_repaired
+
+    report = run(_absolute(output), base, RunOptions(workers))
+    _print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
+    if report.left:
         sys.exit(EXIT_PROBLEM)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
+from pipelines.inspect.repair import Repaired
 from pipelines.inspect.verify import Report, describe_problems
 from pipelines.local.terminal import printable, size
 from pipelines.stages.build import Build
@@ -113,6 +114,17 @@ def print_verified(report: Report) -> None:
     if report.num_leftovers:
         print(f"{report.num_leftovers} files of unfinished work in _attempts: `tokcore gc` removes them")
     print(f"root {report.root}")
+
+
+def print_repaired(report: Repaired) -> None:
+    """Print the report of `tokcore repair`."""
+    for path in report.repaired:
+        print(f"repaired {printable(path)}")
+    for reason in report.left:
+        print(f"damaged  {printable(reason)}")
+    if not report.repaired and not report.left:
+        print("nothing to repair")
+    print(f"{report.num_files} files looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")
 
 
 def print_rebuilt(report: Rebuilt) -> None:

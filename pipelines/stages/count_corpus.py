@@ -6,16 +6,25 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
 from pipelines.stages.commit import committed
-from pipelines.stages.rejects import check_rejected, commit_rejects, require_rejects, reuse_rejects
+from pipelines.stages.rejects import (
+    check_rejected,
+    commit_rejects,
+    require_rejects,
+    reuse_rejects,
+    write_rejected_files,
+)
 from pipelines.stages.results import languages_of, recorded, recorded_items
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.jobs import count_job
+from schemas.build_tables import CountTable
 from schemas.plan import Plan
-from schemas.refs import ItemCounted, LanguageCounts, TableRef
+from schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
 from schemas.stage_manifests import (
     CountedLanguage,
     CountsConfig,
@@ -78,6 +87,31 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
         from pipelines.graph.launch import count_items
 
         count_items(run.options, plan, job, shown.report)
+
+
+def count_again(
+    options: RunOptions, base: str, plan: Plan, made: CountsManifest, attempts: Attempts
+) -> dict[str, StoredFile]:
+    """Count a plan once more, without a build file: path below the output -> the file in the working folder.
+
+    attempts: of the counts, which are committed. base: folder of the build file.
+    """
+    from pipelines.graph.launch import count_items
+
+    job = count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
+    with StageProgress().stage("count", plan.size_bytes) as shown:
+        count_items(options, plan, job, shown.report)
+    items = recorded_items(attempts, plan, ItemCounted)
+    languages = languages_of(items)
+    ledgers = [one for item in items for one in item.ledgers]
+    tables = [
+        recorded(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
+    ]
+    rejected = write_rejected_files(attempts, plan, ledger.balanced(plan, ledgers, languages), items, attempts)
+    return {
+        **{f"counts/{table.file.path}": table.file for table in tables},
+        **{f"rejected/{file.path}": file for file in rejected},
+    }
 
 
 def _counted(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:

@@ -49,14 +49,25 @@ def commit_rejects(
     """
 
     def make(own: Attempts) -> Made[LedgerTotals, Nothing, Nothing]:
-        ranges = [one for item in items for one in item.ledgers]
-        stored = [
-            write_file(own, LEDGER, ledger.files_table(files)),
-            write_rejects(own, plan, ranges, (attempts.url(item.rejects.attempt) for item in items)),
-        ]
+        stored = write_rejected_files(own, plan, files, items, attempts)
         return Made([(file, Nothing()) for file in stored], ledger.totals_of(files))
 
     return run_stage(run, _key(run, planned), make)
+
+
+def write_rejected_files(
+    own: Attempts,
+    plan: Plan,
+    files: list[ledger.FileLedger],
+    items: Sequence[ItemCounted | ItemEncoded],
+    attempts: Attempts,
+) -> list[StoredFile]:
+    """The files of rejected/, in a working folder of their own. items, attempts: as for commit_rejects."""
+    ranges = [one for item in items for one in item.ledgers]
+    return [
+        write_file(own, LEDGER, ledger.files_table(files)),
+        write_rejects(own, plan, ranges, (attempts.url(item.rejects.attempt) for item in items)),
+    ]
 
 
 def _key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:

@@ -1,0 +1,221 @@
+"""`tokcore repair OUTPUT`: make the files again that are gone or damaged, from the pinned inputs and from each other.
+
+A file gets its place only if its bytes are those that its manifest names, so a repaired output is the one that was
+committed, root and all. Manifests, the plan's table of files and tokcore.json follow from nothing that is left: where
+one of them is damaged, the way out is to build again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pipelines.inspect.stored_shards import local_files, open_formats
+from pipelines.inspect.verify import check_file, recorded_base
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.commit import MANIFEST, committed
+from pipelines.stages.count_corpus import count_again
+from pipelines.stages.plan import planned
+from pipelines.stages.replacing import command_of
+from pipelines.stages.tokenizer_files import artifact_files
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.redaction import redact
+from pipelines.store.tokenizers import load_spec
+from pipelines.work.encode_item import encode_item
+from pipelines.work.jobs import encode_job
+from schemas.manifest import AnyManifest, FileEntry
+from schemas.plan import Plan
+from schemas.shard_entries import folder_indexes, named_shards
+from schemas.stage_manifests import STAGES, ImportedConfig, ShardAbout
+from tokcore import token_counts
+from tokcore.errors import ConfigError, TokError
+from tokcore.formats.shard_format import ShardSettings
+from tokcore.kernel import IdCounter
+from tokcore.tokenizer_spec import FILE_NAME
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repaired:
+    """What repair found and did; the output is as committed if left is empty."""
+
+    repaired: tuple[str, ...]  # paths below the output
+    left: tuple[str, ...]  # why a file is still damaged, and what to do
+    num_files: int  # looked at
+    seconds: float
+
+
+def repair(output: str, base: str = "", options: RunOptions | None = None) -> Repaired:
+    """Make the damaged files of an output again, finished or not.
+
+    base: folder of the build file, as for verify. Raises ConfigError if there is no output, StageError naming an input
+    that changed.
+    """
+    started = time.monotonic()
+    if not storage.exists(output):
+        raise ConfigError(f"{redact(output)}: there is no output")
+    repairing = _Repair(output, base or recorded_base(output), options or RunOptions())
+    repairing.run()
+    return Repaired(tuple(repairing.repaired), tuple(repairing.left), repairing.num_files, time.monotonic() - started)
+
+
+class _Repair:
+    def __init__(self, output: str, base: str, options: RunOptions) -> None:
+        self.repaired: list[str] = []
+        self.left: list[str] = []
+        self.num_files = 0
+        self._output = output
+        self._base = base
+        self._options = options
+        self._plan: Plan | None = None  # None if it is damaged itself
+        self._manifests = dict(self._readable_manifests())
+        tokenizer = self._manifests.get("tokenizer")
+        self._is_imported = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
+
+    def run(self) -> None:
+        damaged = self._damaged()
+        for entry in damaged.get("plan", []):
+            self._give_up("plan", entry)
+        if "plan" in self._manifests and "plan" not in damaged:
+            self._plan = planned(self._output, self._manifests["plan"])
+        self._repair_tokenizer(damaged.get("tokenizer", []))
+        self._repair_counts([(stage, entry) for stage in ("rejected", "counts") for entry in damaged.get(stage, [])])
+        if shards := damaged.get("shards"):
+            tokenizer = self._manifests.get("tokenizer")
+            if tokenizer is None or self._plan is None or f"tokenizer/{FILE_NAME}" in self._names_left():
+                for entry in shards:
+                    self._give_up("shards", entry)
+            else:
+                self._repair_shards(shards, self._plan)
+                self._repair_indexes(shards)
+        if not storage.list_tree(urls.join(self._output, FOLDER)):
+            storage.remove_tree(urls.join(self._output, FOLDER))
+
+    def _readable_manifests(self) -> Iterator[tuple[str, AnyManifest]]:
+        for stage in STAGES:
+            try:
+                if (made := committed(self._output, stage)) is not None:
+                    yield stage, made
+            except TokError as error:
+                self.left.append(f"{stage}/{MANIFEST}: {error}. {_make_again(command_of(stage, False))}")
+
+    def _damaged(self) -> Mapping[str, list[FileEntry[Any]]]:
+        entries = [(stage, entry) for stage, made in self._manifests.items() for entry in made.files]
+        self.num_files = len(entries)
+        with ThreadPoolExecutor(self._options.num_workers) as threads:
+            wrong = threads.map(lambda one: bool(check_file(self._output, *one)), entries)
+            found: dict[str, list[FileEntry[Any]]] = {}
+            for (stage, entry), is_wrong in zip(entries, wrong, strict=True):
+                if is_wrong:
+                    found.setdefault(stage, []).append(entry)
+        return found
+
+    def _names_left(self) -> set[str]:
+        return {said.split(": ")[0] for said in self.left}
+
+    def _give_up(self, stage: str, entry: FileEntry[Any], why: str = "cannot be made again from what is left") -> None:
+        self.left.append(f"{stage}/{entry.path}: {why}. {_make_again(command_of(stage, self._is_imported))}")
+
+    def _repair_tokenizer(self, entries: list[FileEntry[Any]]) -> None:
+        if any(entry.path == FILE_NAME for entry in entries):
+            for entry in entries:
+                self._give_up("tokenizer", entry)
+        elif entries:
+            files = dict(artifact_files(load_spec(self._output)))
+            for entry in entries:
+                self._put_bytes("tokenizer", entry, files.get(entry.path, b""))
+
+    def _repair_counts(self, entries: list[tuple[str, FileEntry[Any]]]) -> None:
+        """Count the corpus again, for tables and for what was rejected."""
+        made = self._manifests.get("counts")
+        if made is None or self._plan is None:
+            for stage, entry in entries:
+                self._give_up(stage, entry)
+        elif entries:
+            attempts = Attempts(self._output, "counts", made.identity)
+            again = count_again(self._options, self._base, self._plan, made, attempts)
+            for stage, entry in entries:
+                file = again.get(f"{stage}/{entry.path}")
+                self._put(stage, entry, attempts.url(file.attempt) if file is not None else "")
+            storage.remove_tree(attempts.folder)
+
+    def _repair_shards(self, entries: list[FileEntry[Any]], plan: Plan) -> None:
+        """Encode again the work items whose shards are damaged, on this machine, and take the files that are needed."""
+        wanted = {entry.path: entry for entry in entries if isinstance(entry.about, ShardAbout)}
+        made = self._manifests["shards"]
+        for number in sorted({entry.about.item for entry in wanted.values()}):
+            with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
+                attempts = Attempts(folder, "shards", made.identity)
+                job = encode_job(
+                    made.config,
+                    attempts,
+                    self._base,
+                    plan.num_partitions,
+                    urls.join(self._output, "tokenizer", FILE_NAME),
+                    self._manifests["tokenizer"].file(FILE_NAME).sha256,
+                    load_spec(self._output),
+                )
+                encoded = encode_item(job, plan.assignment(plan.items[number]))
+                again = {file.path: file for shard in encoded.shards for file in shard.files}
+                for entry in (entry for entry in wanted.values() if entry.about.item == number):
+                    file = again.get(entry.path)
+                    self._put("shards", entry, attempts.url(file.attempt) if file is not None else "")
+
+    def _repair_indexes(self, entries: list[FileEntry[Any]]) -> None:
+        """Write again what is said of all shards together."""
+        of_all = [entry for entry in entries if not isinstance(entry.about, ShardAbout)]
+        if not of_all:
+            return
+        made, tokenizer = self._manifests["shards"], self._manifests["tokenizer"]
+        shards = named_shards(made)
+        settings = ShardSettings(made.totals.fingerprint, tokenizer.totals.vocab_size, made.config.compression)
+        indexes = folder_indexes(made.config.formats, shards, settings)
+        for entry in of_all:
+            if entry.path in indexes:
+                self._put_bytes("shards", entry, indexes[entry.path])
+            elif any(said.startswith("shards/") for said in self.left):
+                self._give_up("shards", entry, "follows from the shards, of which one is still damaged")
+            else:
+                self._put_token_counts(entry)
+
+    def _put_token_counts(self, entry: FileEntry[Any]) -> None:
+        ids = IdCounter()
+        for shard in named_shards(self._manifests["shards"]):
+            with local_files(self._output, shard) as folder:
+                for batch in open_formats(folder, shard)[0].reader.batches():
+                    ids.add(batch.tokens, batch.offsets)
+        with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
+            token_counts.write_id_table(file, token_counts.to_table(ids.take()))
+            file.flush()
+            self._put("shards", entry, file.name)
+
+    def _put_bytes(self, stage: str, entry: FileEntry[Any], data: bytes) -> None:
+        with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
+            file.write(data)
+            file.flush()
+            self._put(stage, entry, file.name)
+
+    def _put(self, stage: str, entry: FileEntry[Any], source: str) -> None:
+        """Give a file made again its place, if it is the one that was committed. source: empty if there is none."""
+        if not source or storage.sha256(source) != entry.sha256:
+            self._give_up(
+                stage, entry, "what was made again has other bytes; see run.json for the versions then in use"
+            )
+            return
+        attempts = Attempts(self._output, "repair", self._manifests[stage].identity)
+        with attempts.new_file(entry.path) as new:
+            new.file.write(storage.read_bytes(source))
+        stored = new.stored(entry.path)
+        target = urls.join(self._output, stage, entry.path)
+        storage.remove_file(target)
+        storage.publish(attempts.url(stored.attempt), target, stored.sha256)
+        storage.remove_tree(attempts.folder)
+        self.repaired.append(f"{stage}/{entry.path}")
+
+
+def _make_again(command: str) -> str:
+    return f"Restore it from a copy, or make it again: `tokcore build BUILD.toml --replace {command}`"

@@ -1,0 +1,176 @@
+"""Files that a hand removed or a disk damaged: `build` names them, `repair` makes them again, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
+
+from pipelines.inspect.repair import repair
+from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from schemas.config import load_config
+from tokcore.errors import ConfigError, StageError
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repair")
+    small_corpus(folder)
+    run(build_file(folder), folder / "out")
+    return folder
+
+
+@pytest.fixture
+def output(corpus: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(corpus / "out", tmp_path / "out"))
+
+
+def damage(path: Path) -> None:
+    """Other bytes, the size kept."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def go_on(path: Path, output: Path, replace: str = "", reuse: str = "") -> None:
+    Build(load_config(str(path)), RunOptions(2), str(output), replace=replace, reuse=reuse).run()
+
+
+def test_shards_their_indexes_and_their_counts(corpus, output):
+    before = tree(output)
+    arrow = sorted((output / "shards" / "arrow").iterdir())
+    arrow[0].unlink()
+    damage(arrow[-1])
+    for folder in ("documents", "megatron"):
+        next(iter(sorted((output / "shards" / folder).iterdir()))).unlink()
+    damage(output / "shards" / "token_counts.parquet")
+    (output / "tokenizer" / "tokenizer.json").unlink()
+    assert len(verify(str(output)).problems) == 6
+    report = repair(str(output))
+    assert report.left == ()
+    assert len(report.repaired) == 6
+    assert tree(output) == before
+    assert verify(str(output), decode=None).problems == ()
+    again = repair(str(output))
+    assert (again.repaired, again.left) == ((), ())
+
+
+def test_count_tables_and_rejects(corpus, output):
+    before = tree(output)
+    (output / "counts" / "ru.parquet").unlink()
+    damage(output / "rejected" / "files.jsonl")
+    report = repair(str(output))
+    assert set(report.repaired) == {"counts/ru.parquet", "rejected/files.jsonl"}
+    assert tree(output) == before
+
+
+def test_an_unfinished_output(corpus, output):
+    before = tree(output)
+    (output / "manifest.json").unlink()
+    sorted((output / "shards" / "arrow").iterdir())[0].unlink()
+    with pytest.raises(StageError, match=r"shards/arrow/train-.*tokcore repair"):
+        run(corpus / "build.toml", output)
+    assert repair(str(output)).left == ()
+    run(corpus / "build.toml", output)
+    assert tree(output) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [("plan/files.jsonl", "plan"), ("tokenizer/tokcore.json", "learn"), ("counts/manifest.json", "count")],
+)
+def test_what_follows_from_nothing_is_named_with_a_way_out_that_works(corpus, output, path, command):
+    before = tree(output)
+    damage(output / path)
+    report = repair(str(output))
+    assert report.repaired == ()
+    assert report.left[0].startswith(f"{path}: ")
+    assert f"--replace {command}`" in report.left[0]
+    go_on(corpus / "build.toml", output, replace=command)
+    assert tree(output) == before
+
+
+def test_an_input_that_changed_gives_no_other_shard(tmp_path):
+    small_corpus(tmp_path)
+    run(build_file(tmp_path), tmp_path / "out")
+    sorted((tmp_path / "out" / "shards" / "arrow").iterdir())[0].unlink()
+    before = tree(tmp_path / "out")
+    for name in ("en.jsonl.zst", "ru.jsonl", "zh.jsonl.gz"):
+        write(tmp_path / name, jsonl([{"id": "1", "text": text} for text in texts("en", 3)]))
+    with pytest.raises(StageError, match="input changed since it was planned"):
+        repair(str(tmp_path / "out"))
+    assert tree(tmp_path / "out") == before
+
+
+# ----------------------------------------------------------------------------------------- states that a hand can make
+
+
+def test_counts_that_were_copied_alone(corpus, tmp_path):
+    """What wants rejected/ says how to get it, and does not send in a circle."""
+    for number, way in enumerate(("from", "replace")):
+        output = tmp_path / str(number)
+        shutil.copytree(corpus / "out" / "counts", output / "counts")
+        for command in ("count", "learn", "encode"):
+            if command == "learn":
+                Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output)).learn()
+                continue
+            with pytest.raises(ConfigError, match=r"holds counts/, but not rejected/.*--from OUTPUT.*--replace count"):
+                getattr(Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output)), command)()
+        if way == "from":
+            go_on(corpus / "build.toml", output, reuse=str(corpus / "out"))
+        else:
+            go_on(corpus / "build.toml", output, replace="count")
+        assert tree(output) == tree(corpus / "out")
+
+
+@pytest.mark.parametrize("gone", ["plan", "rejected", "counts", "tokenizer", "shards", "manifest.json"])
+def test_whatever_is_removed_from_a_finished_output_can_be_had_again(corpus, output, gone):
+    before = tree(output)
+    path = output / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if gone == "rejected":
+        with pytest.raises(ConfigError, match="--replace count`"):
+            run(corpus / "build.toml", output)
+        go_on(corpus / "build.toml", output, replace="count")
+    else:
+        run(corpus / "build.toml", output)
+    assert tree(output) == before
+
+
+def test_a_manifest_of_another_output(corpus, output, tmp_path):
+    """A stage that was copied from elsewhere is named, and so is what was made from the one it replaced."""
+    other = build_file(corpus, settings="[plan]\nrange_bytes = 4000\n[count]\nmax_pretoken_bytes = 16\n", name="o.toml")
+    Build(load_config(str(other)), RunOptions(2), str(tmp_path / "other")).count()
+    shutil.rmtree(output / "counts")
+    shutil.copytree(tmp_path / "other" / "counts", output / "counts")
+    before = tree(corpus / "out")
+    with pytest.raises(ConfigError, match=r"counts: count.max_pretoken_bytes was 16, now 1024\n(?s:.)*--replace count"):
+        run(corpus / "build.toml", output)
+    with pytest.raises(ConfigError, match=r"tokenizer: .*was made from another counts"):
+        Build(load_config(str(other)), RunOptions(2), str(output)).learn()
+    go_on(corpus / "build.toml", output, replace="count")
+    assert tree(output) == before
+
+
+# --------------------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command(corpus, output):
+    shard = sorted((output / "shards" / "arrow").iterdir())[0]
+    shard.unlink()
+    named = tokcore("build", corpus / "build.toml", "--output", output)
+    assert (named.returncode, named.stdout) == (3, "")
+    assert f"missing, or not of the size that was committed: shards/arrow/{shard.name}" in named.stderr
+    assert f"`tokcore repair {output}`" in named.stderr
+    done = tokcore("repair", output)
+    assert done.returncode == 0, done.stderr
+    assert f"repaired shards/arrow/{shard.name}" in done.stdout
+    (output / "plan" / "files.jsonl").unlink()
+    left = tokcore("repair", output, "--json")
+    assert left.returncode == 1
+    assert json.loads(left.stdout)["left"][0].startswith("plan/files.jsonl: ")
+    assert tokcore("repair", output / "none").returncode == 2
