@@ -187,7 +187,7 @@ def _pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> Iterator[_Piece]:
 
 
 def _visible(text: str) -> str:
-    """The text with a sign for each line feed and tab, and other characters that nobody sees escaped."""
+    """The text with a sign for each line feed and tab, and other invisible characters escaped."""
     signs = {"\n": "\u21b5", "\t": "\u21e5"}
     return "".join(
         signs.get(c, c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()) for c in text

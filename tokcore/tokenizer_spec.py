@@ -130,7 +130,7 @@ def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
     elif spec.fingerprint != read.fingerprint:
         raise ChecksumError(
             f"{name}: its content has the fingerprint {spec.fingerprint}, but it says {read.fingerprint}: it was "
-            f"changed after it was written. Restore it, or import the tokenizer anew."
+            f"changed after it was written. Restore it, or import the tokenizer again."
         )
     return spec
 

@@ -1,7 +1,7 @@
 """What verification asks of manifests beyond their hashes: that they agree with each other and with the small files.
 
-Every figure that stands in two places is compared, every figure that follows from others is computed again: an edit
-that was made in one place, or hashed anew but not thought through, does not pass. No Beam.
+Every figure that stands in two places is compared, and every figure that follows from others is computed again. So an
+edit that was made in one place only does not pass, even if all hashes were updated. No Beam.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What verification reads in the shards themselves: that they hold what manifests, plan and ledger say. No Beam.
 
-Hashing alone proves that nothing changed since somebody wrote the hashes down. This is for whoever wrote them down
-wrongly, or anew: tokens, bounds and columns are hashed again as content, and every rule that the encode stage keeps is
-asked of them. Works on one item at a time, in memory that does not grow with it but for 8 bytes a document.
+Hashes prove only that nothing changed since they were written down. This finds shards that were wrong then, and edits
+whose hashes were updated: tokens, bounds and columns are hashed as content, and checked against every rule that the
+encode stage keeps. Works on one item at a time. Memory does not grow with the item, but for 8 bytes a document.
 """
 
 from __future__ import annotations

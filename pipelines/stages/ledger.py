@@ -59,7 +59,7 @@ def balanced(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str,
                 )
             per_file.setdefault(planned.file, []).append(found)
     if by_range:
-        raise LedgerError(f"{len(by_range)} ranges were read that nobody planned")
+        raise LedgerError(f"{len(by_range)} ranges were read that the plan does not have")
     files = [_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
     for name, of_files, of_languages in (
         ("documents", sum(f.documents for f in files), sum(c.num_documents for c in languages.values())),

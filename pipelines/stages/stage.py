@@ -107,7 +107,7 @@ def run_stage(
             raise
         # What is wrong may be in any of the records, so none is used again.
         storage.remove_tree(attempts.folder)
-        raise LedgerError(f"{error}. Nothing was committed; the same command does the stage anew") from error
+        raise LedgerError(f"{error}. Nothing was committed; run the command again to redo this stage") from error
     with run.progress.stage("commit", len(made.files), "files", minor=True) as shown:
         standing()  # a build that committed and is done holds no claim any more
         _require_inputs(run.output, key)

@@ -131,7 +131,7 @@ def publish(
         source, target = attempts.url(file.attempt), urls.join(folder, file.path)
         if storage.exists(source):
             try:
-                storage.publish(source, target, file.sha256, mend=claimed)
+                storage.publish(source, target, file.sha256, repair=claimed)
                 continue
             except StageError:
                 if storage.exists(source):

@@ -169,7 +169,7 @@ class ReadFile(io.RawIOBase):
     def _changed(self, how: str) -> StageError:
         self.failure = StageError(
             f"{redact(self.url)}: input changed since it was planned ({how}). "
-            f"Restore it, or run again with a new output, which plans anew"
+            f"Restore it, or run again with a new output, which makes a new plan"
         )
         return self.failure
 

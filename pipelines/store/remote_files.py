@@ -72,14 +72,14 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
     reached("write.after_sync")
 
 
-def publish(source: str, target: str, known: str, mend: bool) -> None:
+def publish(source: str, target: str, known: str, repair: bool) -> None:
     """Gives a finished object its final name; an object of that name must hold the same bytes.
 
-    known: its sha256, or empty. mend: a target of other bytes is copied again.
+    known: its sha256, or empty. repair: a target of other bytes is copied again.
     """
     system, path = file_system(source)
     _, target_path = file_system(target)
-    if exists(target) and not (mend and known and sha256(target) != known):
+    if exists(target) and not (repair and known and sha256(target) != known):
         require_same(source, target)
     else:
 

@@ -72,7 +72,7 @@ def footprint(url: str) -> Footprint | None:
 
 @contextlib.contextmanager
 def write_attempt(url: str) -> Iterator[BinaryIO]:
-    """A new file to write, under a name that nobody else uses; durable when the block ends, removed if it fails."""
+    """A new file to write, under a name of its own; durable when the block ends, removed if it fails."""
     _, path = file_system(url)
     with named("write", url):
         writing = local_files.write_attempt(Path(path)) if is_local(url) else remote_files.write_attempt(url)
@@ -80,13 +80,13 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
             yield file
 
 
-def publish(source: str, target: str, sha256: str = "", mend: bool = False) -> None:
-    """Gives a finished file its final name, in the same store. Whoever sees the name sees the whole file.
+def publish(source: str, target: str, sha256: str = "", repair: bool = False) -> None:
+    """Gives a finished file its final name, in the same store. A reader that sees the name sees the whole file.
 
     sha256: of its bytes, if known. A copy in an object store is confirmed: by the store's checksums, or read back.
     If the target is there already with the same bytes (another attempt was first), the source is just removed; with
-    other bytes, StageError. mend: nobody reads the target yet, so a copy in an object store that went wrong before is
-    made again.
+    other bytes, StageError. repair: there is no reader of the target yet, so a copy in an object
+    store that went wrong before is made again.
     """
     _, path = file_system(source)
     _, target_path = file_system(target)
@@ -98,7 +98,7 @@ def publish(source: str, target: str, sha256: str = "", mend: bool = False) -> N
         if are_local:
             local_files.publish(Path(path), Path(target_path))
         else:
-            remote_files.publish(source, target, sha256, mend)
+            remote_files.publish(source, target, sha256, repair)
 
 
 def create_exclusive(url: str, data: bytes, scratch: str) -> bool:

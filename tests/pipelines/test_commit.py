@@ -140,7 +140,7 @@ def test_a_copy_of_other_bytes(monkeypatch):
 
 @pytest.mark.parametrize("claimed", [True, False])
 def test_a_copy_that_went_wrong_before(claimed):
-    """Where a claim says that it is ours, it is made again; elsewhere it may be somebody's, and stays."""
+    """If a claim says that it is ours, it is made again; otherwise it may be another build's, and stays."""
     stored = write_one()
     with storage.write_attempt(f"{OUTPUT}/counts/en.parquet") as file:
         file.write(b"half of it")

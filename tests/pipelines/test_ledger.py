@@ -170,7 +170,7 @@ def refuse_then_fix(monkeypatch, corpus, output, built, stage, fault, stages):
     committed = set(output.rglob("manifest.json"))
     with monkeypatch.context() as patched:
         calls = once(patched, *fault)
-        with pytest.raises(LedgerError, match="Nothing was committed; the same command does the stage anew"):
+        with pytest.raises(LedgerError, match="Nothing was committed; run the command again to redo this stage"):
             getattr(build, stage)()
         assert len(calls) >= 2, "the fault did not happen"
     assert set(output.rglob("manifest.json")) == committed

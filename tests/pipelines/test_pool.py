@@ -63,7 +63,7 @@ def test_closing_ends_workers_in_the_middle_of_their_work():
 
 def is_alive(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # somebody will collect it
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # its new parent will collect it
     except psutil.NoSuchProcess:
         return False
 

@@ -239,8 +239,8 @@ def test_any_bytes_as_text_survive_the_bytes_policy(raw):
 def test_lone_surrogates_are_found_exactly(parts):
     line = ('"' + "".join(parts) + '"').encode()
     value = json.loads(line)
-    mended = orjson.loads(_without_lone_surrogates(line))
-    assert mended == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
+    repaired = orjson.loads(_without_lone_surrogates(line))
+    assert repaired == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
 
 
 def test_limit_of_a_document():

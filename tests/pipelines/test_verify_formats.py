@@ -139,7 +139,7 @@ def edited(batch: TokenBatch, column: str) -> TokenBatch:
 
 @pytest.mark.parametrize("column", ["length", "ids", "langs", "sources", "ordinals"])
 def test_a_documents_file_that_says_something_else_is_found(output, column):
-    """Hashed anew, identities included: against columns that Arrow has of its own, and against .idx files."""
+    """Hashed again, identities included: against columns that Arrow has of its own, and against .idx files."""
     forger = Forger(output)
     shard = next(s for s in named_shards(committed(str(output), "shards")) if s.num_documents > 1)
     batch = forger.read_arrow(paths_of(SHARD_FORMATS["arrow"], shard.stem)[0])
