@@ -28,7 +28,7 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
-from tokcore.formats.exports import EXPORTS
+from tokcore.formats.exports import EXPORTS, export_to
 
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
@@ -176,7 +176,14 @@ _OUTPUT = click.option(
     "--output", metavar="URL", default="", help="Write here, not to build.output; relative to the current folder."
 )
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
-_TOKENIZER = click.option("--tokenizer", "path", required=True, help="tokcore.json, its folder, or an output.")
+_TOKENIZER = click.option(
+    "--tokenizer",
+    "path",
+    required=True,
+    metavar="URL",
+    help="An output, tokcore.json, tokenizer.json, a folder of them, or a rank file.",
+)
+_PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="Of a rank file: how it splits text.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and of the result only its hash.")
@@ -457,42 +464,45 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
 )
 @click.argument("output")
 @click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
-@click.option("-o", "path", required=True, type=click.Path(), help="File to write; for gpt2, a folder.")
-def export(output: str, target: str, path: str) -> None:
+@click.option("-o", "path", required=True, type=click.Path(), help="File or folder to write.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def export(output: str, target: str, path: str, force: bool) -> None:
     """Write the tokenizer in another format.
 
-    huggingface: tokenizer.json. tiktoken: a rank file. gpt2: a folder with vocab.json and merges.txt.
+    huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
+    gpt2: a folder with vocab.json and merges.txt. token_bytes: an array with the number of bytes of each token. Folders
+    are made; a file that is there is not replaced.
     """
     path = _expanded(path)
     spec = _tokenizer(output).spec
-    files = EXPORTS[target].files(spec)
-    if len(files) == 1:
-        ((_, data),) = files
-        Path(path).write_bytes(data)
-    else:
-        Path(path).mkdir(parents=True, exist_ok=True)
-        for name, data in files:
-            (Path(path) / name).write_bytes(data)
+    try:
+        export_to(spec, target, Path(path), replace=force)
+    except FileExistsError as error:
+        if error.filename is not None:
+            raise
+        raise ConfigError(f"{error} with --force") from error
     if left_out := EXPORTS[target].left_out(spec):
         click.echo(f"note: {left_out}", err=True)
 
 
 @commands.command("encode-text", epilog=_examples("tokcore encode-text --tokenizer out/first < text.txt"))
 @_TOKENIZER
-def encode_text(path: str) -> None:
+@_PATTERN
+def encode_text(path: str, pattern: str | None) -> None:
     """Encode stdin; print ids separated by spaces."""
-    ids = _tokenizer(path).encode(sys.stdin.buffer.read())
+    ids = _tokenizer(path, pattern).encode(sys.stdin.buffer.read())
     sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
 
 
 @commands.command("decode-ids", epilog=_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
 @_TOKENIZER
-def decode_ids(path: str) -> None:
+@_PATTERN
+def decode_ids(path: str, pattern: str | None) -> None:
     """Decode ids from stdin; write their bytes."""
     words = sys.stdin.buffer.read().split()
     if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
         raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
-    sys.stdout.buffer.write(_tokenizer(path).decode([int(word) for word in words]))
+    sys.stdout.buffer.write(_tokenizer(path, pattern).decode([int(word) for word in words]))
 
 
 @commands.command(epilog=_examples("tokcore diff out/first out/second"))
@@ -584,14 +594,12 @@ def _shown(name: str) -> AbstractContextManager[object]:
     return StageProgress().stage(name, minor=True)
 
 
-def _tokenizer(path: str) -> Any:
-    """The tokenizer at a local path, as Tokenizer.load finds it, or in an output at a URL."""
-    from pipelines.store import urls
-    from pipelines.store.tokenizers import load_tokenizer
+def _tokenizer(path: str, pattern: str | None = None) -> Any:
+    """The tokenizer at a path or URL, in any form that [tokenizer] from takes."""
+    from pipelines.stages.tokenizer_files import read_tokenizer
     from tokcore import Tokenizer
 
-    path = _absolute(path)
-    return Tokenizer.load(urls.local_path(path)) if urls.is_local(path) else load_tokenizer(path)
+    return Tokenizer(read_tokenizer(_absolute(path), pattern, (), ("tokenizer", "--pattern")))
 
 
 def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...], **how: Any) -> Any:

@@ -28,6 +28,7 @@ from schemas.stage_manifests import (
 )
 from schemas.toml_lines import key_lines, line_of, spell_key
 from tokcore import mixing
+from tokcore.canonical import sha256_hex
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
@@ -185,6 +186,9 @@ class LearnTable:
         int, "a pre-token seen in fewer documents, over all languages, takes no part; 0 and 1: all do", Limits(least=0)
     ] = 0
     max_token_bytes: Annotated[int, "no merge makes a longer token; 0: no limit", Limits(least=0)] = 0
+    chat_template: Annotated[
+        str | None, "a file with a Jinja template of chats, for tokenizer_config.json; changes no id"
+    ] = None
 
 
 # What other libraries call the roles.
@@ -217,6 +221,9 @@ class SpecialTable:
 class EncodeTable:
     """[encode]"""
 
+    prepend: Annotated[
+        tuple[str, ...], "special tokens before each document; not set: the declared ones of role document_begin"
+    ] = ()
     append: Annotated[
         tuple[str, ...], "special tokens after each document; not set: the declared ones of role document_end"
     ] = (END_OF_TEXT,)
@@ -288,6 +295,8 @@ class BuildConfig:
     shards: ShardsTable = ShardsTable()
     tokenizer: TokenizerTable | None = None
     text: str = dataclasses.field(default="", repr=False, compare=False)  # of the build file, for messages
+    chat_template: str = ""  # what is in the file learn.chat_template
+    of_roles: tuple[str, ...] = ()  # settings of [encode] that follow from the roles in the imported tokenizer
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
@@ -341,6 +350,7 @@ class BuildConfig:
             # 1 limits nothing either.
             min_documents=min_documents if min_documents > 1 and "min_documents" in used else 0,
             max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
+            chat_template_sha256=sha256_hex(self.chat_template.encode()) if self.chat_template else "",
         )
 
     def _mix_identity(self) -> MixConfig:
@@ -366,6 +376,7 @@ class BuildConfig:
             validation=plain(self.shards.validation),
             compression=self.shards.compression,
             append=self.encode.append,
+            prepend=self.encode.prepend,
             special_text=self.encode.special_text,
             seed=self.build.seed if self.shards.validation else None,
         )

@@ -5,11 +5,12 @@ build_tables says what there is to set; input_format what files' names tell.
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, plain, pretokenizer_of
-from schemas.config_checks import check, complete
+from schemas.config_checks import check, complete, with_roles_of
 from schemas.config_reader import BuildFile, read_tables
 from schemas.input_format import format_of
 from tokcore.errors import ConfigError
@@ -23,6 +24,7 @@ __all__ = [
     "parse_config",
     "plain",
     "pretokenizer_of",
+    "with_roles_of",
 ]
 
 
@@ -34,7 +36,25 @@ def load_config(path: str) -> BuildConfig:
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
-    return parse_config(text, path)
+    config = parse_config(text, path)
+    return dataclasses.replace(config, chat_template=_chat_template(config))
+
+
+def _chat_template(config: BuildConfig) -> str:
+    """What is in the file that learn.chat_template names."""
+    if config.learn.chat_template is None:
+        return ""
+    file = Path(config.base, config.learn.chat_template)
+    key = config.at("learn", "chat_template")
+    try:
+        template = file.read_bytes().decode()
+    except OSError as error:
+        raise ConfigError(f"{key} = {file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{key} = {file}: expected UTF-8, and byte {error.start} is not") from error
+    if not template:
+        raise ConfigError(f"{key} = {file}: the file is empty. Name another, or remove the setting.")
+    return template
 
 
 def parse_config(text: str, path: str) -> BuildConfig:

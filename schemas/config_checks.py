@@ -6,6 +6,7 @@ Everything that can be refused before any work starts is refused here.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from schemas.build_tables import END_OF_TEXT, BuildConfig, Source
 from schemas.config_reader import BuildFile, nearest, shown
@@ -17,6 +18,10 @@ from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
 from tokcore.models import MODELS, LearnOptions
 from tokcore.pretokenize import Pretokenizer
+from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
+
+# Settings of [encode] -> the role of the tokens that they hold if they are not set.
+_ROLES = {"prepend": "document_begin", "append": "document_end"}
 
 # Tables about counting and learning, which an imported tokenizer replaces.
 _OF_LEARNING = ("normalize", "pretokenize", "count", "mix", "learn", "special")
@@ -38,12 +43,24 @@ _MIN_CUT_BYTES = 16  # least count.max_pretoken_bytes: shorter parts would leave
 
 def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with defaults that depend on other settings filled in, and lists in the order that identities use."""
-    encode = config.encode
-    if _declares_special(config) and not file.has("encode", "append"):
-        ends = tuple(token.text for token in config.special if token.role == "document_end")
-        encode = dataclasses.replace(encode, append=ends)
+    unset = {name: role for name, role in _ROLES.items() if not file.has("encode", name)}
+    if _declares_special(config):
+        texts: dict[str, Any] = {
+            name: tuple(token.text for token in config.special if token.role == role) for name, role in unset.items()
+        }
+        config = dataclasses.replace(config, encode=dataclasses.replace(config.encode, **texts))
+    else:
+        config = dataclasses.replace(config, of_roles=tuple(unset))
     shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
-    return dataclasses.replace(config, encode=encode, shards=shards)
+    return dataclasses.replace(config, shards=shards)
+
+
+def with_roles_of(spec: TokenizerSpec, config: BuildConfig) -> BuildConfig:
+    """The config with what follows from the roles of the imported tokenizer, if it names any."""
+    if all(token.role == PLAIN for token in spec.special):
+        return config
+    texts: dict[str, Any] = {name: spec.texts_of(_ROLES[name]) for name in config.of_roles}
+    return dataclasses.replace(config, encode=dataclasses.replace(config.encode, **texts))
 
 
 def check(config: BuildConfig, file: BuildFile) -> None:
@@ -59,7 +76,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_mix(config, file)
     if _declares_special(config):
         _check_special(config, file)
-        _check_append(config, file)
+        _check_added(config, file)
     if config.tokenizer is None:
         _check_vocabulary(config, file)
     if _declares_special(config):
@@ -197,15 +214,16 @@ def _check_special(config: BuildConfig, file: BuildFile) -> None:
         pinned[token.id] = token.text
 
 
-def _check_append(config: BuildConfig, file: BuildFile) -> None:
+def _check_added(config: BuildConfig, file: BuildFile) -> None:
     declared = [token.text for token in config.special]
-    for text in config.encode.append:
-        if text not in declared:
-            raise file.error(
-                ("encode", "append"),
-                f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
-                f"{nearest(text, declared)}",
-            )
+    for name in _ROLES:
+        for text in getattr(config.encode, name):
+            if text not in declared:
+                raise file.error(
+                    ("encode", name),
+                    f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
+                    f"{nearest(text, declared)}",
+                )
 
 
 def _check_end(config: BuildConfig, file: BuildFile) -> None:

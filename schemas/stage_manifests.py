@@ -12,9 +12,10 @@ from typing import Any, Literal, overload
 
 from schemas.manifest import AnyManifest, Manifest
 from schemas.plan import ReadSettings
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical, sha256_hex
 from tokcore.errors import ChecksumError, FormatError
 from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version
+from tokcore.tokenizer_spec import TokenizerSpec
 
 Share = tuple[str, str]  # before and after weighting, decimals
 
@@ -174,6 +175,7 @@ class LearnedConfig:
     min_count: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     min_documents: int = dataclasses.field(default=0, metadata=LEFT_OUT)
     max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
+    chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -184,6 +186,13 @@ class ImportedConfig:
     fingerprint: str = dataclasses.field(
         default="", metadata=LEFT_OUT
     )  # the build's configuration knows only that there is one
+    chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which no fingerprint covers
+
+    @classmethod
+    def of(cls, spec: TokenizerSpec) -> ImportedConfig:
+        """The one that names this tokenizer."""
+        template = sha256_hex(spec.chat_template.encode()) if spec.chat_template else ""
+        return cls(fingerprint=spec.fingerprint, chat_template_sha256=template)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,6 +227,7 @@ class ShardsConfig:
     append: tuple[str, ...]  # special tokens after each document
     special_text: Literal["ordinary", "special", "reject"]
     seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where there is a validation split
+    prepend: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # special tokens before each document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

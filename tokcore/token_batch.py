@@ -95,18 +95,21 @@ def join_batches(batches: Sequence[TokenBatch]) -> TokenBatch:
     )
 
 
-def with_appended(ids: Ids, offsets: Offsets, append: Sequence[int]) -> tuple[Ids, Offsets]:
-    """Every document's ids followed by the appended ones."""
-    if not append:
+def with_added(ids: Ids, offsets: Offsets, prepend: Sequence[int], append: Sequence[int]) -> tuple[Ids, Offsets]:
+    """Every document's ids between the prepended and the appended ones."""
+    if not prepend and not append:
         return ids, offsets
     num = len(offsets) - 1
-    grown = offsets + len(append) * np.arange(num + 1)
-    out = np.empty(len(ids) + num * len(append), np.int32)
-    appended = (grown[1:, None] - np.arange(len(append), 0, -1)).ravel()
+    grown = offsets + (len(prepend) + len(append)) * np.arange(num + 1)
+    out = np.empty(len(ids) + int(grown[-1] - offsets[-1]), np.int32)
     own = np.ones(len(out), bool)
-    own[appended] = False
+    for added, places in (
+        (prepend, grown[:-1, None] + np.arange(len(prepend))),
+        (append, grown[1:, None] - np.arange(len(append), 0, -1)),
+    ):
+        own[places.ravel()] = False
+        out[places.ravel()] = np.tile(np.asarray(added, np.int32), num)
     out[own] = ids
-    out[appended] = np.tile(np.asarray(append, np.int32), num)
     return out, grown
 
 

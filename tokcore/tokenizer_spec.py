@@ -26,7 +26,8 @@ from tokcore.models.model import ID_LIMIT, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES
 FORMAT = "tokcore-tokenizer"
 FORMAT_VERSION = 1
 FILE_NAME = "tokcore.json"
-ROLES = ("document_end", "document_begin", "padding", "plain")
+PLAIN = "plain"
+ROLES = ("document_end", "document_begin", "padding", PLAIN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class SpecialToken:
 
     text: str
     id: int | None  # None only before learned_spec assigns one
-    role: str = "plain"
+    role: str = PLAIN
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class TokenizerSpec:
     """A tokenizer by content. Construction checks it; two specs are equal if their fingerprints are.
 
     normalizer: steps of tokcore.normalize, in order. pattern: Pretokenizer.spec. special: in the order of ids.
+    chat_template: Jinja, for readers of our exports; it decides no ids, so it is no part of the fingerprint.
     Raises FormatError where ids or texts are not unique, a limit is passed, or the model is not what it must be.
     """
 
@@ -50,6 +52,7 @@ class TokenizerSpec:
     pattern: Mapping[str, str]
     model: Model
     special: tuple[SpecialToken, ...] = ()
+    chat_template: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
@@ -72,6 +75,10 @@ class TokenizerSpec:
         """The highest id + 1: gaps count."""
         return max(int(self.model.ids.max()), *(_id(token) for token in self.special), 0) + 1
 
+    def texts_of(self, role: str) -> tuple[str, ...]:
+        """The special tokens of a role, in the order of ids."""
+        return tuple(token.text for token in self.special if token.role == role)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TokenizerSpec) and self.fingerprint == other.fingerprint
 
@@ -82,6 +89,8 @@ class TokenizerSpec:
         """The content of tokcore.json: canonical, the same bytes for the same spec."""
         content = self._functional()
         content["model"] |= self.model.informative()
+        if self.chat_template:
+            content["chat_template"] = self.chat_template
         return canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
 
     @classmethod
@@ -122,7 +131,7 @@ def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
     model = KINDS[kind](read.model, place)
     special = tuple(SpecialToken(token.text, token.id, token.role) for token in read.special)
     try:
-        spec = TokenizerSpec(read.normalizer, read.pattern, model, special)
+        spec = TokenizerSpec(read.normalizer, read.pattern, model, special, read.chat_template)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
     if is_checked:
@@ -282,3 +291,4 @@ class _SpecJson:
     pattern: dict[str, str]
     special: tuple[_SpecialJson, ...]
     model: dict[str, Any]  # read further by the class of its kind
+    chat_template: str = ""

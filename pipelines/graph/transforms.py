@@ -27,7 +27,7 @@ from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import texts_from_strings
-from tokcore.token_batch import with_appended
+from tokcore.token_batch import with_added
 from tokcore.tokenizer import Tokenizer
 
 # The kernel gets documents in batches of about this many bytes.
@@ -128,8 +128,8 @@ class _PublishTable(beam.DoFn):
 class EncodeDocuments(beam.PTransform):
     """PCollection[Document] -> PCollection[EncodedDocument]. Keeps windows and timestamps; the order is unspecified.
 
-    Text that spells a special token is ordinary text. append: special tokens to put after each document.
-    Raises ConfigError for a name in append that is not a special token, TypeError for elements of another type.
+    Text that spells a special token is ordinary text. prepend, append: special tokens to put before and after each
+    document. Raises ConfigError for a name in them that is not a special token, TypeError for elements of another type.
 
     >>> from schemas import Document
     >>> tokenizer = Tokenizer.load("out/first")
@@ -142,25 +142,26 @@ class EncodeDocuments(beam.PTransform):
 
     tokenizer: Tokenizer
     append: Sequence[str] = ()
+    prepend: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__init__()
-        if unknown := [text for text in self.append if text not in self.tokenizer.specials]:
-            raise ConfigError(f"append: {unknown[0]!r} is not a special token of the tokenizer")
+        for name, texts in (("prepend", self.prepend), ("append", self.append)):
+            if unknown := [text for text in texts if text not in self.tokenizer.specials]:
+                raise ConfigError(f"{name}: {unknown[0]!r} is not a special token of the tokenizer")
 
     def expand(self, documents: Any) -> Any:
         check_documents("EncodeDocuments", documents)
         import_in_workers(documents.pipeline)
-        append = [self.tokenizer.specials[text] for text in self.append]
-        return documents | "EncodeBatch" >> beam.ParDo(_EncodeBatch(self.tokenizer, append)).with_output_types(
-            EncodedDocument
-        )
+        prepend, append = ([self.tokenizer.specials[text] for text in texts] for texts in (self.prepend, self.append))
+        encode = _EncodeBatch(self.tokenizer, prepend, append)
+        return documents | "EncodeBatch" >> beam.ParDo(encode).with_output_types(EncodedDocument)
 
 
 class _EncodeBatch(beam.DoFn):
-    def __init__(self, tokenizer: Tokenizer, append: list[int]) -> None:
+    def __init__(self, tokenizer: Tokenizer, prepend: list[int], append: list[int]) -> None:
         self._tokenizer = tokenizer
-        self._append = append
+        self._prepend, self._append = prepend, append
 
     def start_bundle(self) -> None:
         self._waiting: list[tuple[Document, Any, Any]] = []
@@ -181,7 +182,7 @@ class _EncodeBatch(beam.DoFn):
     def _flush(self) -> Iterator[WindowedValue]:
         texts = texts_from_strings(document.text for document, _, _ in self._waiting)
         encoded = self._tokenizer.encode_texts(texts)
-        ids, offsets = with_appended(encoded.ids, encoded.offsets, self._append)
+        ids, offsets = with_added(encoded.ids, encoded.offsets, self._prepend, self._append)
         for i, (document, timestamp, window) in enumerate(self._waiting):
             tokens = ids[offsets[i] : offsets[i + 1]].copy()
             yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, (window,))

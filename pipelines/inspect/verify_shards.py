@@ -39,6 +39,7 @@ class Rules:
 
     fingerprint: str  # of the tokenizer
     vocab_size: int
+    prepend: tuple[int, ...]  # ids before each document
     append: tuple[int, ...]  # ids after each document
     reserved: tuple[int, ...]  # ids that stand nowhere else
 
@@ -57,10 +58,11 @@ class Found:
 def rules_of(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
     """The rules that tokenizer and configuration of the encode stage make.
 
-    Raises FormatError if documents are to end with a special token that the tokenizer lacks.
+    Raises FormatError if documents are to begin or end with a special token that the tokenizer lacks.
     """
     try:
-        append = special_ids(spec, config.append)
+        prepend = special_ids(spec, "prepend", config.prepend)
+        append = special_ids(spec, "append", config.append)
     except ConfigError as error:
         raise FormatError(f"shards/manifest.json: config: {error}") from error
     specials = {token.text: token.id for token in spec.special if token.id is not None}
@@ -69,6 +71,7 @@ def rules_of(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
     return Rules(
         spec.fingerprint,
         spec.vocab_size,
+        prepend,
         append,
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
     )
@@ -198,13 +201,16 @@ def _check_documents(
         wrong = int(np.flatnonzero((tokens < 0) | (tokens >= rules.vocab_size))[0])
         row = int(np.searchsorted(batch.offsets - batch.offsets[0], wrong, side="right")) - 1
         complain(row, f"holds id {int(tokens[wrong])}, which the tokenizer does not have")
-    if (row_without := _without_end(tokens, batch.offsets - batch.offsets[0], rules.append)) is not None:
-        complain(row_without, f"does not end with {list(rules.append)}")
+    without_begin, without_end = _without_added(tokens, batch.offsets - batch.offsets[0], rules)
+    if without_begin is not None:
+        complain(without_begin, f"does not begin with {list(rules.prepend)}")
+    elif without_end is not None:
+        complain(without_end, f"does not end with {list(rules.append)}")
     elif rules.reserved:
-        expected = len(lengths) * sum(id in rules.reserved for id in rules.append)
+        expected = len(lengths) * sum(id in rules.reserved for id in rules.prepend + rules.append)
         candidates = tokens[tokens >= rules.reserved[0]]
         if int(np.isin(candidates, rules.reserved).sum()) != expected:
-            complain(0, "or one of the next holds a special token before its end")
+            complain(0, "or one of the next holds a special token within its text")
     for lang, where in batch.langs.by_label().items():
         if shard.lang and lang != shard.lang:
             complain(int(where[0]), f"is of language {lang!r}, the shard of {shard.lang!r}")
@@ -218,17 +224,20 @@ def _check_documents(
     return digests
 
 
-def _without_end(tokens: Any, offsets: Any, append: tuple[int, ...]) -> int | None:
-    """The first document that does not end with the appended ids."""
-    if not append or len(offsets) == 1:
-        return None
-    wrong = np.diff(offsets) < len(append)
-    ends = offsets[1:]
-    for back, id in enumerate(reversed(append), start=1):
-        # Where a document is too short, another's token is looked at; it is wrong already.
-        wrong |= (tokens[np.maximum(ends - back, 0)] if len(tokens) else np.full(len(ends), -1)) != id
-    rows = np.flatnonzero(wrong)
-    return int(rows[0]) if len(rows) else None
+def _without_added(tokens: Any, offsets: Any, rules: Rules) -> tuple[int | None, int | None]:
+    """The first document that does not begin with the prepended ids, and that does not end with the appended ones."""
+    too_short = np.diff(offsets) < len(rules.prepend) + len(rules.append)
+
+    def first_wrong(places: Any, ids: tuple[int, ...]) -> int | None:
+        wrong = too_short if ids else np.zeros(len(too_short), bool)
+        for i, id in enumerate(ids):
+            # Where a document is too short, another's token is looked at; it is wrong already.
+            at = np.clip(places + i, 0, len(tokens) - 1)
+            wrong = wrong | ((tokens[at] if len(tokens) else np.full(len(at), -1)) != id)
+        rows = np.flatnonzero(wrong)
+        return int(rows[0]) if len(rows) else None
+
+    return first_wrong(offsets[:-1], rules.prepend), first_wrong(offsets[1:] - len(rules.append), rules.append)
 
 
 class _Order:

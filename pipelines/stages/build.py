@@ -35,7 +35,7 @@ from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from pipelines.work.jobs import special_ids
-from schemas.config import BuildConfig
+from schemas.config import BuildConfig, with_roles_of
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
@@ -165,11 +165,14 @@ class Build:
     def imported_tokenizer(self) -> TokenizerSpec | None:
         """The tokenizer that the build file names; None if it is to be learned.
 
-        Raises ConfigError unless it is one, with the tokens that encode.append wants.
+        Raises ConfigError unless it is one, with the tokens that encode.prepend and append want. Where these are not
+        set, they follow from its roles.
         """
         if self.config.tokenizer is not None and self._imported is None:
             self._imported = import_tokenizer(self.config)
-            special_ids(self._imported, self.config.encode.append)
+            self.config = with_roles_of(self._imported, self.config)
+            special_ids(self._imported, "prepend", self.config.encode.prepend)
+            special_ids(self._imported, "append", self.config.encode.append)
         return self._imported
 
     def standing(self, plan: Plan) -> str:
@@ -178,7 +181,8 @@ class Build:
         Raises ConfigError if it holds another build, or something else.
         """
         self._refuse_foreign_output()
-        there = look(self.output, self.config, self.imported_tokenizer(), plan)
+        imported = self.imported_tokenizer()  # before the config is looked at, which it completes
+        there = look(self.output, self.config, imported, plan)
         if there.differences:
             if self._gives_way(there):
                 return "a build that failed before it had counted anything, which this one replaces"

@@ -64,6 +64,7 @@ def learn_tokenizer(
     if not config.learn.allow_smaller:
         _require_size(config, model)
     spec = learned_spec(model, pretokenizer_of(config).spec, config.normalize.steps, special_tokens(config))
+    spec = dataclasses.replace(spec, chat_template=config.chat_template)
     return Learned(spec, *_described(mix, sizes))
 
 

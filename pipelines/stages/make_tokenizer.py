@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from pipelines.stages.commit import committed, committed_stage
@@ -55,7 +53,7 @@ def tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[Lea
     if imported is None:
         return StageKey("tokenizer", config, {"counts": committed_stage(run.output, "counts", "count").as_input()})
     assert isinstance(config, ImportedConfig)
-    return StageKey("tokenizer", dataclasses.replace(config, fingerprint=imported.fingerprint), {})
+    return StageKey("tokenizer", ImportedConfig.of(imported), {})
 
 
 def _write(learned: Learned, attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:

@@ -96,7 +96,7 @@ def _configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bo
     configs = config.stage_configs()
     tokenizer = configs.tokenizer
     if imported is not None and isinstance(tokenizer, ImportedConfig):
-        tokenizer = dataclasses.replace(tokenizer, fingerprint=imported.fingerprint)
+        tokenizer = ImportedConfig.of(imported)
     return {
         # Equal plans reject the same; what counting has said of it stands.
         "rejected": None if is_counted else RejectedConfig(config.encode.special_text),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Sequence
 
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
@@ -16,37 +17,51 @@ from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assig
 
 
 def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
-    """The tokenizer that [tokenizer] names: tokcore.json, tokenizer.json or a tiktoken rank file, wherever it lies.
-
-    A build's output, or its folder tokenizer, stands for its tokcore.json. Raises ConfigError if there is none, if it
-    is none of them or if a rank file comes without its pattern.
-    """
+    """The tokenizer that [tokenizer] names, wherever it lies. Raises ConfigError as read_tokenizer does."""
     assert config.tokenizer is not None
-    named = urls.resolve(config.base, config.tokenizer.from_)
-    places = [urls.join(named, *below, FILE_NAME) for below in ((), ("tokenizer",))]
+    url = urls.resolve(config.base, config.tokenizer.from_)
+    keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
+    return read_tokenizer(url, config.tokenizer.pattern, special_tokens(config), keys)
+
+
+def read_tokenizer(
+    named: str, pattern: str | None, special: Sequence[SpecialToken], keys: tuple[str, str]
+) -> TokenizerSpec:
+    """The tokenizer at a URL: a tokcore.json, a tokenizer.json, a tiktoken rank file or a folder of the first two.
+
+    A build's output stands for its tokcore.json, and so does its folder tokenizer. pattern, special: of a rank file,
+    which has none. keys: what the user calls the URL and the pattern. Raises ConfigError, naming one of them, if there
+    is no tokenizer, if it is none of these forms, or if a rank file comes without its pattern.
+    """
+    places = [urls.join(named, *below) for below in ((FILE_NAME,), ("tokenizer", FILE_NAME), ("tokenizer.json",))]
     url = next(filter(storage.exists, places), named)
     name = redact(url)
+    if urls.is_local(url) and urls.local_path(url).is_dir():
+        raise ConfigError(
+            f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no tokenizer.json. "
+            f"Is the build finished?"
+        )
     if not storage.exists(url):
-        raise ConfigError(f"{config.at('tokenizer', 'from')}: there is no {name}: expected a file or a build's output.")
-    data = storage.read_bytes(url)
+        raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
     try:
-        return _parsed(config, config.tokenizer.pattern, data, name)
+        return _parsed(pattern, special, storage.read_bytes(url), name, keys[1])
     except FormatError as error:
-        raise ConfigError(f"{config.at('tokenizer', 'from')}: {error}") from error
+        raise ConfigError(f"{keys[0]}: {error}") from error
 
 
-def _parsed(config: BuildConfig, pattern: str | None, data: bytes, name: str) -> TokenizerSpec:
+def _parsed(
+    pattern: str | None, special: Sequence[SpecialToken], data: bytes, name: str, pattern_key: str
+) -> TokenizerSpec:
     if not data.lstrip().startswith(b"{"):
         if pattern is None:
             raise ConfigError(
-                f"{config.at('tokenizer', 'pattern')} is missing: a rank file does not say how text is split. "
-                f'Add it, for example pattern = "cl100k".'
+                f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split. "
+                f'Add it, for example "cl100k".'
             )
         ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
-        special = assigned(special_tokens(config), ranks.vocab_size)
-        return dataclasses.replace(ranks, special=tuple(special))
+        return dataclasses.replace(ranks, special=tuple(assigned(special, ranks.vocab_size)))
     if pattern is not None:
-        raise ConfigError(f"{config.at('tokenizer', 'pattern')} is for rank files: {name} brings its own. Remove it.")
+        raise ConfigError(f"{pattern_key} is for rank files: {name} brings its own. Remove it.")
     if b'"format":"tokcore-tokenizer"' in data:
         return TokenizerSpec.from_json_bytes(data, name)
     return huggingface.read_tokenizer_json(data, name)

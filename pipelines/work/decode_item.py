@@ -29,7 +29,8 @@ class DecodeJob:
 def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
     """(documents compared, what is wrong): a work item's shards, in each format, against its sources."""
     tokenizer = load_tokenizer(job.output)
-    append = list(special_ids(tokenizer.spec, job.config.append))
+    prepend = list(special_ids(tokenizer.spec, "prepend", job.config.prepend))
+    append = list(special_ids(tokenizer.spec, "append", job.config.append))
     with_special = job.config.special_text == "special"
     written = _written(job)
     compared = 0
@@ -44,11 +45,13 @@ def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
             difference = _difference_from(tokenizer, batch.texts.text(i), with_special)
             for shards, row in places:
                 tokens = shards[row].tolist()
-                end = len(tokens) - len(append)
+                start, end = len(prepend), len(tokens) - len(append)
                 document = shards.document(row)
-                if tokens[end:] != append:
+                if end < start or tokens[:start] != prepend:
+                    wrong.append(f"{where}: its tokens do not begin with {prepend}")
+                elif tokens[end:] != append:
                     wrong.append(f"{where}: its tokens do not end with {append}")
-                elif found := difference(tokens[:end]):
+                elif found := difference(tokens[start:end]):
                     wrong.append(f"{where}: {found}")
                 elif document.lang != batch.langs[i] or (batch.ids is not None and document.id != batch.ids[i]):
                     wrong.append(f"{where}: stored with lang {document.lang!r} and id {document.id!r}")

@@ -30,7 +30,7 @@ from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
 from tokcore.errors import IdentityError
 from tokcore.labels import repeat_label
 from tokcore.texts import Texts
-from tokcore.token_batch import TokenBatch, with_appended
+from tokcore.token_batch import TokenBatch, with_added
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -109,7 +109,7 @@ def _encode(
     """The documents at these positions of a part of the batch, and how many pre-tokens each has. texts: of the part."""
     encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
     ids, offsets, pretokens = encode(texts.take(where))
-    ids, offsets = with_appended(ids, offsets, job.append)
+    ids, offsets = with_added(ids, offsets, job.prepend, job.append)
     at = (where + part.start).tolist()
     return (
         TokenBatch(

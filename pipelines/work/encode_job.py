@@ -22,6 +22,7 @@ class EncodeJob:
     tokenizer: str  # URL of tokcore.json
     fingerprint: str
     vocab_size: int
+    prepend: tuple[int, ...]  # ids before each document
     append: tuple[int, ...]  # ids after each document
     special_text: str  # ordinary | special (reject is the reader's)
     formats: tuple[str, ...]

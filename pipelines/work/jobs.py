@@ -40,7 +40,7 @@ def encode_job(
 ) -> EncodeJob:
     """For the workers of the encode stage. tokenizer_url, tokenizer_sha256: of the tokcore.json of spec.
 
-    Raises ConfigError if the tokenizer lacks a special token that documents are to end with.
+    Raises ConfigError if the tokenizer lacks a special token that documents are to begin or end with.
     """
     return EncodeJob(
         attempts=attempts,
@@ -49,7 +49,8 @@ def encode_job(
         tokenizer_sha256=tokenizer_sha256,
         fingerprint=spec.fingerprint,
         vocab_size=spec.vocab_size,
-        append=special_ids(spec, config.append),
+        prepend=special_ids(spec, "prepend", config.prepend),
+        append=special_ids(spec, "append", config.append),
         special_text=config.special_text,
         formats=config.formats,
         target_tokens=config.target_tokens,
@@ -61,14 +62,14 @@ def encode_job(
     )
 
 
-def special_ids(spec: TokenizerSpec, append: Iterable[str]) -> tuple[int, ...]:
-    """The ids of the special tokens of encode.append. Raises ConfigError for one that the tokenizer lacks."""
+def special_ids(spec: TokenizerSpec, setting: str, texts: Iterable[str]) -> tuple[int, ...]:
+    """The ids of the special tokens of a setting of [encode]. Raises ConfigError for one that the tokenizer lacks."""
     ids = {token.text: token.id for token in spec.special}
     found = []
-    for text in append:
+    for text in texts:
         if (id := ids.get(text)) is None:
             raise ConfigError(
-                f"encode.append: {text!r} is not a special token of the tokenizer; "
+                f"encode.{setting}: {text!r} is not a special token of the tokenizer; "
                 f"it has {', '.join(map(repr, ids)) or 'none'}"
             )
         found.append(id)

@@ -11,7 +11,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import committed
 from schemas.stage_manifests import RecordTotals
 
-DEMO_ROOT = "091571082794cb293e71062605ff100ecf4e8a74d30ac7364efd3d6d7d1166a0"
+DEMO_ROOT = "23ade6e06fb0ad0ad29dfd1deab71512aa51e1e2252e5ad6ab8835cf5051fd36"
 DOCUMENTS_DIGEST = "4b5318c5e4cdf55aad8fc3f10ebb2316121617a6da5a03525bf4d7bc37b357b0"
 
 

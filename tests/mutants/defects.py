@@ -1031,7 +1031,7 @@ _BUILDING = (
         "no-end-of-document",
         "documents are written without the appended tokens",
         "pipelines/work/encode_item.py",
-        "    ids, offsets = with_appended(ids, offsets, job.append)\n",
+        "    ids, offsets = with_added(ids, offsets, job.prepend, job.append)\n",
         "",
         _tests("pipelines/test_build.py::test_shards_hold_every_document_in_order"),
     ),

@@ -242,7 +242,7 @@ def test_a_normalizer_and_a_regex_of_ones_own(tmp_path):
 @pytest.mark.parametrize("name", ["tokcore.json", "tokenizer.json", "tokenizer.tiktoken"])
 def test_an_imported_tokenizer(corpus, built, name, tmp_path):
     ranks = name.endswith("tiktoken")
-    pattern = 'pattern = "cl100k"\n' if ranks else ""
+    pattern = 'pattern = "o200k"\n' if ranks else ""
     settings = f'[plan]\nrange_bytes = 4000\n[tokenizer]\nfrom = "{built}/tokenizer/{name}"\n{pattern}'
     manifest = run(build_file(corpus, settings=settings, name=f"import-{name}.toml"), tmp_path / "out")
     first = committed(str(built), "build")

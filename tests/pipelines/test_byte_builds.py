@@ -39,6 +39,7 @@ def test_its_manifest_and_its_files(folder):
     assert made["totals"]["vocab_size"] == 257
     assert made["config"].keys() == {"mix", "model", "normalize", "pretokenize", "special", "vocab_size"}
     written = {"tokcore.json", "tokenizer.json", "tokenizer.tiktoken", "vocab.json", "merges.txt"}
+    written |= {"tokenizer_config.json", "special_tokens_map.json", "token_bytes.npy"}
     assert {entry["path"] for entry in made["files"]} == written
     of_bpe = json.loads((folder / "bpe" / "tokenizer" / "manifest.json").read_bytes())
     assert of_bpe["totals"].keys() == {"fingerprint", "merges", "vocab_size", "mix"}

@@ -56,6 +56,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
         tokenizer_sha256=sha256_hex(spec.to_json_bytes()),
         fingerprint=spec.fingerprint,
         vocab_size=spec.vocab_size,
+        prepend=(),
         append=(300,),
         special_text="ordinary",
         formats=("arrow", "megatron", "nanogpt"),

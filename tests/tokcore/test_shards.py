@@ -41,7 +41,7 @@ from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import documents_path
 from tokcore.shard_formats import SHARD_FORMATS, all_paths
 from tokcore.shards import ShardDocument, Shards, describe, open_shards
-from tokcore.token_batch import Rechunker, ShardContent, document_digests, join_batches, with_appended
+from tokcore.token_batch import Rechunker, ShardContent, document_digests, join_batches, with_added
 
 OTHER = "cd" * 32
 
@@ -498,13 +498,16 @@ def test_document_digests_by_the_book(rows):
     assert document_digests(batch.langs, moved, batch.offsets + 1) == expected
 
 
-@given(documents, st.lists(st.integers(0, 20), max_size=5), st.lists(st.integers(0, 9), max_size=3))
-def test_batches_take_join_and_append(rows, cuts, append):
+some_ids = st.lists(st.integers(0, 9), max_size=3)
+
+
+@given(documents, st.lists(st.integers(0, 20), max_size=5), some_ids, some_ids)
+def test_batches_take_join_and_gain_ids(rows, cuts, prepend, append):
     batch = batch_of(rows)
     assert rows_of(dealt(batch, cuts)) == rows_of([join_batches(dealt(batch, cuts))]) == rows
     assert rows_of([batch.take(range(len(rows))[::-1])]) == rows[::-1]
-    tokens, offsets = with_appended(batch.tokens, batch.offsets, append)
-    expected = [([*row[0], *append], *row[1:]) for row in rows]
+    tokens, offsets = with_added(batch.tokens, batch.offsets, prepend, append)
+    expected = [([*prepend, *row[0], *append], *row[1:]) for row in rows]
     assert rows_of([batch._replace(tokens=tokens, offsets=offsets)]) == expected
     assert tokens.dtype == np.int32
     assert rows_of([batch.without_tokens()]) == [([], *row[1:]) for row in rows]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.formats import gpt2, huggingface, tiktoken
+from tokcore.formats import gpt2, huggingface, tiktoken, token_bytes, transformers
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -24,10 +24,19 @@ class Export(NamedTuple):
 
 EXPORTS: Mapping[str, Export] = {
     "huggingface": Export(
-        lambda spec: [("tokenizer.json", huggingface.tokenizer_json(spec))], lambda spec: "", alone=".json"
+        lambda spec: [
+            ("tokenizer.json", huggingface.tokenizer_json(spec)),
+            ("tokenizer_config.json", transformers.tokenizer_config_json(spec)),
+            ("special_tokens_map.json", transformers.special_tokens_map_json(spec)),
+        ],
+        lambda spec: "",
+        alone=".json",
     ),
     "tiktoken": Export(lambda spec: [("tokenizer.tiktoken", tiktoken.rank_file(spec))], tiktoken.left_out, alone=""),
     "gpt2": Export(gpt2.vocabulary_files, gpt2.left_out),
+    "token_bytes": Export(
+        lambda spec: [("token_bytes.npy", token_bytes.token_bytes(spec))], lambda spec: "", alone=".npy"
+    ),
 }
 
 

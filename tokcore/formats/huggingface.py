@@ -1,15 +1,17 @@
 """Hugging Face's tokenizer.json, for byte-level BPE.
 
-What we cannot represent exactly is refused by name, never approximated. Not kept, because it does not change the ids of
-text: truncation, padding, post_processor (what is put around a text), decoder. Their readers and ours differ in one
-habit: theirs turns spelled special tokens into ids unless told not to, ours only if allowed.
+What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
+becomes the role of these tokens. Not kept, because it does not change the ids of text: truncation, padding, decoder.
+Their readers and ours differ in one habit: theirs turns spelled special tokens into ids unless told not to, ours only
+if allowed.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -19,12 +21,15 @@ import orjson
 from tokcore.byte_alphabet import from_printable, tokens_of_printable
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import merge_names, token_names, vocabulary
+from tokcore.models import own_form
 from tokcore.models.bpe import MergesModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, named_pattern
 from tokcore.pretokenize import Pretokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
+
+OURS = "tokcore"  # the key of what we add to their format
 
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 
@@ -74,7 +79,7 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
             ],
         },
         "post_processor": None,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "decoder": _decoder_json(spec),
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -92,6 +97,18 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
     return _indented(content)
 
 
+def _decoder_json(spec: TokenizerSpec) -> dict[str, Any]:
+    """Theirs, and what the file has no other place for: of all its parts, readers let only this one say more."""
+    roles = {token.text: token.role for token in spec.special if token.role != PLAIN}
+    return {
+        "type": "ByteLevel",
+        "add_prefix_space": True,
+        "trim_offsets": True,
+        "use_regex": True,
+        OURS: {"pattern": dict(spec.pattern), "roles": roles},
+    }
+
+
 def _indented(content: dict[str, Any]) -> bytes:
     """What json.dumps(content, ensure_ascii=False, indent=1) gives, and a line feed, ten times as fast."""
     data = orjson.dumps(content, option=orjson.OPT_INDENT_2)
@@ -105,7 +122,8 @@ def _indented(content: dict[str, Any]) -> bytes:
 def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json; name is the file's, for errors.
 
-    Every added token becomes a special token of the role "plain", also one that the file does not call special.
+    Every added token becomes a special token, also one that the file does not call special. Its role is the one that
+    our export gave it, or follows from the side of a text that post_processor puts it on; else it is "plain".
     Raises FormatError, naming the part, for anything but a byte-level BPE that we can follow exactly.
     """
     try:
@@ -116,9 +134,11 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
         normalizer = _read_normalizer(content.get("normalizer"))
-        pattern = _read_pattern(content.get("pre_tokenizer"))
+        ours = _ours(content.get("decoder"))
+        pattern = _read_pattern(content.get("pre_tokenizer"), ours.get("pattern"))
         special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
-        model = _read_model(content["model"], {token.text for token in special})
+        special = _with_roles(special, ours.get("roles", {}), content.get("post_processor"))
+        model = own_form(_read_model(content["model"], {token.text for token in special}))
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
@@ -209,8 +229,14 @@ def _read_normalizer(value: Any) -> list[str]:
     raise FormatError(f"normalizer {kind} is not supported: only {', '.join(_FORMS)}, Lowercase and sequences of them")
 
 
-def _read_pattern(value: Any) -> dict[str, str]:
-    """Pretokenizer.spec of a pre_tokenizer."""
+def _ours(decoder: Any) -> dict[str, Any]:
+    """What our export says beyond their format; empty of other files."""
+    ours = decoder.get(OURS) if isinstance(decoder, dict) else None
+    return ours if isinstance(ours, dict) else {}
+
+
+def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
+    """Pretokenizer.spec of a pre_tokenizer. ours: the one that our export names, if it is one."""
     steps = value.get("pretokenizers", []) if _kind(value, "pre_tokenizer") == "Sequence" else [value]
     kinds = [_kind(step, "pre_tokenizer") for step in steps]
     if kinds not in (["ByteLevel"], ["Split", "ByteLevel"]):
@@ -235,13 +261,17 @@ def _read_pattern(value: Any) -> dict[str, str]:
         text = re.escape(pattern["String"])
     else:
         raise FormatError(f"pre_tokenizer Split has the pattern {pattern!r}: expected Regex or String")
+    behaviour = (split.get("behavior"), split.get("invert", False))
+    if isinstance(ours, dict) and behaviour == ("Isolated", False):
+        own = Pretokenizer.from_spec(ours)
+        if text == without_possessive_intervals(own.published_text):
+            return own.spec  # the same, in the spelling that it had
     if _POSSESSIVE_INTERVAL.search(text):
         raise FormatError(
             "pre_tokenizer Split has a possessive interval such as {1,3}+, which Hugging Face's engine reads as a "
             "repeated group and nearly everyone else does not: write (?>...{1,3}) or (?:...{1,3})+, whichever is meant"
         )
     named = named_pattern(text)
-    behaviour = (split.get("behavior"), split.get("invert", False))
     # "Keep only the matches" comes to the same where the matches leave nothing over.
     if behaviour != ("Isolated", False) and not (behaviour == ("Removed", True) and named):
         raise FormatError(f"pre_tokenizer Split with behavior {behaviour[0]}, invert {behaviour[1]} is not supported")
@@ -263,6 +293,56 @@ def _read_added_tokens(value: Any, normalizer: Sequence[str]) -> list[SpecialTok
             raise FormatError(f"added token {content!r} has the id {id!r}")
         special.append(SpecialToken(content, id))
     return special
+
+
+def _with_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_processor: Any) -> list[SpecialToken]:
+    """The special tokens with the roles that our export names, and those of the tokens that are put around a text."""
+    roles = dict(named)
+    around = _around_text(post_processor)
+    by_id = {token.id: token.text for token in special}
+    for role, ids in zip(("document_begin", "document_end"), around, strict=True):
+        if missing := [id for id in ids if id not in by_id]:
+            raise FormatError(f"post_processor puts the id {missing[0]} around a text, which is no added token")
+        if ids != sorted(set(ids)):
+            raise FormatError(
+                f"post_processor puts the tokens {[by_id[id] for id in ids]} around a text, which is not the order of "
+                f"their ids, each once: set it to null, and encode.prepend and append to these tokens"
+            )
+        roles |= {by_id[id]: role for id in ids}
+    if twice := set(around[0]) & set(around[1]):
+        raise FormatError(
+            f"post_processor puts {by_id[min(twice)]!r} both before and after a text, and a token has one role: "
+            f"set it to null, and encode.prepend and append to this token"
+        )
+    return [dataclasses.replace(token, role=roles.get(token.text, PLAIN)) for token in special]
+
+
+def _around_text(post_processor: Any) -> tuple[list[int], list[int]]:
+    """The ids that a post_processor puts before and after a single text."""
+    if post_processor is None:
+        return [], []
+    kind = _kind(post_processor, "post_processor")
+    if kind == "ByteLevel":
+        return [], []
+    if kind == "Sequence":
+        parts = [_around_text(one) for one in post_processor["processors"]]
+        return [id for before, _ in reversed(parts) for id in before], [id for _, after in parts for id in after]
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        return [post_processor["cls"][1]], [post_processor["sep"][1]]
+    if kind != "TemplateProcessing":
+        raise FormatError(f"post_processor {kind} is not supported: set it to null, and encode.prepend and append")
+    sides: tuple[list[int], list[int]] = ([], [])
+    num_texts = 0
+    for piece in post_processor["single"]:
+        if "SpecialToken" in piece:
+            sides[num_texts].extend(post_processor["special_tokens"][piece["SpecialToken"]["id"]]["ids"])
+        else:
+            num_texts += 1
+        if num_texts > 1 or not piece.keys() & {"SpecialToken", "Sequence"}:
+            raise FormatError(
+                f"post_processor TemplateProcessing has {post_processor['single']!r:.200}: expected one text"
+            )
+    return sides
 
 
 def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tokcore.errors import FormatError
+from tokcore.models import own_form
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
@@ -35,7 +36,7 @@ def read_rank_file(
     tokens = sorted(rank_of, key=rank_of.__getitem__)
     ids = np.array([rank_of[token] for token in tokens], np.int32)
     try:
-        return TokenizerSpec((), dict(pattern), RanksModel(tuple(tokens), ids), tuple(special))
+        return TokenizerSpec((), dict(pattern), own_form(RanksModel(tuple(tokens), ids)), tuple(special))
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tokcore.jsonable import Place
-from tokcore.models.bpe import Bpe
+from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
 
@@ -22,4 +22,11 @@ KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
 }
 
-__all__ = ["DEFAULT_MODEL", "KINDS", "MODELS", "Ids", "LearnOptions", "Model", "ModelType"]
+
+def own_form(model: BpeModel) -> Model:
+    """The model that we learn with the same tokens, ids and behaviour as one from a foreign file, or else that one."""
+    forms = (model_type.own_form(model) for model_type in MODELS.values())
+    return next((own for own in forms if own is not None), model)
+
+
+__all__ = ["DEFAULT_MODEL", "KINDS", "MODELS", "Ids", "LearnOptions", "Model", "ModelType", "own_form"]

@@ -319,6 +319,26 @@ class Bpe:
             )
         return None
 
+    def own_form(self, model: BpeModel) -> LearnedModel | None:
+        num = len(model.tokens)
+        is_numbered = np.array_equal(model.ids, np.arange(num, dtype=np.int32))
+        if not is_numbered or model.tokens[:256] != LearnedModel(np.zeros((0, 2), np.int32)).tokens:
+            return None
+        lengths = [*map(len, model.tokens)]
+        if min(lengths) == 0 or max(lengths) > MAX_TOKEN_BYTES or sum(lengths) > MAX_VOCABULARY_BYTES:
+            return None  # for the spec to name
+        try:
+            if isinstance(model, RanksModel):
+                # Where all tokens come down to two parts, merging leads to each: to emit one whole changes nothing.
+                learned = LearnedModel(merges_of_ranks(model.tokens, model.ids))
+            elif not model.whole:
+                learned = LearnedModel(model.merge_pairs())
+            else:
+                return None
+        except FormatError:
+            return None
+        return learned if learned.tokens == model.tokens else None
+
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> LearnedModel:
         merges = learn_rows(
             *rows(),

@@ -123,5 +123,9 @@ class Byte:
             f"{options.num_special} special tokens). Set it to {exact}, or remove it."
         )
 
+    def own_form(self, model: BpeModel) -> ByteModel | None:
+        own = ByteModel()
+        return own if model.tokens == own.tokens and np.array_equal(model.ids, own.ids) else None
+
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> ByteModel:
         return ByteModel()

@@ -161,6 +161,12 @@ class ModelType(Protocol):
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
         """(setting of [learn], what is wrong with its value), known before anything is counted; None if all is well."""
 
+    def own_form(self, model: BpeModel) -> Model | None:
+        """The model that this type learns with the same tokens, ids and behaviour; None if it learns no such model.
+
+        model: as a foreign file has it. So our own exports are read back as what they were.
+        """
+
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
         """The model of up to vocab_size - num_special tokens.
 

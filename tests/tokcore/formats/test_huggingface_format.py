@@ -20,6 +20,7 @@ from tokcore.formats.huggingface import (
     tokenizer_json,
     without_possessive_intervals,
 )
+from tokcore.models.byte import ByteModel
 from tokcore.normalize import Normalizer
 from tokcore.patterns import PATTERNS
 from tokcore.tokenizer import Tokenizer
@@ -61,8 +62,8 @@ def test_what_is_written_is_read_back(model, pattern):
     assert again.special == spec.special
     assert again.model.tokens == model.tokens
     assert again.model.ids.tolist() == model.ids.tolist()
-    assert again.model.merges.tolist() == model.merges.tolist()
-    assert again.model.whole == model.whole
+    assert again.model.as_bpe().merge_pairs().tolist() == model.merges.tolist()
+    assert again.model.as_bpe().whole == model.whole
     ours, theirs = Tokenizer(again)._shared.pretokenizer, Tokenizer(spec)._shared.pretokenizer
     assert ours.native_name == theirs.native_name
     # A second time, nothing changes.
@@ -149,6 +150,70 @@ def test_a_users_pattern_is_kept():
     assert regex.findall(spec.pattern["regex"], "aab a+b") == ["a+b"]
 
 
+# ------------------------------------------------------------------------------------------- our exports, read again
+
+
+@given(st.one_of(learned_models(), st.just(ByteModel())), st.sampled_from(sorted(PATTERNS)))
+@settings(max_examples=40, deadline=None)
+def test_an_own_export_has_the_same_fingerprint(model, pattern):
+    special = (SpecialToken("<e>", 900, "document_end"), SpecialToken("<b>", 901, "document_begin"))
+    spec = TokenizerSpec(("nfc", "strip_accents"), {"name": pattern}, model, (*special, SpecialToken("<x>", 902)))
+    again = read_tokenizer_json(tokenizer_json(spec), "x")
+    assert again.fingerprint == spec.fingerprint
+    assert again.special == spec.special
+
+
+def test_a_users_own_pattern_is_kept_as_it_was_written():
+    spec = spec_of_merges([], {"regex": r"\p{N}{1,3}+|\P{N}"}, [], [])
+    data = tokenizer_json(spec)
+    assert read_tokenizer_json(data, "x").fingerprint == spec.fingerprint
+    edited = data.replace(rb"(?>\\p{N}{1,3})", rb"\\p{N}")
+    assert edited != data
+    assert read_tokenizer_json(edited, "x").pattern == {"regex": r"\p{N}|\P{N}"}, "what the file splits by counts"
+
+
+def test_a_foreign_numbering_is_no_learned_model():
+    models = [read_tokenizer_json(changed(model__ignore_merges=flag), "x").model.kind for flag in (False, True)]
+    assert models == ["learned", "merges"]
+    swapped = {**json.loads(tokenizer_json(SPEC))["model"]["vocab"], "!": 1, '"': 0}
+    assert read_tokenizer_json(changed(model__vocab=swapped), "x").model.kind == "merges"
+
+
+# ------------------------------------------------------------------------------------------------- what is put around
+
+
+def template(*single: str) -> dict:
+    ids = {"<|end|>": 258, "<|far|>": 400, "<|no|>": 7}
+    return {
+        "type": "TemplateProcessing",
+        "single": [
+            {"Sequence": {"id": "A", "type_id": 0}} if one == "A" else {"SpecialToken": {"id": one}} for one in single
+        ],
+        "pair": [],
+        "special_tokens": {text: {"id": text, "ids": [id], "tokens": [text]} for text, id in ids.items()},
+    }
+
+
+BERT = {"type": "RobertaProcessing", "cls": ["<|far|>", 400], "sep": ["<|end|>", 258]}
+
+
+@pytest.mark.parametrize(
+    ("processor", "begin", "end"),
+    [
+        (None, (), ()),
+        ({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}, (), ()),
+        (template("A", "<|end|>"), (), ("<|end|>",)),
+        (template("<|end|>", "<|far|>", "A"), ("<|end|>", "<|far|>"), ()),
+        (template("<|far|>", "A", "<|end|>"), ("<|far|>",), ("<|end|>",)),
+        ({"type": "Sequence", "processors": [{"type": "ByteLevel"}, template("<|far|>", "A")]}, ("<|far|>",), ()),
+        (BERT, ("<|far|>",), ("<|end|>",)),
+    ],
+)
+def test_what_is_put_around_a_text_becomes_roles(processor, begin, end):
+    spec = read_tokenizer_json(changed(decoder=None, post_processor=processor), "x")
+    assert (spec.texts_of("document_begin"), spec.texts_of("document_end")) == (begin, end)
+
+
 WHITESPACE = {"type": "Whitespace"}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 
@@ -187,6 +252,13 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
         ({"model__merges__0": ["a", "nope"]}, "merge 0"),
         ({"model__merges__0": ["a", "c"]}, "makes no token"),
         ({"model__merges__0": "a b c"}, "merge 0"),
+        ({"post_processor": {"type": "Other"}}, "post_processor Other"),
+        ({"post_processor": template("A", "<|far|>", "<|end|>")}, "not the order of their ids"),
+        ({"post_processor": template("<|end|>", "A", "<|end|>")}, "both before and after"),
+        ({"post_processor": template("A", "<|no|>")}, "the id 7 around a text, which is no added token"),
+        ({"post_processor": template("A", "A")}, "expected one text"),
+        ({"post_processor": {"type": "TemplateProcessing"}}, "not of the type"),
+        ({"decoder__tokcore__roles": {"<|end|>": "king"}}, "'king' is not one of"),
         ({"model__merges__0": ["a", "<|end|>"]}, "not of two ordinary tokens"),
     ],
 )

@@ -66,7 +66,14 @@ def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
     except FormatError:
         return
     pieces = data.draw(pieces_for(model))
-    assert ids_of(read_rank_file(written, "x", GPT2).model, pieces) == ids_of(model, pieces)
+    assert ids_of(read_rank_file(written, "x", GPT2).model.as_bpe(), pieces) == ids_of(model, pieces)
+
+
+@given(learned_models())
+@settings(max_examples=50, deadline=None)
+def test_an_own_export_has_the_same_fingerprint(model):
+    spec = TokenizerSpec((), GPT2, model)
+    assert read_rank_file(rank_file(spec), "x", GPT2).fingerprint == spec.fingerprint
 
 
 @given(st.data())

@@ -1,0 +1,55 @@
+"""What transformers keeps beside tokenizer.json: which special token is for what, and the chat template.
+
+tokenizer_config.json is read by AutoTokenizer and by converters such as gguf's, special_tokens_map.json by older
+releases of both. Neither changes ids: nothing is put around a text unless its user says so.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tokcore.tokenizer_spec import TokenizerSpec
+
+# Role -> what transformers calls the token. Of several tokens of a role it is the first, by id.
+_NAMES = {"document_begin": "bos_token", "document_end": "eos_token", "padding": "pad_token"}
+
+
+def tokenizer_config_json(spec: TokenizerSpec) -> bytes:
+    """tokenizer_config.json: the class, the special tokens, the chat template if there is one."""
+    content: dict[str, Any] = {
+        "add_bos_token": False,
+        "add_eos_token": False,
+        "added_tokens_decoder": {
+            str(token.id): {
+                "content": token.text,
+                "lstrip": False,
+                "normalized": False,
+                "rstrip": False,
+                "single_word": False,
+                "special": True,
+            }
+            for token in spec.special
+        },
+        "clean_up_tokenization_spaces": False,  # decoding gives the text as it is
+        **_special(spec),
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    if spec.chat_template:
+        content["chat_template"] = spec.chat_template
+    return _json(content)
+
+
+def special_tokens_map_json(spec: TokenizerSpec) -> bytes:
+    """special_tokens_map.json: name -> special token, and the others as a list."""
+    return _json(_special(spec))
+
+
+def _special(spec: TokenizerSpec) -> dict[str, Any]:
+    named = {name: texts[0] for role, name in _NAMES.items() if (texts := spec.texts_of(role))}
+    others = [token.text for token in spec.special if token.text not in named.values()]
+    return named | ({"additional_special_tokens": others} if others else {})
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"
