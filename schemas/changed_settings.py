@@ -32,7 +32,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     },
     ShardsConfig: {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression"), "shards"),
-        **dict.fromkeys(("append", "special_text"), "encode"),
+        **dict.fromkeys(("prepend", "append", "special_text"), "encode"),
         "seed": "build",
     },
 }
@@ -95,6 +95,7 @@ def _settings(config: object) -> Iterator[tuple[str, object]]:
         for name, text in config.pretokenize.items():
             yield f"pretokenize.{'pattern' if name == 'name' else name}", text
     if isinstance(config, LearnedConfig):
+        yield "learn.chat_template", f"sha256 {config.chat_template_sha256[:16]}" if config.chat_template_sha256 else ""
         for field in dataclasses.fields(config.mix):
             yield f"mix.{field.name}", getattr(config.mix, field.name)
         for position, token in enumerate(config.special):

@@ -139,7 +139,7 @@ def test_the_chat_template_is_part_of_the_build(corpus, built, tmp_path):
     settings = (corpus / "build.toml").read_text()
     other = corpus / "other.toml"
     other.write_text(settings.replace('chat_template = "chat.jinja"\n', ""))
-    assert "chat_template_sha256 was" in tokcore("check", other, "--output", built).stderr
+    assert "learn.chat_template was" in tokcore("check", other, "--output", built).stderr
     other.write_text(settings.replace("chat.jinja", "none.jinja"))
     assert re.search(
         r"other.toml:\d+: learn.chat_template = .*none.jinja: cannot be read", tokcore("check", other).stderr
