@@ -16,7 +16,7 @@ import click
 from rich.cells import cell_len
 
 from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
-from pipelines.stages.commit import committed_stage
+from pipelines.stages.commit import require_manifest
 from pipelines.store import urls
 from schemas.stage_manifests import ShardAbout
 from tokcore.errors import ConfigError, FormatError, IdentityError
@@ -43,7 +43,7 @@ _IDS_WIDTH = WIDTH - _TEXT_WIDTH - 2
 def list_shards(output: str) -> list[dict[str, Any]]:
     """The shards that an output's manifest names, in its order. Raises ConfigError if there is none."""
     found: dict[str, dict[str, Any]] = {}
-    for entry in committed_stage(output, "shards", "build").files:
+    for entry in require_manifest(output, "shards", "build").files:
         if isinstance(about := entry.about, ShardAbout):
             stem = f"{about.lang}/{about.shard}" if about.lang else about.shard
             shard = found.setdefault(

@@ -153,7 +153,7 @@ def learned_spec(
     Raises ConfigError for a pinned id that is taken, LearnError if a special token has the bytes of a learned one.
     """
     id_of_token = dict(zip(model.tokens, model.ids.tolist(), strict=True))
-    special = assigned(special, int(model.ids[-1]) + 1)
+    special = assign_ids(special, int(model.ids[-1]) + 1)
     for token in special:
         for name in (token.text.encode(), from_printable(token.text)):
             if name is not None and name in id_of_token:
@@ -186,7 +186,7 @@ def special_tokens(special: Mapping[str, str] | Iterable[str | SpecialToken]) ->
     return [SpecialToken(text, None, role) for text, role in special.items()]
 
 
-def assigned(special: Iterable[SpecialToken], first: int) -> list[SpecialToken]:
+def assign_ids(special: Iterable[SpecialToken], first: int) -> list[SpecialToken]:
     """The special tokens with ids: pinned ones keep theirs, the others take the lowest free ones from first on.
 
     Raises ConfigError for a pinned id below first, out of range or given twice.

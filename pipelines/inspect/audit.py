@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.inspect.top_sources import TopSource, find_top_sources
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.token_counts import read_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
@@ -73,7 +73,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
             for id, kinds in kinds_of_tokens(tokenizer).items()
         ],
     }
-    shards = committed(output, "shards")
+    shards = find_manifest(output, "shards")
     if shards is None:
         report["missing"]["written"] = "no shards in this output: how often ids are written is not known"
     else:
@@ -84,12 +84,12 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
         tops = None
         if not sources:
             report["missing"]["one_source"] = "not asked for: --sources reads all shards"
-        elif (plan := committed(output, "plan")) is None:
+        elif (plan := find_manifest(output, "plan")) is None:
             report["missing"]["one_source"] = "no plan in this output: which files there were is not known"
         else:
             tops = find_top_sources(output, plan, shards, tokenizer.vocab_size)
         report |= _of_written(tokenizer, specials, read_token_counts(output), rare, tops)
-    counts = committed(output, "counts")
+    counts = find_manifest(output, "counts")
     if counts is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
     else:

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pipelines.stages.commit import committed
-from pipelines.stages.plan import planned
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.plan import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
@@ -57,12 +57,12 @@ class _Side:
 
     def __init__(self, output: str) -> None:
         self.output = output
-        self.plan = committed(output, "plan")
-        self.rejected = committed(output, "rejected")
-        self.counts = committed(output, "counts")
-        self.tokenizer = committed(output, "tokenizer")
-        self.shards = committed(output, "shards")
-        self.build = committed(output, BUILD)
+        self.plan = find_manifest(output, "plan")
+        self.rejected = find_manifest(output, "rejected")
+        self.counts = find_manifest(output, "counts")
+        self.tokenizer = find_manifest(output, "tokenizer")
+        self.shards = find_manifest(output, "shards")
+        self.build = find_manifest(output, BUILD)
         self.root = self.build.root if self.build is not None else ""
         if not set(self.stages()) - {BUILD}:
             raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
@@ -75,7 +75,7 @@ class _Side:
     def files(self) -> dict[str, tuple[InputFile, ReadSettings]]:
         """Input files by uri, with the settings they are read with."""
         assert self.plan is not None
-        plan = planned(self.output, self.plan)
+        plan = read_plan(self.output, self.plan)
         return {file.uri: (file, plan.settings[file.settings]) for file in plan.files}
 
     def rows(self, path: str) -> Iterator[CountRows]:

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import time
 
-from pipelines.stages.commit import MANIFEST, RUN, committed
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
@@ -70,7 +70,7 @@ def _unnamed(output: str) -> tuple[list[str], list[str]]:
     named: set[str] = set()
     try:
         for stage in (*STAGES, BUILD):
-            if (made := committed(output, stage)) is not None:
+            if (made := find_manifest(output, stage)) is not None:
                 prefix = f"{stage}/" if stage != BUILD else ""
                 named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
     except FormatError as error:

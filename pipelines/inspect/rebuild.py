@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.inspect.stored_shards import local_files, main_files
-from pipelines.inspect.verify import check_file, read_manifests, recorded_base
+from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, built_manifests
 from pipelines.stages.commit import RUN, package_versions
-from pipelines.stages.plan import planned
+from pipelines.stages.plan import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
@@ -66,9 +66,9 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
         return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
     built = built_manifests(manifests)
     shard = _find(built.shards, name)
-    plan = planned(output, built.plan)
+    plan = read_plan(output, built.plan)
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
-        attempts, ref = _encode_again(output, built, plan, shard, folder, base or recorded_base(output))
+        attempts, ref = _encode_again(output, built, plan, shard, folder, base or read_base(output))
         if ref is None:
             problems.append(f"{shard.name}: its inputs give no such shard")
         else:

@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pipelines.inspect.stored_shards import local_files, open_formats
-from pipelines.inspect.verify import check_file, recorded_base
+from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, committed
+from pipelines.stages.commit import MANIFEST, find_manifest
 from pipelines.stages.count_corpus import count_again
-from pipelines.stages.plan import planned
+from pipelines.stages.plan import read_plan
 from pipelines.stages.replacing import command_of
 from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store import storage, urls
@@ -58,7 +58,7 @@ def repair(output: str, base: str = "", options: RunOptions | None = None) -> Re
     started = time.monotonic()
     if not storage.exists(output):
         raise ConfigError(f"{redact(output)}: there is no output")
-    repairing = _Repair(output, base or recorded_base(output), options or RunOptions())
+    repairing = _Repair(output, base or read_base(output), options or RunOptions())
     repairing.run()
     return Repaired(tuple(repairing.repaired), tuple(repairing.left), repairing.num_files, time.monotonic() - started)
 
@@ -81,7 +81,7 @@ class _Repair:
         for entry in damaged.get("plan", []):
             self._give_up("plan", entry)
         if "plan" in self._manifests and "plan" not in damaged:
-            self._plan = planned(self._output, self._manifests["plan"])
+            self._plan = read_plan(self._output, self._manifests["plan"])
         self._repair_tokenizer(damaged.get("tokenizer", []))
         self._repair_counts([(stage, entry) for stage in ("rejected", "counts") for entry in damaged.get(stage, [])])
         if shards := damaged.get("shards"):
@@ -98,7 +98,7 @@ class _Repair:
     def _readable_manifests(self) -> Iterator[tuple[str, AnyManifest]]:
         for stage in STAGES:
             try:
-                if (made := committed(self._output, stage)) is not None:
+                if (made := find_manifest(self._output, stage)) is not None:
                     yield stage, made
             except TokError as error:
                 self.left.append(f"{stage}/{MANIFEST}: {error}. {_make_again(command_of(stage, False))}")

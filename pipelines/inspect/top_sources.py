@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipelines.inspect.stored_shards import local_files, main_files
-from pipelines.stages.plan import planned
+from pipelines.stages.plan import read_plan
 from schemas.plan import AssignedRange
 from schemas.refs import ShardRef
 from schemas.shard_entries import named_shards
@@ -39,7 +39,7 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
     plan, shards: the manifests of these stages. Raises FormatError for a damaged shard, for a document of a file that
     is not planned for its shard, and for an id that is not below vocab_size.
     """
-    made = planned(output, plan)
+    made = read_plan(output, plan)
     shards_of: defaultdict[int, list[ShardRef]] = defaultdict(list)
     for shard in named_shards(shards):
         shards_of[shard.item].append(shard)

@@ -29,8 +29,8 @@ from pipelines.inspect.verify_shards import DigestSum, check_item, rules_of
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, committed
-from pipelines.stages.plan import planned
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest
+from pipelines.stages.plan import read_plan
 from pipelines.stages.token_counts import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
@@ -112,7 +112,7 @@ def verify(
             if not problems and decode != 0:
                 wanted = built.shards.totals.records.documents if decode is None else decode
                 with progress.stage("decode", wanted, "documents", minor=True) as shown:
-                    base = base or recorded_base(output)
+                    base = base or read_base(output)
                     num_decoded = _decode(output, built, decode, base, options, problems, shown)
     except FormatError as error:
         problems.append(str(error))
@@ -161,7 +161,7 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
     """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
     found: dict[str, AnyManifest] = {}
     try:
-        build = committed(output, BUILD)
+        build = find_manifest(output, BUILD)
     except TokError as error:
         problems.append(str(error))
         return found
@@ -212,7 +212,7 @@ def _check_content(
     shown: Phase,
 ) -> int:
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
-    plan, made = planned(output, manifests.plan), manifests.shards
+    plan, made = read_plan(output, manifests.plan), manifests.shards
     rules = rules_of(spec, made.config)
     shards: dict[int, list[ShardRef]] = {}
     for shard in named_shards(made):
@@ -255,7 +255,7 @@ def _check_content(
     return sum(documents_of.values())
 
 
-def recorded_base(output: str) -> str:
+def read_base(output: str) -> str:
     """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
     try:
         return str(json.loads(storage.read_bytes(urls.join(output, "plan", RUN)))["base"])
@@ -273,7 +273,7 @@ def _decode(
     shown: Phase,
 ) -> int:
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
-    plan = planned(output, manifests.plan)
+    plan = read_plan(output, manifests.plan)
     shards: dict[int, list[str]] = {}
     for shard in named_shards(manifests.shards):
         shards.setdefault(shard.item, []).extend(path for _, path in main_files(shard))

@@ -17,7 +17,7 @@ from pipelines.inspect.verify_shards import well_placed
 from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
 from pipelines.stages.finish import built_languages, built_totals
-from pipelines.stages.plan import FILES, content_of, planned, totals_of
+from pipelines.stages.plan import FILES, content_of, read_plan, totals_of
 from pipelines.stages.rejects import REJECTED, PlacedReject
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
 from pipelines.stages.token_counts import TOKEN_COUNTS
@@ -106,7 +106,7 @@ def check_manifests(output: str, manifests: BuiltManifests, spec: TokenizerSpec 
 
     spec: the tokenizer's; None leaves it out.
     """
-    plan = functools.cache(lambda: planned(output, manifests.plan))
+    plan = functools.cache(lambda: read_plan(output, manifests.plan))
     checks: list[Callable[[], Iterator[str]]] = [
         lambda: _check_chain(manifests),
         lambda: _check_plan(plan(), manifests.plan),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, committed, committed_on, committed_stage, manifest_url
+from pipelines.stages.commit import MANIFEST, RUN, committed_on, find_manifest, manifest_url, require_manifest
 from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
@@ -128,7 +128,7 @@ class Build:
                 self._take_counts()
                 self._take_tokenizer()
             plan, planned = self._planned()
-            return encode_corpus(self._run(), plan, planned, committed_stage(self.output, "tokenizer", "learn"))
+            return encode_corpus(self._run(), plan, planned, require_manifest(self.output, "tokenizer", "learn"))
 
     def finish(self) -> BuildManifest:
         """Commit the build: one manifest that names the stages' manifests, and the root."""
@@ -141,7 +141,7 @@ class Build:
         return BuildRun(self.config, self.output, self.options, self.progress, self.reuse, self.made)
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
-        manifest = self.plan() if self._plan is None else committed_stage(self.output, "plan", "plan")
+        manifest = self.plan() if self._plan is None else require_manifest(self.output, "plan", "plan")
         assert self._plan is not None
         return self._plan, manifest
 
@@ -154,8 +154,8 @@ class Build:
 
     def _take_tokenizer(self) -> None:
         """Take over the tokenizer from the other output, if it is the one of this build."""
-        theirs = committed(self.reuse, "tokenizer")
-        if self.config.tokenizer is None and committed(self.output, "counts") is None:
+        theirs = find_manifest(self.reuse, "tokenizer")
+        if self.config.tokenizer is None and find_manifest(self.output, "counts") is None:
             return
         if theirs is not None and theirs.identity == tokenizer_key(self._run(), self.imported_tokenizer()).identity:
             self._learn()
@@ -246,7 +246,7 @@ class Build:
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
-        allowed = {*STAGES, FOLDER, *((MANIFEST, RUN) if committed(self.output, BUILD) is not None else ())}
+        allowed = {*STAGES, FOLDER, *((MANIFEST, RUN) if find_manifest(self.output, BUILD) is not None else ())}
         for path in storage.list_tree(self.output):
             if path.split("/")[0] not in allowed:
                 raise ConfigError(

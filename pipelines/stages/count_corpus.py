@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.rejects import (
     check_rejected,
     commit_rejects,
@@ -17,7 +17,7 @@ from pipelines.stages.rejects import (
     reuse_rejects,
     write_rejected_files,
 )
-from pipelines.stages.results import languages_of, recorded, recorded_items
+from pipelines.stages.results import languages_of, read_items, read_record
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
@@ -45,7 +45,7 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     reuse_rejects(run, planned)
     require_rejects(run, "counts")
     key = StageKey("counts", run.config.count_identity(), {"plan": planned.as_input()})
-    if committed(run.output, "rejected") is None:
+    if find_manifest(run.output, "rejected") is None:
         run = dataclasses.replace(run, reuse="")  # counts alone are of no use
     manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))
     _check(run, manifest.totals, manifest.languages)
@@ -57,12 +57,12 @@ def _count(
 ) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
     _count_items(run, config, plan, attempts)
     with run.progress.stage("check", minor=True):
-        items = recorded_items(attempts, plan, ItemCounted)
+        items = read_items(attempts, plan, ItemCounted)
     languages = languages_of(items)
     reached("stage.worked")
-    files = ledger.balanced(plan, [one for item in items for one in item.ledgers], languages)
+    files = ledger.balance(plan, [one for item in items for one in item.ledgers], languages)
     tables = [
-        recorded(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
+        read_record(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
     ]
     ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
     commit_rejects(run, plan, planned, files, items, attempts)
@@ -101,13 +101,13 @@ def count_again(
     job = count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
     with StageProgress().stage("count", plan.size_bytes) as shown:
         count_items(options, plan, job, shown.report)
-    items = recorded_items(attempts, plan, ItemCounted)
+    items = read_items(attempts, plan, ItemCounted)
     languages = languages_of(items)
     ledgers = [one for item in items for one in item.ledgers]
     tables = [
-        recorded(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
+        read_record(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
     ]
-    rejected = write_rejected_files(attempts, plan, ledger.balanced(plan, ledgers, languages), items, attempts)
+    rejected = write_rejected_files(attempts, plan, ledger.balance(plan, ledgers, languages), items, attempts)
     return {
         **{f"counts/{table.file.path}": table.file for table in tables},
         **{f"rejected/{file.path}": file for file in rejected},

@@ -6,10 +6,10 @@ import dataclasses
 from collections import Counter
 
 from pipelines.stages import ledger
-from pipelines.stages.commit import committed, committed_stage
+from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.documents_digest import documents_digest
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.results import languages_of, recorded_items
+from pipelines.stages.results import languages_of, read_items
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.stages.token_counts import write_token_counts
 from pipelines.store import storage, urls
@@ -42,7 +42,7 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
     if run.config.tokenizer is not None:
         reuse_rejects(run, planned)
         require_rejects(run, "shards")
-        if committed(run.output, "rejected") is None:
+        if find_manifest(run.output, "rejected") is None:
             run = dataclasses.replace(run, reuse="")  # shards alone are of no use
     else:
         require_rejects(run, "counts")
@@ -73,10 +73,10 @@ def _checked(
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
     """What the workers made, once it adds up, with what is said of all shards together."""
-    items = recorded_items(attempts, plan, ItemEncoded)
+    items = read_items(attempts, plan, ItemEncoded)
     languages = languages_of(items)
     reached("stage.worked")
-    files = ledger.balanced(plan, [one for item in items for one in item.ledgers], languages)
+    files = ledger.balance(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.totals_of(files)
     if run.config.tokenizer is not None:
         commit_rejects(run, plan, planned, files, items, attempts)
@@ -119,8 +119,8 @@ def _encode_items(
 
 
 def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
-    table = committed_stage(output, "rejected", "count").file(LEDGER)
-    counted = committed_stage(output, "counts", "count").languages
+    table = require_manifest(output, "rejected", "count").file(LEDGER)
+    counted = require_manifest(output, "counts", "count").languages
     ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))
 
 

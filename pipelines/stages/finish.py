@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.stages.commit import claim_url, committed, committed_stage
+from pipelines.stages.commit import claim_url, find_manifest, require_manifest
 from pipelines.stages.replacing import remove_signs_of_work
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store import storage, urls
@@ -31,10 +31,10 @@ from schemas.stage_manifests import (
 
 def commit_build(run: BuildRun) -> BuildManifest:
     """Commit the build. Raises ConfigError if a stage is not there yet."""
-    shards = committed_stage(run.output, "shards", "encode")
-    tokenizer = committed_stage(run.output, "tokenizer", "learn")
-    counts = committed(run.output, "counts")
-    stages = {name: made for name in STAGES if (made := committed(run.output, name)) is not None}
+    shards = require_manifest(run.output, "shards", "encode")
+    tokenizer = require_manifest(run.output, "tokenizer", "learn")
+    counts = find_manifest(run.output, "counts")
+    stages = {name: made for name in STAGES if (made := find_manifest(run.output, name)) is not None}
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
 
     def make(_: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:

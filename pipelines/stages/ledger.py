@@ -32,7 +32,7 @@ class FileLedger:
     rejected_file: str
 
 
-def balanced(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:
+def balance(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:
     """The ledger of each planned file, in plan order.
 
     Raises LedgerError if a planned range is missing or doubled, or records, bytes or languages do not add up: the lines

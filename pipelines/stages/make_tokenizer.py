@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.stages.commit import committed, committed_stage
+from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.learn import Learned, learn_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import artifact_files
@@ -27,7 +27,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
     Raises ConfigError if there are no count tables yet, LearnError if they cannot give the vocabulary.
     """
     key = tokenizer_key(run, imported)
-    counts = committed(run.output, "counts")
+    counts = find_manifest(run.output, "counts")
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
         merges_done = np.zeros(1, np.int64)
@@ -51,7 +51,7 @@ def tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[Lea
     """What the tokenizer is made from. Raises ConfigError if it is to be learned, and there are no count tables yet."""
     config = run.config.learn_identity()
     if imported is None:
-        return StageKey("tokenizer", config, {"counts": committed_stage(run.output, "counts", "count").as_input()})
+        return StageKey("tokenizer", config, {"counts": require_manifest(run.output, "counts", "count").as_input()})
     assert isinstance(config, ImportedConfig)
     return StageKey("tokenizer", ImportedConfig.of(imported), {})
 

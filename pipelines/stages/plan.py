@@ -78,7 +78,7 @@ def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
     return run_stage(run, plan_key(run.config, plan), make, lambda: changed_inputs(run.output, plan))
 
 
-def planned(output: str, manifest: PlanManifest) -> Plan:
+def read_plan(output: str, manifest: PlanManifest) -> Plan:
     """The plan of an output, from its committed manifest and table of files. Raises FormatError if it cannot be one."""
     url = urls.join(output, "plan", FILES)
     files = pinned_files(output)

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.stages import ledger
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, take_over, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -76,16 +76,16 @@ def _key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
 
 def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
     """Take over what run.reuse says was rejected, if it read the same input. Equal plans reject the same."""
-    if not run.reuse or committed(run.output, "rejected") is not None:
+    if not run.reuse or find_manifest(run.output, "rejected") is not None:
         return
-    theirs = committed(run.reuse, "rejected")
+    theirs = find_manifest(run.reuse, "rejected")
     if theirs is not None and theirs.inputs == {"plan": planned.as_input()}:
         run_stage(run, _key(run, planned), lambda attempts: take_over(run, theirs, attempts))
 
 
 def require_rejects(run: BuildRun, stage: str) -> None:
     """Raise ConfigError if a stage stands that says what it read, and rejected/, which it made, does not."""
-    if committed(run.output, stage) is not None and committed(run.output, "rejected") is None:
+    if find_manifest(run.output, stage) is not None and find_manifest(run.output, "rejected") is None:
         command = "count" if stage == "counts" else "encode"
         raise ConfigError(
             f"{redact(run.output)}: holds {stage}/, but not rejected/, which `tokcore {command}` makes with it. "

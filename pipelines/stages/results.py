@@ -15,7 +15,7 @@ from tokcore.errors import StageError
 T = TypeVar("T")
 
 
-def recorded(attempts: Attempts, key: str, cls: type[T]) -> T:
+def read_record(attempts: Attempts, key: str, cls: type[T]) -> T:
     """The record of a piece of work. Raises StageError if there is none, though the runner is done."""
     if (result := attempts.result(key, cls)) is None:
         raise StageError(
@@ -24,9 +24,9 @@ def recorded(attempts: Attempts, key: str, cls: type[T]) -> T:
     return result
 
 
-def recorded_items(attempts: Attempts, plan: Plan, cls: type[T]) -> list[T]:
+def read_items(attempts: Attempts, plan: Plan, cls: type[T]) -> list[T]:
     """The records of all work items, in plan order."""
-    return [recorded(attempts, item_key(item.number), cls) for item in plan.items]
+    return [read_record(attempts, item_key(item.number), cls) for item in plan.items]
 
 
 def languages_of(items: Iterable[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:

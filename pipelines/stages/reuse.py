@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from pipelines.stages.commit import committed, folder_of
+from pipelines.stages.commit import find_manifest, folder_of
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
@@ -18,7 +18,7 @@ _BLOCK_BYTES = 1 << 20
 
 def reusable(other: str, stage: str, identity: str) -> AnyManifest | None:
     """The manifest of a stage of another output, if equal work gave it; None if it is other work, or not there."""
-    made = committed(other, stage)
+    made = find_manifest(other, stage)
     return made if made is not None and made.identity == identity else None
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, cast
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import claim, commit, committed, folder_of, manifest_url, run_facts
+from pipelines.stages.commit import claim, commit, find_manifest, folder_of, manifest_url, run_facts
 from pipelines.stages.named_files import require_files
 from pipelines.stages.reuse import copy_files, reusable
 from pipelines.stages.semantics import SEMANTICS
@@ -80,7 +80,7 @@ def run_stage(
     """
 
     def standing() -> Manifest[Config, Totals, Language, About] | None:
-        manifest = committed(run.output, key.stage)
+        manifest = find_manifest(run.output, key.stage)
         if manifest is not None and manifest.identity != key.identity:
             raise other_build(run.output, manifest, key.config, key.inputs, more_reasons)
         return cast("Manifest[Config, Totals, Language, About] | None", manifest)
@@ -133,7 +133,7 @@ def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[An
 def _require_inputs(output: str, key: StageKey[Any]) -> None:
     """Raise ConfigError unless what the stage was made from still stands: another build may have replaced it."""
     for name, made_from in key.inputs.items():
-        manifest = committed(output, name)
+        manifest = find_manifest(output, name)
         if manifest is None or manifest.as_input() != made_from:
             raise ConfigError(
                 f"{redact(manifest_url(output, name))}: was replaced while {key.stage} was made from it. "

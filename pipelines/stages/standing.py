@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from pipelines.reading.input_range import settings_of
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.plan import changed_inputs, pinned_files, plan_key
 from pipelines.stages.replacing import command_of, stages_removed
 from pipelines.stages.semantics import SEMANTICS
@@ -82,7 +82,7 @@ def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan:
 
 def _read(output: str, stage: str, config: BuildConfig, is_imported: bool) -> AnyManifest | None:
     try:
-        return committed(output, stage)
+        return find_manifest(output, stage)
     except FormatError as error:
         command = command_of(stage, is_imported)
         raise StageError(

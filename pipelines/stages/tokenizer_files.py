@@ -13,7 +13,7 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import huggingface, tiktoken
 from tokcore.formats.exports import EXPORTS
 from tokcore.pretokenize import Pretokenizer
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assigned
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assign_ids
 
 
 def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
@@ -59,7 +59,7 @@ def _parsed(
                 f'Add it, for example "cl100k".'
             )
         ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
-        return dataclasses.replace(ranks, special=tuple(assigned(special, ranks.vocab_size)))
+        return dataclasses.replace(ranks, special=tuple(assign_ids(special, ranks.vocab_size)))
     if pattern is not None:
         raise ConfigError(f"{pattern_key} is for rank files: {name} brings its own. Remove it.")
     if b'"format":"tokcore-tokenizer"' in data:

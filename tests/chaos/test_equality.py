@@ -22,7 +22,7 @@ from chaos.schedules import SETTINGS, SOURCES, corpus
 from chaos.server import Warm
 from support.builds import ROOT, build_file, tokcore, tree
 
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from tokcore import kernel
 
 VOCAB_SIZE = 300
@@ -134,7 +134,7 @@ def test_any_size_of_ranges_and_shards(folder, built, warm, seed, tmp_path):
         for file in built.glob(part):
             if file.name not in ("run.json", "manifest.json"):
                 assert (tmp_path / "out" / file.relative_to(built)).read_bytes() == file.read_bytes()
-    now, before = (committed(str(output), "build") for output in (tmp_path / "out", built))
+    now, before = (find_manifest(str(output), "build") for output in (tmp_path / "out", built))
     assert now is not None
     assert before is not None
     assert now.languages == before.languages

@@ -8,7 +8,7 @@ from __future__ import annotations
 from support.builds import ROOT, run
 
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import RecordTotals
 
 DEMO_ROOT = "23ade6e06fb0ad0ad29dfd1deab71512aa51e1e2252e5ad6ab8835cf5051fd36"
@@ -24,4 +24,4 @@ def test_the_demo_has_the_root_that_the_readme_names(tmp_path):
     report = verify(str(tmp_path / "out"), decode=None, root=DEMO_ROOT)
     assert report.problems == ()
     assert report.num_decoded == 477
-    assert committed(str(tmp_path / "out"), "plan").totals.items > 1
+    assert find_manifest(str(tmp_path / "out"), "plan").totals.items > 1

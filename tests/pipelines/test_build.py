@@ -25,7 +25,7 @@ from support.builds import (
 
 import tokcore as api
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.store.urls import resolve
 from tokcore.errors import ConfigError, LearnError, StageError
 
@@ -63,7 +63,7 @@ def test_a_finished_build_is_not_run_again(corpus, built):
     times = {path: path.stat().st_mtime_ns for path in built.rglob("*")}
     manifest = run(corpus / "build.toml", built)
     assert {path: path.stat().st_mtime_ns for path in built.rglob("*")} == times
-    assert manifest == committed(str(built), "build")
+    assert manifest == find_manifest(str(built), "build")
 
 
 # ------------------------------------------------------------------------------------ (c) the same documents elsewhere
@@ -94,7 +94,7 @@ def test_counts_and_tokens_follow_from_the_documents_alone(corpus, built, tmp_pa
     files = "hi.jsonl"
     """
     path = build_file(tmp_path, sources, SETTINGS.replace("range_bytes = 4000", "range_bytes = 900"))
-    again, first = run(path, tmp_path / "out"), committed(str(built), "build")
+    again, first = run(path, tmp_path / "out"), find_manifest(str(built), "build")
     for table in (built / "counts").glob("*.parquet"):
         assert (tmp_path / "out" / "counts" / table.name).read_bytes() == table.read_bytes()
     for name in ("tokcore.json", "tokenizer.json", "tokenizer.tiktoken", "vocab.json", "merges.txt"):
@@ -149,7 +149,7 @@ def test_both_formats_hold_the_same(built):
 
 
 def test_a_shard_ends_with_the_document_that_reaches_the_target(built):
-    manifest = committed(str(built), "shards")
+    manifest = find_manifest(str(built), "shards")
     items: dict[str, list[int]] = {}
     for entry in manifest.files:
         if entry.path.endswith(".arrow") and entry.path.startswith("arrow"):
@@ -193,7 +193,7 @@ def test_validation_and_languages_apart(corpus, built, tmp_path):
     train, validation, both = (api.open_shards(tmp_path / "out", split=s) for s in ("train", "validation", "all"))
     assert len(train) + len(validation) == len(both) == manifest.totals.records.documents
     assert 5 < len(validation) < 50
-    assert manifest.totals.documents_digest == committed(str(built), "build").totals.documents_digest
+    assert manifest.totals.documents_digest == find_manifest(str(built), "build").totals.documents_digest
     for lang in ("en", "ru", "zh", "hi"):
         one = api.open_shards(tmp_path / "out" / "shards" / "arrow" / lang, split="all")
         assert {one.document(i).lang for i in range(len(one))} == {lang}
@@ -204,7 +204,7 @@ def test_sampling_counts_a_share_and_encodes_everything(corpus, tmp_path):
     manifest = run(
         build_file(corpus, settings=SETTINGS + "[count]\nsample = 0.5\n", name="sample.toml"), tmp_path / "out"
     )
-    counts = committed(str(tmp_path / "out"), "counts")
+    counts = find_manifest(str(tmp_path / "out"), "counts")
     counted = sum(language.counted_documents for language in counts.languages.values())
     assert 25 < counted < 77
     assert manifest.totals.records.documents == 102
@@ -245,7 +245,7 @@ def test_an_imported_tokenizer(corpus, built, name, tmp_path):
     pattern = 'pattern = "o200k"\n' if ranks else ""
     settings = f'[plan]\nrange_bytes = 4000\n[tokenizer]\nfrom = "{built}/tokenizer/{name}"\n{pattern}'
     manifest = run(build_file(corpus, settings=settings, name=f"import-{name}.toml"), tmp_path / "out")
-    first = committed(str(built), "build")
+    first = find_manifest(str(built), "build")
     assert manifest.totals.documents_digest == first.totals.documents_digest
     assert manifest.totals.tokens == first.totals.tokens
     assert not (tmp_path / "out" / "counts").exists()
@@ -325,7 +325,7 @@ def test_a_file_matched_twice_is_read_once_and_reported(corpus, tmp_path):
     sources = f'[[source]]\nlang = "en"\nfiles = ["{corpus}/en.jsonl.zst", "{corpus}/en.*"]\n'
     manifest = run(build_file(tmp_path, sources, "[learn]\nvocab_size = 300\n"), tmp_path / "out")
     assert manifest.totals.records.read == 30
-    assert committed(str(tmp_path / "out"), "plan").totals.duplicates == (f"{corpus}/en.jsonl.zst",)
+    assert find_manifest(str(tmp_path / "out"), "plan").totals.duplicates == (f"{corpus}/en.jsonl.zst",)
 
 
 def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
@@ -335,7 +335,7 @@ def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
         path = build_file(corpus, source, "[learn]\nvocab_size = 300\n", name="spelled.toml")
         manifest = run(path, tmp_path / str(number))
         assert manifest.totals.records.read == 30
-        assert committed(str(tmp_path / str(number)), "plan").totals.duplicates == ("en.jsonl.zst",)
+        assert find_manifest(str(tmp_path / str(number)), "plan").totals.duplicates == ("en.jsonl.zst",)
     assert tree(tmp_path / "0") == tree(tmp_path / "1")
 
 

@@ -17,7 +17,7 @@ from support.builds import ROOT, SETTINGS, SOURCES, build_file, jsonl, run, smal
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.replacing import stages_removed
 from schemas.build_tables import TABLES
 from schemas.changed_settings import _settings, changed_settings
@@ -229,7 +229,7 @@ def test_from_with_each_command(corpus, tmp_path, command, capfd):
     getattr(build(corpus / "build.toml", tmp_path / "out", reuse=corpus / "out"), command)()
     made = {"count": ["counts"], "learn": ["counts", "tokenizer"], "encode": ["counts", "tokenizer", "shards"]}[command]
     for stage in ("plan", "rejected", *made):
-        assert committed(str(tmp_path / "out"), stage) == committed(str(corpus / "out"), stage)
+        assert find_manifest(str(tmp_path / "out"), stage) == find_manifest(str(corpus / "out"), stage)
     assert not said("count", capfd.readouterr().err.splitlines())
     assert not (tmp_path / "out" / "shards").exists() or command == "encode"
 
@@ -248,7 +248,7 @@ def test_a_damaged_file_is_not_taken_over(corpus, output, tmp_path):
     table.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
     with pytest.raises(StageError, match=r"counts/ru\.parquet: its bytes are not .*tokcore repair"):
         build(corpus / "larger.toml", tmp_path / "new", reuse=output).run()
-    assert committed(str(tmp_path / "new"), "counts") is None
+    assert find_manifest(str(tmp_path / "new"), "counts") is None
 
 
 def test_from_what_is_no_other_output(corpus, tmp_path):
@@ -278,11 +278,11 @@ def test_replace_killed_at_each_removal_is_finished_by_the_same_command(corpus, 
     """Three manifests, then their files: whatever is gone, no manifest that stands names what is not there."""
     path = corpus / "larger.toml"
     assert killed_build(path, output, f"replace.removed:{visit}", "--replace", "learn") == -signal.SIGKILL
-    standing = [stage for stage in (BUILD, "shards", "tokenizer") if committed(str(output), stage) is not None]
+    standing = [stage for stage in (BUILD, "shards", "tokenizer") if find_manifest(str(output), stage) is not None]
     assert standing == list(stages_removed("learn", False)[visit:])
     for stage in standing:
         folder = output if stage == BUILD else output / stage
-        assert all((folder / entry.path).exists() for entry in committed(str(output), stage).files)
+        assert all((folder / entry.path).exists() for entry in find_manifest(str(output), stage).files)
     # With the option or without it: what was begun is finished.
     build(path, output, replace="learn" if visit % 2 else "").run()
     assert tree(output) == tree(corpus / "larger")

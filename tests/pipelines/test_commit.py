@@ -16,7 +16,7 @@ from support.manifests import MANIFESTS
 
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import commit, committed
+from pipelines.stages.commit import commit, find_manifest
 from pipelines.store import retries, storage
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.crashpoints import watch
@@ -82,7 +82,7 @@ def test_an_answer_that_is_lost_is_read_back_and_nothing_removed(monkeypatch, ra
     stored = write_one()
     made = manifest(files=(stored,))
     assert commit_all(made, (stored,)) == made
-    assert committed(OUTPUT, "counts") == made
+    assert find_manifest(OUTPUT, "counts") == made
     assert storage.exists(f"{OUTPUT}/counts/run.json")
     assert not [path for path in removed if "/counts/" in path and "_attempts" not in path]
 
@@ -99,7 +99,7 @@ def test_an_answer_that_is_lost_while_another_build_was_first(monkeypatch):
     faulty(monkeypatch, pipe_file=create)
     with pytest.raises(ConfigError, match=r"another build committed here meanwhile. Choose another build.output"):
         commit_all(manifest())
-    assert committed(OUTPUT, "counts") == theirs
+    assert find_manifest(OUTPUT, "counts") == theirs
 
 
 def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
@@ -110,7 +110,7 @@ def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
     with pytest.raises(StageError, match=r"cannot create, tried 5 times: no answer"):
         commit_all(manifest())
     monkeypatch.undo()
-    assert committed(OUTPUT, "counts") is None
+    assert find_manifest(OUTPUT, "counts") is None
 
 
 def test_a_copy_that_loses_the_file(monkeypatch):
@@ -120,7 +120,7 @@ def test_a_copy_that_loses_the_file(monkeypatch):
         commit_all(manifest(files=(stored,)), (stored,))
     assert storage.exists(ATTEMPTS.url(stored.attempt))
     monkeypatch.undo()
-    assert committed(OUTPUT, "counts") is None
+    assert find_manifest(OUTPUT, "counts") is None
 
 
 def test_a_copy_of_other_bytes(monkeypatch):
@@ -135,7 +135,7 @@ def test_a_copy_of_other_bytes(monkeypatch):
     faulty(monkeypatch, cp_file=copy)
     with pytest.raises(StageError, match=r"counts/en.parquet: written with sha256 .* read back with"):
         commit_all(manifest(files=(stored,)), (stored,))
-    assert committed(OUTPUT, "counts") is None
+    assert find_manifest(OUTPUT, "counts") is None
 
 
 @pytest.mark.parametrize("claimed", [True, False])
@@ -177,7 +177,7 @@ def test_fsync_that_fails(monkeypatch, tmp_path):
     with pytest.raises(StageError, match=r"cannot create: Input/output error"):
         commit(str(tmp_path), manifest(), {}, attempts.scratch)
     monkeypatch.undo()
-    assert committed(str(tmp_path), "counts") is None
+    assert find_manifest(str(tmp_path), "counts") is None
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -189,7 +189,7 @@ def test_no_manifest_is_there_before_its_files(tmp_path):
 
     def look(_: str) -> None:
         for path in set(out.glob("*/manifest.json")) - {out / name for name in seen}:
-            made = committed(str(out), path.parent.name)
+            made = find_manifest(str(out), path.parent.name)
             assert made is not None
             for entry in made.files:
                 assert storage.sha256(str(path.parent / entry.path)) == entry.sha256, f"{path}: {entry.path}"

@@ -15,7 +15,7 @@ import tokcore as api
 from pipelines.build_report import print_build
 from pipelines.graph.transforms import CountPretokens
 from pipelines.local.terminal import size
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.learn import learn_tokenizer
 from schemas.config import load_config
 from schemas.document import Document
@@ -57,7 +57,7 @@ def learned(folder: Path, **limits: int) -> set[bytes]:
     """The tokens learned from the folder's count tables."""
     config = load_config(str(folder / "build.toml"))
     config = dataclasses.replace(config, learn=dataclasses.replace(config.learn, **limits))
-    counts = committed(str(folder / "out"), "counts")
+    counts = find_manifest(str(folder / "out"), "counts")
     return set(learn_tokenizer(config, str(folder / "out"), counts, 1).spec.model.tokens)
 
 

@@ -17,7 +17,7 @@ from support.builds import ROOT, build_file, run, small_corpus
 from support.graphs import every_graph
 
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts, publish
 from schemas.plan import Assignment
 from schemas.refs import RunRef, StoredFile
@@ -209,8 +209,8 @@ def rewritten(output: Path, stage: str, change) -> None:
     content = json.loads(path.read_bytes())
     change(content)
     path.write_bytes(canonical_json(content))
-    build = committed(str(output), "build")
-    inputs = {name: committed(str(output), name).as_input() for name in build.inputs}
+    build = find_manifest(str(output), "build")
+    inputs = {name: find_manifest(str(output), name).as_input() for name in build.inputs}
     build = dataclasses.replace(build, inputs=inputs, root="")
     build = dataclasses.replace(build, root=build.content_id())
     (output / "manifest.json").write_bytes(build.to_bytes())

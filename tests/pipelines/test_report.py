@@ -18,7 +18,7 @@ from support.builds import ROOT, build_file, run, small_corpus, tokcore
 from pipelines.build_report import print_build
 from pipelines.cli import commands
 from pipelines.local.terminal import WIDTH, cut, number, size, table
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import BuildManifest
 
 
@@ -32,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def build(corpus: Path) -> BuildManifest:
-    manifest = committed(str(corpus / "out"), "build")
+    manifest = find_manifest(str(corpus / "out"), "build")
     assert manifest is not None
     return manifest
 

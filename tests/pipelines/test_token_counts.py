@@ -20,7 +20,7 @@ from support.forging import Forger
 import tokcore as api
 from pipelines.inspect.top_sources import TopSource, find_top_sources
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts
 from pipelines.work.token_count_runs import read_id_run, write_id_run
 from schemas.stage_manifests import CorpusAbout
@@ -78,7 +78,7 @@ def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_by
     run(build_file(corpus, SMALL, settings), tmp_path / "out", workers)
     expected, tops = by_hand(tmp_path / "out")
     assert table_rows(tmp_path / "out") == expected
-    plan, manifest = (committed(str(tmp_path / "out"), stage) for stage in ("plan", "shards"))
+    plan, manifest = (find_manifest(str(tmp_path / "out"), stage) for stage in ("plan", "shards"))
     assert find_top_sources(str(tmp_path / "out"), plan, manifest, 400) == tops
     assert len({top.uri for top in tops.values()}) > 3
     entry = manifest.files[-1]

@@ -15,7 +15,7 @@ from support.forging import Forger, written
 
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from pipelines.stages.semantics import EARLIER
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError
@@ -41,10 +41,10 @@ def problems(output: Path, **options: object) -> tuple[str, ...]:
 
 
 def test_a_sound_output(corpus, output):
-    report = verify(str(output), decode=None, root=committed(str(output), "build").root)
+    report = verify(str(output), decode=None, root=find_manifest(str(output), "build").root)
     assert report.problems == ()
     assert report.num_decoded == 102
-    assert report.root == committed(str(output), "build").root
+    assert report.root == find_manifest(str(output), "build").root
     for run_json in output.rglob("run.json"):  # may be anything, or gone
         run_json.unlink() if "plan" in str(run_json) else run_json.write_text("?")
     (output / "_attempts" / "other").mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_an_unfinished_build(output):
 
 
 def test_a_build_rewritten_consistently_has_another_root(corpus, output):
-    root = committed(str(output), "build").root
+    root = find_manifest(str(output), "build").root
     shutil.rmtree(output)
     run(build_file(corpus, settings="[learn]\nvocab_size = 401\n", name="other.toml"), output)
     assert problems(output) == ()
@@ -197,7 +197,7 @@ def test_no_output(tmp_path):
 
 
 def test_exit_codes(corpus, output, tmp_path):
-    root = committed(str(output), "build").root
+    root = find_manifest(str(output), "build").root
     assert tokcore("verify", output, "--root", root).returncode == 0
     sound = tokcore("verify", output, "--decode", "all", "--json")
     assert sound.returncode == 0, sound.stderr

@@ -16,7 +16,7 @@ from support.token_batches import rows_of
 import tokcore as api
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
-from pipelines.stages.commit import committed
+from pipelines.stages.commit import find_manifest
 from schemas.shard_entries import named_shards
 from tokcore.formats.documents import DocumentsWriter, documents_path
 from tokcore.labels import label_strings
@@ -58,7 +58,7 @@ def problems(output: Path) -> str:
 
 
 def test_every_format_holds_the_same_documents(built):
-    shards = named_shards(committed(str(built), "shards"))
+    shards = named_shards(find_manifest(str(built), "shards"))
     assert {shard.item for shard in shards} > {0}
     assert {shard.split for shard in shards} == {"train", "validation"}
     for shard in shards:
@@ -87,7 +87,7 @@ def test_a_build_in_one_format(corpus, name):
     output = build(corpus, (name,))
     assert verify(str(output), decode=None).problems == ()
     assert (output / "shards" / "documents").exists() != SHARD_FORMATS[name].has_columns
-    shard = named_shards(committed(str(output), "shards"))[1]
+    shard = named_shards(find_manifest(str(output), "shards"))[1]
     report = rebuild(str(output), shard.name)
     assert (report.problems, report.notes, report.documents) == ((), (), shard.num_documents)
     main = output / "shards" / paths_of(SHARD_FORMATS[name], shard.stem)[0]
@@ -141,7 +141,7 @@ def edited(batch: TokenBatch, column: str) -> TokenBatch:
 def test_a_documents_file_that_says_something_else_is_found(output, column):
     """Hashed again, identities included: against columns that Arrow has of its own, and against .idx files."""
     forger = Forger(output)
-    shard = next(s for s in named_shards(committed(str(output), "shards")) if s.num_documents > 1)
+    shard = next(s for s in named_shards(find_manifest(str(output), "shards")) if s.num_documents > 1)
     batch = forger.read_arrow(paths_of(SHARD_FORMATS["arrow"], shard.stem)[0])
     path = output / "shards" / documents_path(shard.stem)
     with path.open("wb") as file:
