@@ -339,6 +339,8 @@ def _named_files(root: Path, content: Any) -> tuple[list[OpenableShard], str]:
         about = file.about
         if not _is_below(root, file.path):
             raise FormatError(f"{path}: names {file.path!r}, which is not below its folder")
+        if (root / file.path).exists() and not (root / file.path).is_file():
+            raise FormatError(f"{root / file.path}: expected a file, found a folder, a FIFO or a device")
         if about.documents < 0 or about.tokens < 0:
             raise Place(str(path), f"files[{i}].about").error("two counts", about)
         stem = f"{about.lang}/{about.shard}" if about.lang else about.shard

@@ -161,6 +161,7 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
     """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
     found: dict[str, AnyManifest] = {}
     try:
+        storage.require_inside(output, MANIFEST)
         build = find_manifest(output, BUILD)
     except TokError as error:
         problems.append(str(error))
@@ -174,6 +175,7 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
             problems.append(f"{MANIFEST}: inputs: there is no stage {stage!r:.80}")
             continue
         try:
+            storage.require_inside(output, f"{stage}/{MANIFEST}")
             url = urls.join(output, stage, MANIFEST)
             data = storage.read_bytes(url)
             if hashlib.sha256(data).hexdigest() != made_from.sha256:
@@ -190,6 +192,7 @@ def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> l
     try:
         hasher = hashlib.sha256()
         size = 0
+        storage.require_inside(output, path)
         with storage.open_read(urls.join(output, stage, entry.path)) as file:
             while block := file.read(_BLOCK_BYTES):
                 hasher.update(block)

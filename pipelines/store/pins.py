@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
+from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple, cast
 
+from pipelines.store.redaction import redact
 from pipelines.store.retries import named, retrying
 from pipelines.store.urls import file_system, is_local
+from tokcore.errors import StageError
 
 
 class Footprint(NamedTuple):
@@ -36,6 +39,9 @@ def stat(url: str) -> FileId:
     with named("read", url):
         if is_local(url):
             facts = retrying("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
+            # Opening a FIFO waits for a writer, perhaps for ever. What a folder is, opening it says.
+            if not (S_ISREG(facts.st_mode) or S_ISDIR(facts.st_mode)):
+                raise StageError(f"{redact(url)}: expected a file, found a FIFO, a socket or a device")
             return FileId(path, facts.st_size, f"mtime_ns:{facts.st_mtime_ns}")
 
         def info() -> dict[str, Any]:

@@ -141,7 +141,7 @@ class ReadFile(io.RawIOBase):
     def _reopen(self) -> None:
         self._check_pin()
         if is_local(self.url):
-            self._file = cast(BinaryIO, open(self._path, "rb", buffering=0))  # noqa: SIM115, PTH123 - closed by close()
+            self._file = cast(BinaryIO, open(self._path, "rb", 0, opener=_open_at_once))  # noqa: SIM115 - closed by close()
             if self._inode is None:
                 self._inode = _inode(self._file.fileno())
         elif scheme_of(self.url) == "memory":  # its file objects share one position
@@ -172,6 +172,11 @@ class ReadFile(io.RawIOBase):
             f"Restore it, or run again with a new output, which makes a new plan"
         )
         return self.failure
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # Since it was looked at, a FIFO may have taken the file's name: without a writer it would be waited for.
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _inode(file: str | int) -> tuple[int, int]:

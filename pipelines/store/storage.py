@@ -46,6 +46,7 @@ __all__ = [
     "remove_empty_folders",
     "remove_file",
     "remove_tree",
+    "require_inside",
     "require_sha256",
     "sha256",
     "stat",
@@ -99,6 +100,15 @@ def publish(source: str, target: str, sha256: str = "", repair: bool = False) ->
             local_files.publish(Path(path), Path(target_path))
         else:
             remote_files.publish(source, target, sha256, repair)
+
+
+def require_inside(folder: str, path: str) -> None:
+    """Raises StageError if a path in a local folder is a link, or lies below one, that leads out of the folder."""
+    if not is_local(folder):
+        return
+    root = Path(file_system(folder)[1]).resolve()
+    if not (root / path).resolve().is_relative_to(root):
+        raise StageError("a link to a place outside of the output")
 
 
 def create_exclusive(url: str, data: bytes, scratch: str) -> bool:

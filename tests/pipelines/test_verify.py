@@ -18,8 +18,9 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.semantics import EARLIER
 from tokcore.canonical import canonical_json
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.arrow_shards import ArrowShardWriter
+from tokcore.shards import open_shards
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +141,42 @@ def test_what_cannot_be_read_names_no_files(output):
         (found,) = problems(output)
         assert manifest in found
         path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "shards/manifest.json", "counts/en.parquet", "tokenizer"])
+def test_a_link_out_of_the_output(output, tmp_path, name):
+    """What lies elsewhere may change after it was verified, however it hashes now."""
+    elsewhere = tmp_path / "elsewhere"
+    (output / name).rename(elsewhere)
+    (output / name).symlink_to(elsewhere)
+    for quick in (True, False):
+        found = problems(output, quick=quick)
+        assert found
+        assert all(
+            "a link to a place outside of the output" in problem for problem in found if "no manifest" not in problem
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "shards/manifest.json", "counts/en.parquet", "tokenizer/tokcore.json"]
+)
+def test_no_command_waits_for_a_fifo(output, name):
+    (output / name).unlink()
+    os.mkfifo(output / name)
+    for command in (["verify", output], ["verify", output, "--quick"], ["diff", output, output], ["audit", output]):
+        done = tokcore(*command, timeout=60)
+        assert "Traceback" not in done.stderr
+        if command[0] == "verify":
+            assert done.returncode == 1
+            assert "expected a file, found a FIFO" in done.stdout + done.stderr
+
+
+def test_a_shard_that_is_a_fifo(output):
+    (shard, *_) = sorted((output / "shards" / "megatron").glob("*.bin"))
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(FormatError, match="expected a file, found a folder, a FIFO or a device"):
+        open_shards(output)
 
 
 def test_swapped_shards(output):
