@@ -32,7 +32,7 @@ from tokcore.canonical import sha256_hex
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
-from tokcore.patterns import PATTERNS
+from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenize import Pretokenizer
 from tokcore.shard_formats import DEFAULT_FORMATS, SHARD_FORMATS
 
@@ -92,7 +92,7 @@ class PretokenizeTable:
         str,
         "split pattern by name",
         Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
-    ] = "o200k"
+    ] = DEFAULT_PATTERN
     regex: Annotated[str | None, "a split pattern of your own, in place of pattern; slower"] = None
 
 

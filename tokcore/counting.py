@@ -16,6 +16,7 @@ import pyarrow as pa
 from tokcore import kernel
 from tokcore.errors import ConfigError
 from tokcore.masking import add_texts, check_mask
+from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_tables import rows_to_table
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import Texts, texts_from_arrow, texts_from_strings
@@ -25,7 +26,7 @@ _PARTS_PER_THREAD = 8
 
 def count_pretokens(
     texts: Sequence[str | bytes] | pa.Array | pa.ChunkedArray,
-    pattern: str = "cl100k",
+    pattern: str = DEFAULT_PATTERN,
     threads: int = 1,
     max_pretoken_bytes: int = 1024,
     mask: Sequence[str] = (),

@@ -28,6 +28,8 @@ PATTERNS: dict[str, str] = {
     ),
 }
 
+DEFAULT_PATTERN = "o200k"
+
 # Other texts of the same patterns: tiktoken's gpt2, and cl100k without the possessive interval, which Oniguruma would
 # read as "groups of one to three, repeated".
 _OTHER_SPELLINGS = {

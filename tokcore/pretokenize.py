@@ -14,7 +14,7 @@ from typing import AnyStr
 
 from tokcore import kernel
 from tokcore.errors import ConfigError
-from tokcore.patterns import PATTERNS, named_pattern
+from tokcore.patterns import DEFAULT_PATTERN, PATTERNS, named_pattern
 from tokcore.regex_split import compile_pattern, regex_pieces
 from tokcore.texts import Offsets, Texts, texts_from_strings
 
@@ -120,13 +120,13 @@ class Pretokenizer:
         return Pretokenizer, (self._kind, self._text, self.time_limit)
 
 
-def pretokenize(text: AnyStr, pattern: str = "cl100k") -> list[AnyStr]:
+def pretokenize(text: AnyStr, pattern: str = DEFAULT_PATTERN) -> list[AnyStr]:
     """The pre-tokens of a text, in order and of the text's type. Joined they are the text.
 
     pattern: a name of PATTERNS or a regular expression.
 
     >>> pretokenize("It's 2024!")
-    ['It', "'s", ' ', '202', '4', '!']
+    ["It's", ' ', '202', '4', '!']
     """
     if not isinstance(text, str | bytes | bytearray):
         raise TypeError(f"text: expected str or bytes, found {type(text).__name__}")

@@ -25,6 +25,7 @@ from schemas.document import Document, EncodedDocument
 from schemas.refs import TableRef
 from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
+from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import texts_from_strings
 from tokcore.token_batch import with_added
@@ -52,7 +53,7 @@ class CountPretokens(beam.PTransform):
     """
 
     folder: str  # URL
-    pattern: str = "cl100k"  # a named pattern or a regex
+    pattern: str = DEFAULT_PATTERN  # a named pattern or a regex
     max_pretoken_bytes: int = 1024
     memory_bytes: int = 512 << 20  # per worker thread; more spills to disk
     num_partitions: int = 1  # a power of two; does not change the table
