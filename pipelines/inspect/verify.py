@@ -192,8 +192,9 @@ def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> l
     try:
         hasher = hashlib.sha256()
         size = 0
+        url = urls.join(output, stage, entry.path)  # refuses a path that is not a plain one
         storage.require_inside(output, path)
-        with storage.open_read(urls.join(output, stage, entry.path)) as file:
+        with storage.open_read(url) as file:
             while block := file.read(_BLOCK_BYTES):
                 hasher.update(block)
                 size += len(block)
