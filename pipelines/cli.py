@@ -150,7 +150,7 @@ _AFTER_COMMANDS = (
 \b
 Exit codes:
   0         done
-  1         verify found a problem, repair left one, or diff found a difference
+  1         verify or repair found a problem, or diff a difference
   2         the command line or the build file is wrong
   3         a stage failed
   130, 143  interrupted by Ctrl-C or SIGTERM: the same command goes on
