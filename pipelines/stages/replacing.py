@@ -16,6 +16,7 @@ from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached
 from schemas.stage_manifests import BUILD
 from tokcore.canonical import canonical_json, parse_canonical
+from tokcore.errors import StageError
 
 # What a command makes -> the stages to remove, in the order of removal.
 _REMOVE: Mapping[str, tuple[str, ...]] = {
@@ -121,8 +122,15 @@ def _scratch(output: str) -> str:
 def begin_work(output: str) -> str:
     """Leave a file that says that a build is at work in the output; its URL. A killed build leaves it there."""
     url = _url(output, f"{_AT_WORK}{uuid.uuid4().hex[:12]}")
-    with storage.write_attempt(url):
-        pass
+    try:
+        with storage.write_attempt(url):
+            pass
+    except StageError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        # An equal build has just ended, and removed the folder of unfinished work.
+        with storage.write_attempt(url):
+            pass
     return url
 
 
