@@ -29,7 +29,7 @@ from tokcore.pretoken_tables import counts_of_table, merge_rows, rows_to_table, 
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import learned_spec
 
-HELD_OUT = 5  # one document in so many
+HELD_OUT = 5  # one document in five is held out
 MIN_COUNT = 2
 
 # The corpus's code of a language -> its FLORES-200 file.
