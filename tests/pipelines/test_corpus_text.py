@@ -24,10 +24,10 @@ from tokcore.errors import ConfigError, LearnError
 # Each secret is one pre-token that shares no pair of letters with the rest: (secret, documents that hold it, times in
 # all, languages).
 SECRETS = [
-    ("XqJkZvPwRz", 1, 100_000, ["en"]),
-    ("QzJxVkWqYv", 2, 100_000, ["en"]),
-    ("KjXzQwVhZy", 2, 100_000, ["en", "ru"]),
-    ("GvZqXjKwBz", 4, 100_000, ["en", "ru"]),
+    ("XQJKZVPWRZ", 1, 100_000, ["en"]),
+    ("QZJXVKWQYV", 2, 100_000, ["en"]),
+    ("KJXZQWVHZY", 2, 100_000, ["en", "ru"]),
+    ("GVZQXJKWBZ", 4, 100_000, ["en", "ru"]),
 ]
 
 ENGLISH = """

@@ -284,6 +284,19 @@ def test_merge_is_associative(runs: list[CountRows]) -> None:
 
 
 @pytest.mark.parametrize("name", ["reference", NATIVE[0]])
+def test_keys_of_the_largest_bytes_are_merged(name: str) -> None:
+    """Nothing that a run holds is taken for the end of the run."""
+    keys = [b"\xff" * length for length in range(14, 19)]
+    rows = [(key, 1, 1) for key in keys]
+    with kernel.forced(name):
+        for runs in ([rows], [rows, []], [[], rows, []], [rows[:3], rows[3:]]):
+            assert merged([rows_from_tuples(run) for run in runs]) == rows
+        assert merged([rows_from_tuples(rows), rows_from_tuples(rows[2:])]) == [
+            (key, 1 + (number >= 2), 1 + (number >= 2)) for number, key in enumerate(keys)
+        ]
+
+
+@pytest.mark.parametrize("name", ["reference", NATIVE[0]])
 def test_merge_adds_exactly_or_says_that_it_cannot(name: str) -> None:
     most = 2**64 - 1
     with kernel.forced(name):

@@ -8,8 +8,8 @@ namespace tokcore {
 
 namespace {
 
-// Comes after every key and is none: its last byte is neither a length nor 255.
-constexpr SortKey kNoRow{~uint64_t{0}, ~uint64_t{0} - 1};
+// What stands for a run without rows. A long key of 255s alone has it too, so ties ask the runs.
+constexpr SortKey kNoRow{~uint64_t{0}, ~uint64_t{0}};
 
 }  // namespace
 
@@ -78,10 +78,11 @@ inline RowMerger::Player RowMerger::player(uint64_t run) const {
   return {runs_[run].empty() ? kNoRow : runs_[run].next().key, run};
 }
 
-// Equal keys come in any order of runs.
+// Equal keys come in any order of runs, and a run without rows comes last.
 inline bool RowMerger::before(const Player& a, const Player& b) const {
   if (a.key == b.key && static_cast<uint8_t>(a.key.low) == 255) [[unlikely]] {
     const Run &left = runs_[a.run], &right = runs_[b.run];
+    if (left.empty() || right.empty()) return !left.empty();
     const size_t i = left.row(), j = right.row();
     return key_before(left.key(i), left.key_size(i), right.key(j), right.key_size(j));
   }
@@ -93,7 +94,7 @@ inline bool RowMerger::same_key(const Player& player, const SortKey& sort_key, c
   if (!(player.key == sort_key)) return false;
   if (sort_key.is_whole()) return true;
   const Run& run = runs_[player.run];
-  return run.key_size(run.row()) == size && std::memcmp(run.key(run.row()), key, size) == 0;
+  return !run.empty() && run.key_size(run.row()) == size && std::memcmp(run.key(run.row()), key, size) == 0;
 }
 
 // A tournament tree: node n has the children 2n and 2n + 1, and node i + size stands for run i. Each node
@@ -142,7 +143,7 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
   for (bool stops = false; !stops && num_rows < max_rows && data_size < kMaxBytes;) {
     uint64_t index = losers_[0].run;
     const SortKey sort_key = losers_[0].key;
-    if (sort_key == kNoRow) break;
+    if (sort_key == kNoRow && runs_[index].empty()) break;
     // The key stays in its block while equal keys are added: the caller keeps blocks until it feeds others.
     const size_t row = runs_[index].row();
     const uint8_t* const key = runs_[index].key(row);
