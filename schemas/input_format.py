@@ -8,9 +8,16 @@ from collections.abc import Mapping
 from typing import Literal
 
 FileFormat = Literal["jsonl", "parquet", "arrow", "text"]
-Compression = Literal["none", "gz", "zst"]
+Compression = Literal["none", "gz", "zst", "bz2", "xz"]
 
-_COMPRESSIONS: Mapping[str, Compression] = {".gz": "gz", ".gzip": "gz", ".zst": "zst", ".zstd": "zst"}
+_COMPRESSIONS: Mapping[str, Compression] = {
+    ".gz": "gz",
+    ".gzip": "gz",
+    ".zst": "zst",
+    ".zstd": "zst",
+    ".bz2": "bz2",
+    ".xz": "xz",
+}
 _SUFFIXES: Mapping[FileFormat, tuple[str, ...]] = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "parquet": (".parquet",),

@@ -3,23 +3,21 @@
 A stream is an iterator over blocks of about BLOCK_BYTES bytes. Memory stays bounded, whatever the bytes are: the
 decompressors give their output in steps, and a line is kept only up to its limit.
 
-Several libraries read the first half of a cut file without an error. So "no more data" never counts as the end here: a
-compressed file must end with a complete gzip member or zstd frame, its checksum included.
+What the compressions are, and how each proves its end: pipelines.reading.compressed.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
-from isal import igzip_lib
 
-from pipelines.reading.records import SAMPLE_BYTES, FileRejected, printable
+from pipelines.reading.compressed import decompressed
+from pipelines.reading.records import SAMPLE_BYTES, FileRejected
 from pipelines.store.storage import FileId, ReadFile, open_pinned
+from schemas.input_format import Compression
 
 Block = TypeVar("Block")
 
@@ -29,17 +27,9 @@ KEPT_BYTES = 1 << 27
 # A file may unfold to FREE_BYTES plus MAX_RATIO bytes for each stored byte; more is taken for a decompression bomb.
 FREE_BYTES = 1 << 32
 MAX_RATIO = 256
-MAX_WINDOW_BYTES = 1 << 27
-MAX_GZIP_HEADER_BYTES = 1 << 18
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_GZIP_MAGIC = b"\x1f\x8b\x08"
 _IS_HEX_DIGIT = np.isin(np.arange(256), np.frombuffer(b"0123456789ABCDEFabcdef", np.uint8))
-
-# A call of the zstd decompressor returns everything that its input unfolds to. Four bytes can store a block of 128 KiB,
-# so this much input unfolds to at most 64 MiB.
-_ZSTD_FEED_BYTES = 1 << 11
-_GZIP_FEED_BYTES = 1 << 16
 
 
 class Meter:
@@ -54,7 +44,7 @@ class Meter:
             yield block
 
 
-def file_blocks(file: FileId, start: int, end: int, compression: str, meter: Meter) -> Iterator[bytes]:
+def file_blocks(file: FileId, start: int, end: int, compression: Compression, meter: Meter) -> Iterator[bytes]:
     """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one.
 
     Leaves out a byte order mark at the start of the file. Raises FileRejected before the first block if a compressed
@@ -64,11 +54,10 @@ def file_blocks(file: FileId, start: int, end: int, compression: str, meter: Met
         with open_pinned(file) as opened:
             yield from _strip_mark(meter.count(_line_blocks(opened, start, end)), start == 0)
     else:
-        decompress = {"gz": _gzip_pieces, "zst": _zstd_pieces}[compression]
 
         def blocks() -> Iterator[bytes]:
             with open_pinned(file) as opened:
-                yield from _join(_limit(decompress(opened), file.size_bytes))
+                yield from _join(_limit(decompressed(opened, compression), file.size_bytes))
                 meter.stored_bytes = opened.tell()
 
         yield from _strip_mark(read_to_end_first(blocks, len), True)
@@ -161,117 +150,6 @@ def _join(pieces: Iterable[bytes]) -> Iterator[bytes]:
             size_bytes = 0
     if waiting:
         yield b"".join(waiting)
-
-
-def _zstd_pieces(file: ReadFile) -> Iterator[bytes]:
-    """The decompressed pieces of all frames; skippable frames hold nothing."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
-    frame: zstandard.ZstdDecompressionObj | None = None
-    position = 0
-    while data := file.read(BLOCK_BYTES):
-        view = memoryview(data)
-        at = 0
-        while at < len(data):
-            if frame is None:
-                frame = decompressor.decompressobj()
-            fed = view[at : at + _ZSTD_FEED_BYTES]
-            try:
-                piece = frame.decompress(fed)
-            except zstandard.ZstdError as error:
-                if "memory" in str(error):
-                    detail = f"a zstd frame wants a window of more than {MAX_WINDOW_BYTES} bytes"
-                    raise FileRejected("over_limit", detail) from error
-                where = f"between bytes {position + at} and {position + at + len(fed)}"
-                raise FileRejected("corrupt", f"not a valid zstd frame {where}") from error
-            at += len(fed)
-            if frame.eof:
-                at -= len(frame.unused_data)
-                frame = None
-            if piece:
-                yield piece
-        position += len(data)
-    if frame is not None:
-        raise FileRejected("truncated", f"the last zstd frame does not end within the file's {position} bytes")
-
-
-def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
-    """The decompressed pieces of all members; zero bytes after the last member are padding."""
-    member: igzip_lib.IgzipDecompressor | None = None
-    num_members = 0
-    data = b""
-    at = 0
-    while True:
-        if at == len(data):
-            data, at = file.read(BLOCK_BYTES), 0
-            if not data:
-                break
-        if member is None:
-            if num_members and not data[at]:
-                _require_padding(data[at:], file)
-                break
-            size_bytes = _gzip_header_bytes(data, at)
-            if size_bytes is None:
-                more = file.read(BLOCK_BYTES)
-                if not more:
-                    raise FileRejected("truncated", f"the file's {file.size()} bytes end within a gzip header")
-                data, at = data[at:] + more, 0
-                continue
-            at += size_bytes
-            # We read the header: the library misreads one whose name or checksum comes in two parts.
-            member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR_VER)
-            continue
-        fed = data[at : at + _GZIP_FEED_BYTES]
-        at += len(fed)
-        try:
-            while True:
-                if piece := member.decompress(fed, BLOCK_BYTES):
-                    yield piece
-                if member.eof or member.needs_input:
-                    break
-                fed = b""
-        except igzip_lib.error as error:  # type: ignore[misc] # the stubs give it no type
-            before = file.tell() - len(data) + at
-            raise FileRejected("corrupt", f"not a valid gzip member, at or before byte {before}") from error
-        if member.eof:
-            at -= len(member.unused_data)
-            num_members += 1
-            member = None
-    if member is not None:
-        raise FileRejected("truncated", f"the last gzip member does not end within the file's {file.size()} bytes")
-
-
-def _gzip_header_bytes(data: bytes, at: int) -> int | None:
-    """Length of the gzip header at a position; None if data ends within it. Raises FileRejected if there is none."""
-    start = data[at : at + 3]
-    if start != _GZIP_MAGIC[: len(start)]:
-        raise FileRejected("corrupt", f"neither a gzip member nor padding: {printable(data[at : at + 16])}")
-    if len(data) - at < 10:
-        return None
-    flags = data[at + 3]
-    end = at + 10
-    if flags & 0xE0:
-        raise FileRejected("corrupt", "a gzip header with unknown flags")
-    if flags & 0x04:  # extra field
-        end += 2 + int.from_bytes(data[end : end + 2], "little")
-    for flag in (0x08, 0x10):  # name, comment
-        if flags & flag and end <= len(data):
-            end = data.find(b"\0", end) + 1 or len(data) + 1
-    if flags & 0x02:  # checksum of the header
-        end += 2
-    if end > len(data):
-        if len(data) - at > MAX_GZIP_HEADER_BYTES:
-            raise FileRejected("over_limit", f"a gzip header of more than {MAX_GZIP_HEADER_BYTES} bytes")
-        return None
-    if flags & 0x02 and zlib.crc32(data[at : end - 2]) & 0xFFFF != int.from_bytes(data[end - 2 : end], "little"):
-        raise FileRejected("corrupt", "the checksum of a gzip header does not hold")
-    return end - at
-
-
-def _require_padding(data: bytes, file: ReadFile) -> None:
-    while data:
-        if data.count(0) != len(data):
-            raise FileRejected("corrupt", "something other than padding follows the zeros after a gzip member")
-        data = file.read(BLOCK_BYTES)
 
 
 class LongPiece(NamedTuple):

@@ -11,7 +11,7 @@ from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem
 CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
 
 # Text bytes that a stored byte is worth, about: what balances work items. Only the sizes of items hang on it.
-_EXPANSION = {"none": 1, "gz": 4, "zst": 4}
+_EXPANSION = {"none": 1, "gz": 4, "zst": 4, "bz2": 5, "xz": 5}
 
 
 def make_plan(

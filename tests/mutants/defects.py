@@ -622,7 +622,7 @@ _READING = (
     Defect(
         "cut-zstd",
         "a zstd file that ends within a frame is a shorter file",
-        "pipelines/reading/streams.py",
+        "pipelines/reading/compressed.py",
         '    if frame is not None:\n        raise FileRejected("truncated", f"the last zstd',
         '    if frame is None and not position:\n        raise FileRejected("truncated", f"the last zstd',
         _tests("pipelines/test_read.py::test_a_cut_stream_is_rejected"),
@@ -630,7 +630,7 @@ _READING = (
     Defect(
         "cut-gzip",
         "a gzip file that ends within a member is a shorter file",
-        "pipelines/reading/streams.py",
+        "pipelines/reading/compressed.py",
         '    if member is not None:\n        raise FileRejected("truncated", f"the last gzip',
         '    if member is None and not num_members:\n        raise FileRejected("truncated", f"the last gzip',
         _tests("pipelines/test_read.py::test_a_cut_stream_is_rejected"),

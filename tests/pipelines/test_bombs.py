@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import struct
 import subprocess
 import sys
@@ -92,7 +93,11 @@ def write(folder: Path, name: str, *parts: bytes) -> Path:
 GOOD = b'{"text": "good"}\n'
 
 
-@pytest.mark.parametrize(("compression", "compress"), [("zst", frame), ("gz", member)])
+def xz_stream(data: bytes) -> bytes:
+    return lzma.compress(data, preset=0)
+
+
+@pytest.mark.parametrize(("compression", "compress"), [("zst", frame), ("gz", member), ("xz", xz_stream)])
 def test_a_line_of_a_gigabyte(tmp_path, compression, compress):
     """It costs itself alone; no more of it is built than max_document_bytes, which is 256 MiB, lets through."""
     line = [compress(b'{"text": "'), *[compress(b"x" * (64 * MB))] * 16, compress(b'"}\n')]

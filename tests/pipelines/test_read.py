@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import dataclasses
 import gzip
 import itertools
 import json
+import lzma
 import os
 import re
 import struct
@@ -22,7 +24,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.reading import columns, records, streams
+from pipelines.reading import columns, compressed, records, streams
 from pipelines.reading.input_range import REASONS, FileRejected, read_documents, settings_of
 from pipelines.reading.jsonl import _without_lone_surrogates
 from pipelines.reading.records import printable
@@ -84,6 +86,15 @@ def doc(text="good", **fields):
     return {"text": text, **fields}
 
 
+COMPRESS = {
+    "gz": lambda data: gzip.compress(data, mtime=0),
+    "zst": lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data),
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
+COMPRESSIONS = pytest.mark.parametrize("compression", list(COMPRESS))
+
+
 # JSON lines
 
 
@@ -129,8 +140,8 @@ def test_a_bad_line_costs_only_itself(line, reason):
 
 def test_all_bad_lines_together_in_every_compression():
     data = lines(*[part for line, _ in BAD_LINES for part in (line, doc("good"))])
-    for compression, stored in (("none", data), ("gz", gzip.compress(data)), ("zst", zstandard.compress(data))):
-        texts, rejects = read(stored, compression=compression)
+    for compression, compress in (("none", bytes), *COMPRESS.items()):
+        texts, rejects = read(compress(data), compression=compression)
         assert texts == [b"good"] * len(BAD_LINES)
         assert reasons(rejects) == [(2 * i, reason) for i, (_, reason) in enumerate(BAD_LINES)]
 
@@ -290,7 +301,7 @@ def test_a_bomb_meets_its_limit(monkeypatch):
     bomb = zstandard.compress(bytes(4 << 20))
     with pytest.raises(FileRejected, match="over_limit: more than"):
         read(bomb, compression="zst")
-    for compression, compress in (("zst", zstandard.compress), ("gz", gzip.compress)):
+    for compression, compress in COMPRESS.items():
         with pytest.raises(FileRejected, match="over_limit: more than"):  # it is of all pieces together
             read(compress(bytes(1 << 18)) * 16, compression=compression)
 
@@ -407,6 +418,10 @@ def zst(data, **options):
     return zstandard.ZstdCompressor(**options).compress(data)
 
 
+def xz(data, check=lzma.CHECK_CRC64):
+    return lzma.compress(data, check=check)
+
+
 def skippable(data, number=0):
     return struct.pack("<II", 0x184D2A50 + number, len(data)) + data
 
@@ -435,6 +450,18 @@ SOUND = {
         without_content_size(CONTENT),
         b"".join(zst(CONTENT[i : i + 1]) for i in range(len(CONTENT))),
     ],
+    "bz2": [
+        bz2.compress(CONTENT),
+        bz2.compress(CONTENT[:30]) + bz2.compress(b"") + bz2.compress(CONTENT[30:], 1),
+        b"".join(bz2.compress(CONTENT[i : i + 1]) for i in range(len(CONTENT))),
+    ],
+    "xz": [
+        lzma.compress(CONTENT),
+        xz(CONTENT[:30], lzma.CHECK_CRC32) + xz(b"") + xz(CONTENT[30:], lzma.CHECK_SHA256) + bytes(4),
+        xz(CONTENT, lzma.CHECK_NONE),
+        xz(CONTENT[:7]) + bytes(8) + xz(CONTENT[7:]) + bytes(512),
+        b"".join(xz(CONTENT[i : i + 1]) for i in range(len(CONTENT))),
+    ],
 }
 
 
@@ -445,16 +472,17 @@ def test_sound_streams(compression, stored, kept, monkeypatch):
     assert read(stored, compression=compression) == (WANTED, [])
 
 
-@pytest.mark.parametrize("compression", ["gz", "zst"])
+@COMPRESSIONS
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
 def test_streams_do_not_depend_on_block_sizes(compression, size, monkeypatch):
-    for name in ("BLOCK_BYTES", "_ZSTD_FEED_BYTES", "_GZIP_FEED_BYTES"):
-        monkeypatch.setattr(streams, name, size)
+    monkeypatch.setattr(streams, "BLOCK_BYTES", size)
+    for name in ("READ_BYTES", "PIECE_BYTES", "_ZSTD_FEED_BYTES", "_FEED_BYTES"):
+        monkeypatch.setattr(compressed, name, size)
     for stored in SOUND[compression]:
         assert read(stored, compression=compression) == (WANTED, [])
 
 
-@pytest.mark.parametrize("compression", ["gz", "zst"])
+@COMPRESSIONS
 @pytest.mark.parametrize("which", [0, 1, 2, -1])
 def test_a_cut_stream_is_rejected(compression, which):
     """At every byte: rejected, except where a member or frame ends, which only the pinned size could tell."""
@@ -476,17 +504,25 @@ def test_a_cut_stream_is_rejected(compression, which):
         ("zst", 1): [zst(CONTENT[:30]), zst(b"")],
         ("zst", 2): [skippable(b"abc"), zst(CONTENT)],
         ("zst", -1): [zst(CONTENT[i : i + 1]) for i in range(len(CONTENT) - 1)],
+        ("bz2", 0): [],
+        ("bz2", 1): [bz2.compress(CONTENT[:30]), bz2.compress(b"")],
+        ("bz2", 2): [bz2.compress(CONTENT[i : i + 1]) for i in range(len(CONTENT) - 1)],
+        ("bz2", -1): [bz2.compress(CONTENT[i : i + 1]) for i in range(len(CONTENT) - 1)],
+        ("xz", 0): [],
+        ("xz", 1): [xz(CONTENT[:30], lzma.CHECK_CRC32), xz(b""), xz(CONTENT[30:], lzma.CHECK_SHA256)],
+        ("xz", 2): [],
+        ("xz", -1): [xz(CONTENT[i : i + 1]) for i in range(len(CONTENT) - 1)],
     }[compression, which]
     ends = {0} | {sum(map(len, pieces[: i + 1])) for i in range(len(pieces))}
     assert accepted == ends
 
 
-@pytest.mark.parametrize("compression", ["gz", "zst"])
+@COMPRESSIONS
 def test_a_cut_stream_is_rejected_before_anything_is_given_out(compression, monkeypatch):
     monkeypatch.setattr(streams, "KEPT_BYTES", 0)
     rng = np.random.default_rng(1)
     content = lines(*[doc(rng.bytes(500).hex()) for _ in range(9000)])
-    stored = gz(content) if compression == "gz" else zst(content)
+    stored = COMPRESS[compression](content)
     with storage.write_attempt("memory://cut") as file:
         file.write(stored[:-1])
     batches = read_documents(storage.stat("memory://cut"), 0, 0, reading(compression=compression))
@@ -494,9 +530,9 @@ def test_a_cut_stream_is_rejected_before_anything_is_given_out(compression, monk
         next(batches)
 
 
-@pytest.mark.parametrize("compression", ["gz", "zst"])
+@COMPRESSIONS
 def test_a_flipped_bit_is_found(compression):
-    stored = gz(CONTENT) if compression == "gz" else zst(CONTENT, write_checksum=True)
+    stored = COMPRESS[compression](CONTENT)
     for bit in range(8 * len(stored)):
         flipped = bytearray(stored)
         flipped[bit // 8] ^= 1 << bit % 8
@@ -523,6 +559,17 @@ def test_a_flipped_bit_is_found(compression):
         ("zst", zst(CONTENT) + bytes(10)),
         ("zst", CONTENT),
         ("zst", gz(CONTENT)),
+        ("bz2", bz2.compress(CONTENT) + b"garbage"),
+        ("bz2", bz2.compress(CONTENT) + bytes(4)),
+        ("bz2", CONTENT),
+        ("bz2", xz(CONTENT)),
+        ("xz", xz(CONTENT) + b"garbage of some length"),
+        ("xz", xz(CONTENT) + bytes(4) + b"garbage of some length"),
+        ("xz", xz(CONTENT) + bytes(3) + xz(CONTENT)),
+        ("xz", bytes(4) + xz(CONTENT)),
+        ("xz", lzma.compress(CONTENT, lzma.FORMAT_ALONE)),
+        ("xz", CONTENT),
+        ("xz", bz2.compress(CONTENT)),
     ],
 )
 def test_what_is_no_member_or_frame(compression, stored):
@@ -539,6 +586,24 @@ def test_a_large_window_is_refused():
         read(stored, compression="zst")
 
 
+def test_a_large_dictionary_is_refused():
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 28}]
+    with pytest.raises(FileRejected, match="over_limit: an xz stream wants more than"):
+        read(lzma.compress(CONTENT, filters=filters), compression="xz")
+    filters[0]["dict_size"] = 1 << 27
+    assert read(lzma.compress(CONTENT, filters=filters), compression="xz") == (WANTED, [])
+
+
+def test_an_xz_stream_with_a_check_of_unknown_kind():
+    """The library would read it unchecked. Kind 2 of XZ has four bytes, as CRC32 has."""
+    stored = bytearray(xz(CONTENT, lzma.CHECK_CRC32))
+    stored[7] = stored[-3] = 2
+    stored[8:12] = zlib.crc32(stored[6:8]).to_bytes(4, "little")
+    stored[-12:-8] = zlib.crc32(stored[-8:-2]).to_bytes(4, "little")
+    with pytest.raises(FileRejected, match="corrupt: an xz stream with a check of unknown kind 2"):
+        read(bytes(stored), compression="xz")
+
+
 def test_double_compression_is_not_undone():
     texts, rejects = read(zst(zst(CONTENT)), compression="zst")
     assert texts == []
@@ -546,7 +611,10 @@ def test_double_compression_is_not_undone():
 
 
 def test_many_empty_members():
-    for compression, empty in (("gz", gz(b"")), ("zst", zst(b"")), ("zst", skippable(b""))):
+    for compression, empty in (
+        *((name, compress(b"")) for name, compress in COMPRESS.items()),
+        ("zst", skippable(b"")),
+    ):
         assert read(empty * 20_000, compression=compression) == ([], [])
 
 
@@ -573,8 +641,8 @@ def test_units_of_text():
     assert text(data, "line")[0] == [b"one", b"two", b"three", b"four"]
     assert text(data, "paragraph")[0] == [b"one\r\ntwo", b"three", b"four"]
     assert text(data, "separator", separator="\n\n\n")[0] == [b"one\r\ntwo\n\n \nthree", b"four"]
-    for compression, stored in (("gz", gz(data)), ("zst", zst(data))):
-        assert text(stored, "paragraph", compression=compression)[0] == [b"one\r\ntwo", b"three", b"four"]
+    for compression, compress in COMPRESS.items():
+        assert text(compress(data), "paragraph", compression=compression)[0] == [b"one\r\ntwo", b"three", b"four"]
 
 
 def test_edges_of_text():
