@@ -175,6 +175,14 @@ _BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path
 _OUTPUT = click.option(
     "--output", metavar="URL", default="", help="Write here, not to build.output; relative to the current folder."
 )
+_SET = click.option(
+    "--set",
+    "assigned",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="In place of a key of the build file: learn.vocab_size=65536, source.0.text=content, "
+    "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
+)
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
 _TOKENIZER = click.option(
     "--tokenizer",
@@ -192,14 +200,15 @@ _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what eac
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return _OUTPUT(_WORKERS(_QUIET(_VERBOSE(runner(command)))))
+    return _OUTPUT(_SET(_WORKERS(_QUIET(_VERBOSE(runner(command))))))
 
 
 @commands.command(epilog=_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
 @_BUILD_FILE
 @_OUTPUT
+@_SET
 @_JSON
-def check(build_file: str, output: str, as_json: bool) -> None:
+def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
     """Show plan, sizes and fingerprints; do no work.
 
     Ends with exit code 2 if the output holds a different build.
@@ -207,7 +216,7 @@ def check(build_file: str, output: str, as_json: bool) -> None:
     from pipelines.report import check_report, print_check
 
     with _shown("check"):
-        report = check_report(_build(build_file, output, None, ()))
+        report = check_report(_build(build_file, output, assigned, None, ()))
     _print_json(report) if as_json else print_check(report)
     if report["refused"]:  # as `tokcore build` would
         _fail(report["output_holds"], EXIT_USAGE)
@@ -231,6 +240,7 @@ def _stage_command(
     def command(
         build_file: str,
         output: str,
+        assigned: tuple[str, ...],
         workers: int | None,
         runner_options: tuple[str, ...],
         quiet: bool,
@@ -245,9 +255,8 @@ def _stage_command(
 
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
-        build = _build(
-            build_file, output, workers, runner_options, replace=replace or "", reuse=_absolute(reuse) if reuse else ""
-        )
+        from_other = _absolute(reuse) if reuse else ""
+        build = _build(build_file, output, assigned, workers, runner_options, replace=replace or "", reuse=from_other)
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
         if as_json:
@@ -273,7 +282,7 @@ _stage_command(
     "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
     "tokcore build BUILD.toml",
     "tokcore build BUILD.toml --output out/second --from out/first",
-    "tokcore build BUILD.toml --replace learn --workers 4",
+    "tokcore build BUILD.toml --set learn.vocab_size=65536 --replace learn",
     "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
 )
 _stage_command(
@@ -602,7 +611,14 @@ def _tokenizer(path: str, pattern: str | None = None) -> Any:
     return Tokenizer(read_tokenizer(_absolute(path), pattern, (), ("tokenizer", "--pattern")))
 
 
-def _build(build_file: str, output: str, workers: int | None, runner_options: tuple[str, ...], **how: Any) -> Any:
+def _build(
+    build_file: str,
+    output: str,
+    assigned: tuple[str, ...],
+    workers: int | None,
+    runner_options: tuple[str, ...],
+    **how: Any,
+) -> Any:
     from pipelines.local.run_options import RunOptions
     from pipelines.stages.build import Build
     from schemas.config import load_config
@@ -610,7 +626,7 @@ def _build(build_file: str, output: str, workers: int | None, runner_options: tu
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
     where = _absolute(output) if output else ""
-    return Build(load_config(_expanded(build_file)), RunOptions(workers, runner_options), where, **how)
+    return Build(load_config(_expanded(build_file), assigned), RunOptions(workers, runner_options), where, **how)
 
 
 def _print_json(value: Any) -> None:

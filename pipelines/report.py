@@ -13,6 +13,7 @@ from pipelines.inspect.verify import Report, describe_problems
 from pipelines.local.terminal import printable, size
 from pipelines.stages.build import Build
 from pipelines.stages.commit import committed_on
+from pipelines.stages.inputs import LeftOut
 from pipelines.stages.plan import content_of, plan_build
 from pipelines.store import urls
 from pipelines.store.redaction import redact
@@ -27,7 +28,8 @@ from tokcore.jsonable import to_jsonable
 def check_report(build: Build) -> dict[str, Any]:
     """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
     imported = build.imported_tokenizer()
-    plan = plan_build(build.config)
+    left_out = LeftOut()
+    plan = plan_build(build.config, build.output, left_out)
     settings = to_jsonable(build.config.stage_configs())
     if imported is not None:
         settings["tokenizer"]["fingerprint"] = imported.fingerprint
@@ -54,6 +56,8 @@ def check_report(build: Build) -> dict[str, Any]:
         "work_items": len(plan.items),
         "partitions": plan.num_partitions,
         "duplicates": list(plan.duplicates),
+        "excluded": sorted(left_out.excluded),
+        "no_data": dict(sorted(left_out.no_data.items())),
         "tokenizer": None
         if imported is None
         else {"vocab_size": imported.vocab_size, "special": len(imported.special)},
@@ -86,6 +90,10 @@ def print_check(report: dict[str, Any]) -> None:
             print(f"  {name:<10}{report['fingerprints'][name]}")
     for uri in report["duplicates"]:
         print(f"listed by two patterns, read once: {uri}")
+    for what, names in (("excluded", report["excluded"]), ("no data, left out", list(report["no_data"]))):
+        if names:
+            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+            print(f"{what}: {', '.join(printable(redact(name)) for name in names[:3])}{more}")
 
 
 def print_stage(output: str, manifest: AnyManifest) -> None:

@@ -8,6 +8,7 @@ Schema (json_schema).
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -26,7 +27,7 @@ from schemas.stage_manifests import (
     UnimaxMix,
     WeightsMix,
 )
-from schemas.toml_lines import key_lines, line_of, spell_key
+from schemas.toml_lines import OPTION, Key, key_lines, place_of, spell_key
 from tokcore import mixing
 from tokcore.canonical import sha256_hex
 from tokcore.mask_presets import MASK_PRESETS
@@ -60,6 +61,11 @@ class Source:
     lang: Annotated[str | None, "language of all documents; this or lang_field is required"] = None
     lang_field: Annotated[str | None, "field or column that holds each record's language"] = None
     files: Annotated[tuple[str, ...], "URL, glob or list of them", Limits(least=1, or_one=True, is_path=True)]
+    exclude: Annotated[
+        tuple[str, ...],
+        "globs of files to leave out; one without / is of names in any folder",
+        Limits(or_one=True, is_path=True),
+    ] = ()
     format: Annotated[Literal["jsonl", "parquet", "arrow", "text"] | None, "not set: each file's suffix tells"] = None
     text: Annotated[str, "field or column of the text"] = "text"
     id: Annotated[str | None, "field or column of the document's id"] = None
@@ -295,16 +301,21 @@ class BuildConfig:
     shards: ShardsTable = ShardsTable()
     tokenizer: TokenizerTable | None = None
     text: str = dataclasses.field(default="", repr=False, compare=False)  # of the build file, for messages
+    assigned: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # KEY=VALUE of the command line
+    assigned_keys: tuple[Key, ...] = dataclasses.field(default=(), compare=False)  # that these set
     chat_template: str = ""  # what is in the file learn.chat_template
     of_roles: tuple[str, ...] = ()  # settings of [encode] that follow from the roles in the imported tokenizer
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
-        lines = key_lines(self.text)
-        if isinstance(key[-1], int) and key not in lines:
+        if isinstance(key[-1], int) and key not in key_lines(self.text):
             key = key[:-1]  # a list of one value may be written as that value
-        line = line_of(lines, key)
-        return f"{self.path}{f':{line}' if line else ''}: {spell_key(key)}"
+        return f"{place_of(key, self.path, self.text, self.assigned_keys)}: {spell_key(key)}"
+
+    @property
+    def as_argument(self) -> str:
+        """The build file as a command names it, with what this command line sets."""
+        return " ".join([self.path, *(f"{OPTION} {shlex.quote(one)}" for one in self.assigned)])
 
     @property
     def vocab_size(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
+from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, plain, pretokenizer_of
@@ -28,15 +29,18 @@ __all__ = [
 ]
 
 
-def load_config(path: str) -> BuildConfig:
-    """The build file at a local path. Raises ConfigError naming file, line, key, what was expected and found."""
+def load_config(path: str, assigned: Sequence[str] = ()) -> BuildConfig:
+    """The build file at a local path. Raises ConfigError naming file, line, key, what was expected and found.
+
+    assigned: KEY=VALUE, each in place of what the file sets.
+    """
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")  # editors may begin a file with a byte order mark
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
-    config = parse_config(text, path)
+    config = parse_config(text, path, assigned)
     return dataclasses.replace(config, chat_template=_chat_template(config))
 
 
@@ -57,10 +61,14 @@ def _chat_template(config: BuildConfig) -> str:
     return template
 
 
-def parse_config(text: str, path: str) -> BuildConfig:
+def parse_config(text: str, path: str, assigned: Sequence[str] = ()) -> BuildConfig:
     """The build file with this text; path says where it came from and where relative paths start."""
-    file = BuildFile(text, path)
+    file = BuildFile(text, path, assigned)
     base = posixpath.dirname(path) if "://" in path else str(Path(path).absolute().parent)
-    config = complete(BuildConfig(path=path, base=base, text=text, **read_tables(file)), file)
+    settings = read_tables(file)
+    read = BuildConfig(
+        path=path, base=base, text=text, assigned=tuple(assigned), assigned_keys=file.assigned, **settings
+    )
+    config = complete(read, file)
     check(config, file)
     return config

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
+from schemas.assignments import assign, parse_assignment
 from schemas.build_tables import TABLES, VERSION, SpecialTable
 from schemas.paths import expand
 from schemas.setting import MAX_INTEGER, Number, Setting, settings_in
-from schemas.toml_lines import Key, key_lines, line_of, spell_key
+from schemas.toml_lines import Key, place_of, spell_key
 from tokcore.errors import ConfigError
 
 T = TypeVar("T")
@@ -29,8 +30,8 @@ _MAX_DIGITS = 30
 class BuildFile:
     """A parsed build file that knows the line of each key."""
 
-    def __init__(self, text: str, path: str) -> None:
-        """Raises ConfigError if it is not TOML."""
+    def __init__(self, text: str, path: str, assigned: Sequence[str] = ()) -> None:
+        """assigned: KEY=VALUE of the command line. Raises ConfigError if one of them is wrong, or text no TOML."""
         self.path = path
         self._text = text
         try:
@@ -39,12 +40,11 @@ class BuildFile:
             raise ConfigError(self._not_toml(str(error))) from error
         except (ValueError, InvalidOperation, RecursionError) as error:
             raise ConfigError(f"{path}: a number has too many digits, or tables are nested too deeply") from error
+        self.assigned = tuple(key for one in assigned for key in assign(self.content, parse_assignment(one)))
 
     def error(self, key: Key, message: str) -> ConfigError:
         """An error about a key, for the caller to raise."""
-        line = line_of(key_lines(self._text), key)
-        place = f"{self.path}:{line}" if line else self.path
-        return ConfigError(f"{place}: {spell_key(key)} {message}")
+        return ConfigError(f"{place_of(key, self.path, self._text, self.assigned)}: {spell_key(key)} {message}")
 
     def has(self, *key: str) -> bool:
         """Whether the file itself sets the key or opens the table."""

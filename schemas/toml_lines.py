@@ -6,7 +6,10 @@ import bisect
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+# The option of the command line that sets keys, too.
+OPTION = "--set"
 
 Key = tuple[str | int, ...]  # names, and positions in arrays: ("source", 1, "files")
 
@@ -39,6 +42,16 @@ def line_of(lines: Mapping[Key, int], key: Key) -> int | None:
     return lines.get(key)
 
 
+def place_of(key: Key, path: str, text: str, assigned: Sequence[Key]) -> str:
+    """Where a key is set, for the start of a message: file and line, or the command line."""
+    lines = key_lines(text)
+    for one in assigned:
+        if one == key[: len(one)] or (one[: len(key)] == key and key not in lines):
+            return OPTION
+    line = line_of(lines, key)
+    return f"{path}:{line}" if line else path
+
+
 def spell_key(key: Key) -> str:
     """The key as a build file spells it.
 
@@ -53,6 +66,16 @@ def spell_key(key: Key) -> str:
             bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
             text += ("." if text else "") + (part if bare else f'"{part}"')
     return text
+
+
+def names_at_start(text: str) -> tuple[tuple[str, ...], int] | None:
+    """(the parts of the key that a text begins with, where it ends); None if it begins with none.
+
+    >>> names_at_start('special."<|pad|>".id=5')
+    (('special', '<|pad|>', 'id'), 20)
+    """
+    match = _KEY.match(text)
+    return (_names(match[0]), match.end()) if match else None
 
 
 class _Scanner:

@@ -99,7 +99,7 @@ class Build:
         with self.progress.stage("plan", minor=True):
             self._refuse_foreign_output()
             self.imported_tokenizer()
-            self._plan = plan_build(self.config)
+            self._plan = plan_build(self.config, self.output)
         reached("plan.listed")
         self._settle(self._plan)
         return commit_plan(self._run(), self._plan)
@@ -186,7 +186,7 @@ class Build:
         if there.differences:
             if self._gives_way(there):
                 return "a build that failed before it had counted anything, which this one replaces"
-            raise there.error(self.output, self.config.path)
+            raise there.error(self.output, self.config.as_argument)
         if BUILD in there.found:
             return "this build, finished"
         return f"this build, unfinished: {', '.join(there.found)}" if there.found else "nothing"
@@ -203,7 +203,7 @@ class Build:
             self._begin_work()
         if there.differences:
             if not self._gives_way(there):
-                raise there.error(self.output, self.config.path)
+                raise there.error(self.output, self.config.as_argument)
             make_room(self.output, there.command, imported is not None)
         elif there.found and BUILD not in there.found:
             self.progress.say(

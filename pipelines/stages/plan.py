@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from pipelines.reading.input_range import settings_of
+from pipelines.stages.inputs import LeftOut, find_inputs
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.stages.work_items import make_plan
@@ -25,34 +26,33 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 FILES = "files.jsonl"
 
 
-def plan_build(config: BuildConfig) -> Plan:
+def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None = None) -> Plan:
     """The plan of a build file over the inputs as they are now.
 
-    Raises ConfigError for a pattern without files, a file of unknown format, and a file that two sources read
-    differently; StageError if a store does not answer.
+    output: URL of the build's output, which no source may read; empty: as the build file says. left_out: is told of
+    the files that match and are not taken. Raises ConfigError for a pattern without files, one that matches the
+    output, a file of unknown format, and a file that two sources read differently; StageError if a store does not
+    answer.
     """
     settings: dict[bytes, ReadSettings] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
     duplicates: dict[str, str] = {}
     forbidden = _forbidden(config)
-    for number, source in enumerate(config.sources):
-        for position, pattern in enumerate(source.files):
-            where = config.at("source", number, "files", position)
-            for pin in _listed(config.base, pattern, where):
-                uri = _as_written(config.base, pattern, pin.url)
-                read = settings_of(source, *_format(source, pin.url, where), forbidden)
-                key = canonical_json(to_jsonable(read))
-                settings[key] = read
-                if (earlier := files.get(pin.url)) is not None:
-                    if earlier[1] != key:
-                        raise ConfigError(
-                            f"{where}: {redact(uri)} is also matched by {earlier[2]}, "
-                            f"with other settings. A file is read once: let only one source match it."
-                        )
-                    # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
-                    uri = min(uri, earlier[0].uri, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
-                    duplicates[pin.url] = uri
-                files[pin.url] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
+    where_to = urls.resolve(config.base, output or config.build.output)
+    for number, where, uri, pin in find_inputs(config, where_to, left_out or LeftOut()):
+        read = settings_of(config.sources[number], *_format(config.sources[number], pin.url, where), forbidden)
+        key = canonical_json(to_jsonable(read))
+        settings[key] = read
+        if (earlier := files.get(pin.url)) is not None:
+            if earlier[1] != key:
+                raise ConfigError(
+                    f"{where}: {redact(uri)} is also matched by {earlier[2]}, "
+                    f"with other settings. A file is read once: let only one source match it, or exclude it in one."
+                )
+            # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
+            uri = min(uri, earlier[0].uri, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
+            duplicates[pin.url] = uri
+        files[pin.url] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
     order = {key: index for index, key in enumerate(sorted(settings))}
     return make_plan(
         [dataclasses.replace(file, settings=order[key]) for file, key, _ in files.values()],
@@ -123,27 +123,6 @@ def pinned_files(output: str) -> tuple[InputFile, ...]:
     """The files that the output's plan pinned. Raises StageError or FormatError if its table cannot be read."""
     url = urls.join(output, "plan", FILES)
     return parse_files_table(storage.read_bytes(url), url)
-
-
-def _listed(base: str, pattern: str, where: str) -> list[storage.FileId]:
-    try:
-        url = urls.resolve(base, pattern)
-        found = storage.list_files(url)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    if not found:
-        raise ConfigError(
-            f"{where} = {redact(pattern)!r}: no file matches {redact(url)}. "
-            f"Relative paths start at the build file's folder."
-        )
-    return found
-
-
-def _as_written(base: str, pattern: str, url: str) -> str:
-    """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
-    relative = "://" not in pattern and not pattern.startswith("/")
-    prefix = urls.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
-    return url.removeprefix(prefix) if relative and url.startswith(prefix) else url
 
 
 def _format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:

@@ -90,7 +90,7 @@ def require_rejects(run: BuildRun, stage: str) -> None:
         raise ConfigError(
             f"{redact(run.output)}: holds {stage}/, but not rejected/, which `tokcore {command}` makes with it. "
             f"Copy rejected/ from where {stage}/ came from (--from OUTPUT does), or make both again: "
-            f"`tokcore build {run.config.path} --replace {command}`"
+            f"`tokcore build {run.config.as_argument} --replace {command}`"
         )
 
 

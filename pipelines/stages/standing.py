@@ -87,7 +87,7 @@ def _read(output: str, stage: str, config: BuildConfig, is_imported: bool) -> An
         command = command_of(stage, is_imported)
         raise StageError(
             f"{error}. The manifest is damaged: restore it, or have the stage made again: "
-            f"`tokcore build {config.path} --replace {command}`"
+            f"`tokcore build {config.as_argument} --replace {command}`"
         ) from error
 
 

@@ -57,19 +57,41 @@ def kind_of(system: Any, path: str) -> str | None:
         return None
 
 
+def is_glob(path: str) -> bool:
+    """Whether a path chooses among files, if there is none of that very name."""
+    return _GLOB.search(path) is not None
+
+
+def fixed_folder(path: str) -> str:
+    """The folder above the first part of a path that is a glob.
+
+    >>> fixed_folder("/data/*/a.txt"), fixed_folder("/*")
+    ('/data', '/')
+    """
+    parts = path.split("/")
+    first = next((i for i, part in enumerate(parts) if is_glob(part)), len(parts) - 1)
+    return "/".join(parts[:first]) or "/" * path.startswith("/")
+
+
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """What a glob matches: `*` and `?` within a part of a path, `**` any number of parts. Raises ConfigError."""
+    try:
+        return re.compile(glob_translate(pattern))
+    except ValueError as error:
+        raise ConfigError(f"{redact(pattern)}: ** stands for folders, and alone between slashes: a/**/*.txt") from error
+
+
 def _matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
     """What the store says of everything that matches a glob; only folders that can hold a match are looked into."""
     parts = pattern.split("/")
-    first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
-    matches = [re.compile(glob_translate("/".join(parts[: i + 1]))).match for i in range(len(parts))]
+    matches = [glob_regex("/".join(parts[: i + 1])).match for i in range(len(parts))]
     any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
 
     def may_hold(folder: str) -> bool:
         depth = folder.count("/")
         return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
 
-    start = "/".join(parts[:first]) or "/" * pattern.startswith("/")
-    return (info for info in everything_below(system, start, may_hold) if matches[-1](info["name"]))
+    return (info for info in everything_below(system, fixed_folder(pattern), may_hold) if matches[-1](info["name"]))
 
 
 def everything_below(

@@ -169,7 +169,7 @@ def test_check_says_what_the_output_holds(corpus, built, tmp_path):
         (corpus / "build.toml", built, 0, "holds       this build, finished"),
         (corpus / "build.toml", part, 0, "holds       this build, unfinished: plan, rejected, counts"),
         (other, part, 2, "plan: plan.range_bytes was 4000, now 3900"),
-        (other, corpus, 2, "and no build"),
+        (other, corpus, 2, "lies in the output"),
     ):
         done = tokcore("check", path, "--output", output)
         assert done.returncode == code, done.stderr

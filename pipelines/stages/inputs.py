@@ -1,0 +1,169 @@
+"""The input files of a build: what the patterns of each source match, without what is excluded and what is no data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.store import storage, urls
+from pipelines.store.listing import fixed_folder, glob_regex, is_glob
+from pipelines.store.not_data import OwnOutputs, why_not_data
+from pipelines.store.redaction import redact
+from schemas.config import BuildConfig, Source
+from tokcore.errors import ConfigError
+
+
+class Found(NamedTuple):
+    """A file that a source takes."""
+
+    source: int
+    where: str  # the place in the build file that names it, for messages
+    uri: str  # as the plan names it: relative to the build file if its pattern is, so that a build can be moved
+    pin: storage.FileId
+
+
+@dataclasses.dataclass(slots=True)
+class LeftOut:
+    """The files that a source's patterns match and that it does not take."""
+
+    excluded: list[str] = dataclasses.field(default_factory=list)  # URLs
+    no_data: dict[str, str] = dataclasses.field(default_factory=dict)  # URL -> why
+
+    def explain(self, most: int = 3) -> str:
+        """The first of them and why; "" if there are none."""
+        reasons = dict.fromkeys(self.excluded, "excluded") | self.no_data
+        shown = [f"{redact(url)} ({why})" for url, why in sorted(reasons.items())[:most]]
+        more = f" and {len(reasons) - most:,} more" if len(reasons) > most else ""
+        return ", ".join(shown) + more
+
+
+def find_inputs(config: BuildConfig, output: str, left_out: LeftOut) -> Iterator[Found]:
+    """The files of all sources, in the order of the build file. A file that two patterns match comes twice.
+
+    output: URL of the build's output. left_out: is told of what is not taken. Raises ConfigError for a pattern that
+    leaves no file, and for one that would read the output; StageError if a store does not answer.
+    """
+    own = OwnOutputs()
+    for number, source in enumerate(config.sources):
+        excluded = _Excluded(config, number, source)
+        for position, pattern in enumerate(source.files):
+            where = config.at("source", number, "files", position)
+            for pin in _listed(config.base, pattern, where, output, excluded, own, left_out):
+                yield Found(number, where, _as_written(config.base, pattern, pin.url), pin)
+
+
+class _Excluded:
+    """The globs that a source's exclude holds."""
+
+    def __init__(self, config: BuildConfig, number: int, source: Source) -> None:
+        self._names = []
+        self._paths = []
+        for pattern in source.exclude:
+            try:
+                if "/" in pattern:
+                    self._paths.append(glob_regex(_path(urls.resolve(config.base, pattern)).rstrip("/")))
+                else:
+                    self._names.append(glob_regex(pattern))
+            except ConfigError as error:
+                raise ConfigError(f"{config.at('source', number, 'exclude')}: {error}") from error
+
+    def __call__(self, path: str) -> bool:
+        """Whether a file is excluded: by its name, by its path, or with a folder above it."""
+        if any(name.match(path.rpartition("/")[2]) for name in self._names):
+            return True
+        while path and self._paths:
+            if any(regex.match(path) for regex in self._paths):
+                return True
+            path = path.rpartition("/")[0]
+        return False
+
+
+def _listed(
+    base: str, pattern: str, where: str, output: str, excluded: _Excluded, own: OwnOutputs, left_out: LeftOut
+) -> list[storage.FileId]:
+    shown = f"{where} = {redact(pattern)!r}"
+    try:
+        url = urls.resolve(base, pattern)
+        path = _path(url)
+        _refuse_output(shown, url, path, output, excluded)
+        found = storage.list_files(url)
+    except ConfigError as error:
+        raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
+    if not found:
+        raise ConfigError(f"{shown}: no file matches {redact(url)}. Relative paths start at the build file's folder.")
+    alone = len(found) == 1 and found[0].url == url
+    kept = []
+    dropped = LeftOut()
+    for pin in found:
+        start = fixed_folder(path)
+        if excluded(_path(pin.url)):
+            dropped.excluded.append(pin.url)
+        elif not alone and (why := why_not_data(_path(pin.url), start, path.removeprefix(start).strip("/"))):
+            dropped.no_data[pin.url] = why
+        elif not alone and (folder := own.holding(pin.url)):
+            dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
+        elif _is_link_into(pin.url, output):
+            raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
+        else:
+            kept.append(pin)
+    left_out.excluded += dropped.excluded
+    left_out.no_data |= dropped.no_data
+    if not kept:
+        raise ConfigError(
+            f"{shown}: all {len(found)} files that match are left out: {dropped.explain()}. "
+            f"Name other files, or one of these alone."
+        )
+    return kept
+
+
+def _path(url: str) -> str:
+    return urls.file_system(url)[1]
+
+
+def _is_link_into(url: str, output: str) -> bool:
+    if not (urls.is_local(url) and urls.is_local(output) and Path(url).is_symlink()):
+        return False
+    return Path(url).resolve().is_relative_to(Path(urls.local_path(output)).resolve())
+
+
+def _refuse_output(shown: str, url: str, path: str, output: str, excluded: _Excluded) -> None:
+    """Raise ConfigError if a pattern can match what the build writes."""
+    system, folder = urls.file_system(output)
+    if urls.file_system(url)[0].protocol != system.protocol:
+        return
+    folder = folder.rstrip("/")
+    if urls.is_local(url):
+        start = fixed_folder(path)
+        path = os.path.join(os.path.realpath(start), path.removeprefix(start).lstrip("/"))  # noqa: PTH118 - keeps globs
+        folder = str(Path(folder).resolve())
+    if _can_match_below(path.split("/"), folder.split("/")) and not any(
+        excluded(f"{one}/manifest.json") for one in (folder, urls.file_system(output)[1].rstrip("/"))
+    ):
+        if fixed_folder(path) == folder or fixed_folder(path).startswith(f"{folder}/"):
+            raise ConfigError(f"{shown}: lies in the output {redact(output)}. Give the output a folder of its own.")
+        raise ConfigError(
+            f"{shown}: the output {redact(output)} lies inside this pattern, so the build would read what it writes. "
+            f"Name an output elsewhere, a narrower pattern, or add the output to exclude."
+        )
+
+
+def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
+    """Whether a path pattern, in parts, can match a file below a folder."""
+    for number, part in enumerate(folder):
+        if number < len(pattern) and pattern[number] == "**":
+            return True
+        if number >= len(pattern) - 1:
+            return False
+        if part != pattern[number] and not (is_glob(pattern[number]) and glob_regex(pattern[number]).match(part)):
+            return False
+    return True
+
+
+def _as_written(base: str, pattern: str, url: str) -> str:
+    """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
+    relative = "://" not in pattern and not pattern.startswith("/")
+    prefix = urls.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
+    return url.removeprefix(prefix) if relative and url.startswith(prefix) else url

@@ -1,0 +1,87 @@
+"""Files that lie in folders of data and are none: hidden files, READMEs, marks of other tools, and our own outputs.
+
+A glob never takes them, unless the last part of it names them: `README*`, `.*`. A file named alone is always taken.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable
+
+from pipelines.store import storage
+from pipelines.store.urls import join
+from tokcore.canonical import MANIFEST_FORMAT
+
+_ABOUT = re.compile(r"(readme|licen[cs]e)([._-].*)?", re.IGNORECASE)
+# Of Hugging Face datasets, Spark, Hadoop and desktops; compared in lower case.
+_MARKS = frozenset(
+    {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
+    | {"_success", "_metadata", "_common_metadata", "thumbs.db", "desktop.ini"}
+)
+_SUMS = re.compile(r".*\.(crc|md5|sha1|sha256|sha512)|(md5|sha1|sha256|sha512)sums?(\.txt)?", re.IGNORECASE)
+_WORKING_FOLDERS = frozenset({"_attempts", "_temporary", "_spark_metadata", "_delta_log", "__MACOSX"})
+
+# The folders of an output, each with a manifest, and the files beside them.
+_OWN_FOLDERS = frozenset({"plan", "rejected", "counts", "tokenizer", "shards"})
+_OWN_FILES = frozenset({"manifest.json", "run.json"})
+_MAX_MANIFEST_BYTES = 1 << 28
+
+
+def why_not_data(path: str, start: str, pattern: str) -> str:
+    """Why a file that a glob matches is no data; "" if it may be.
+
+    start: the folder in which the glob begins to choose. pattern: the parts of the glob below it.
+    """
+    *folders, name = path.removeprefix(start).strip("/").split("/")
+    *wanted, last = pattern.split("/")
+    for folder in folders:
+        if folder not in wanted and (folder.startswith(".") or folder in _WORKING_FOLDERS):
+            return f"in the {'hidden' if folder.startswith('.') else 'working'} folder {folder}"
+    return "" if _why_not(re.split(r"[*?\[]", last, maxsplit=1)[0]) else _why_not(name)
+
+
+def _why_not(name: str) -> str:
+    if name.startswith("."):
+        return "hidden"
+    if _ABOUT.fullmatch(name):
+        return "about the data"
+    return "a mark of another tool" if name.lower() in _MARKS or _SUMS.fullmatch(name) else ""
+
+
+class OwnOutputs:
+    """Finds the outputs of tokcore in which files lie, with few questions to the store."""
+
+    def __init__(self, exists: Callable[[str], bool] | None = None) -> None:
+        self._exists = exists or storage.exists
+        self._known: dict[str, bool] = {}
+
+    def holding(self, url: str) -> str:
+        """The folder of the output that a file belongs to; "" if it belongs to none."""
+        scheme, colon, path = url.rpartition("://")
+        *folders, name = path.split("/")
+        for i, folder in enumerate(folders):
+            if folder in _OWN_FOLDERS:
+                above = scheme + colon + "/".join(folders[:i])
+                if self._is_own(f"{above}/{folder}") or self._is_own(f"{above}/plan"):
+                    return above
+        above = posixpath.dirname(url)
+        return above if name in _OWN_FILES and (self._is_own(above) or self._is_own(f"{above}/plan")) else ""
+
+    def _is_own(self, folder: str) -> bool:
+        """Whether a folder holds a manifest of ours."""
+        if folder not in self._known:
+            url = join(folder, "manifest.json")
+            self._known[folder] = self._exists(url) and _is_manifest(url)
+        return self._known[folder]
+
+
+def _is_manifest(url: str) -> bool:
+    if storage.stat(url).size_bytes > _MAX_MANIFEST_BYTES:
+        return False
+    try:
+        content = json.loads(storage.read_bytes(url))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("format") == MANIFEST_FORMAT

@@ -1,0 +1,198 @@
+"""Which files a build reads: what is excluded, what is never data, and that it never reads what it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import fsspec
+import pytest
+from support.builds import jsonl, run, texts, tokcore, write
+
+from pipelines.stages.inputs import LeftOut
+from pipelines.stages.plan import plan_build
+from schemas.config import BuildConfig, parse_config
+from tokcore.errors import ConfigError
+
+DATA = jsonl([{"text": text} for text in texts("en", 12)])
+
+
+def config_of(folder: Path | str, files: str, more: str = "", output: str = "/nowhere/out") -> BuildConfig:
+    text = f'version = 1\n[build]\noutput = "{output}"\n[[source]]\nlang = "en"\nfiles = {files}\n{more}\n'
+    return parse_config(text + "[learn]\nvocab_size = 300\n", f"{folder}/build.toml")
+
+
+def taken(config: BuildConfig, left_out: LeftOut | None = None) -> list[str]:
+    return [file.uri for file in plan_build(config, left_out=left_out).files]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.jsonl", "b.jsonl", "old/c.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl"):
+        write(tmp_path / name, DATA)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("exclude", "left"),
+    [
+        ('"b.jsonl"', ["a.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl", "old/c.jsonl"]),
+        ('["[ab].jsonl", "deep/old/*"]', ["deep/er/d.jsonl", "old/c.jsonl"]),
+        ('"old/"', ["a.jsonl", "b.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl"]),
+        ('"**/old"', ["a.jsonl", "b.jsonl", "deep/er/d.jsonl"]),
+        ('"deep"', ["a.jsonl", "b.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl", "old/c.jsonl"]),
+        ('"*.nothing"', ["a.jsonl", "b.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl", "old/c.jsonl"]),
+    ],
+)
+def test_exclude(folder, exclude, left):
+    assert taken(config_of(folder, '"**/*.jsonl"', f"exclude = {exclude}")) == left
+
+
+def test_exclude_is_part_of_what_the_plan_depends_on(folder):
+    output = folder.parent / "out"
+    path = folder / "build.toml"
+    text = f'version = 1\n[build]\noutput = "{output}"\n[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'
+    settings = "[learn]\nvocab_size = 300\n"
+    path.write_text(text + settings)
+    run(path, output)
+    path.write_text(text + 'exclude = "b.*"\n' + settings)
+    with pytest.raises(ConfigError, match=r"b\.jsonl is gone"):
+        run(path, output)
+
+
+@pytest.mark.parametrize(("exclude", "word"), [('"*.jsonl"', "left out"), ('"a/x**"', "stands for folders")])
+def test_an_exclude_that_leaves_nothing_or_is_no_glob_is_refused(folder, exclude, word):
+    with pytest.raises(ConfigError, match=word):
+        taken(config_of(folder, '"*.jsonl"', f"exclude = {exclude}"))
+
+
+NO_DATA = [
+    ".hidden.jsonl",
+    ".part-0.jsonl.crc",
+    "part-0.jsonl.crc",
+    ".git/x.jsonl",
+    "README",
+    "README.md",
+    "readme_en.txt",
+    "LICENSE",
+    "dataset_info.json",
+    "dataset_dict.json",
+    "state.json",
+    "_SUCCESS",
+    "_metadata",
+    "_temporary/0/x.jsonl",
+    "_attempts/0/x.jsonl",
+    "a.jsonl.sha256",
+    "SHA256SUMS",
+]
+
+
+def test_what_is_never_data_is_not_taken_and_is_told(folder):
+    for name in NO_DATA:
+        write(folder / name, b"{}\n")
+    left_out = LeftOut()
+    files = taken(config_of(folder, '"**"', 'exclude = "*.toml"'), left_out)
+    assert files == ["a.jsonl", "b.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl", "old/c.jsonl"]
+    assert sorted(left_out.no_data) == sorted(str(folder / name) for name in NO_DATA)
+    assert left_out.excluded == []
+
+
+@pytest.mark.parametrize("name", ["dataset_info.json", "README.md", ".hidden.jsonl", ".cache/x.jsonl"])
+def test_a_file_that_is_named_alone_is_taken(folder, name):
+    write(folder / name, DATA)
+    assert taken(config_of(folder, f'"{name}"')) == [name]
+
+
+@pytest.mark.parametrize("pattern", ["README*", "deep/*/.cache/*", "deep/*/.[a-z]*.jsonl"])
+def test_a_glob_whose_own_part_names_them_takes_them(folder, pattern):
+    for name in ("README-1.md", "deep/er/.cache/x.jsonl", "deep/er/.h.jsonl"):
+        write(folder / name, DATA)
+    assert len(taken(config_of(folder, f'"{pattern}"'))) == 1
+
+
+def test_a_glob_of_what_is_no_data_alone_says_so(folder):
+    write(folder / "dataset_info.json", b"{}")
+    with pytest.raises(ConfigError, match=r"all 1 files that match are left out: .*dataset_info.json \(a mark"):
+        taken(config_of(folder, '"*.json"'))
+
+
+def test_outputs_are_never_data(folder):
+    build = folder / "build.toml"
+    text = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "a.jsonl"\n'
+    build.write_text(text + "[learn]\nvocab_size = 300\n")
+    run(build, folder / "out")
+    (folder / "copy").mkdir()
+    (folder / "out" / "rejected").rename(folder / "copy" / "rejected")  # a stage alone
+    left_out = LeftOut()
+    files = taken(config_of(folder, '"**"', 'exclude = "*.toml"'), left_out)
+    assert files == ["a.jsonl", "b.jsonl", "deep/er/d.jsonl", "deep/old/e.jsonl", "old/c.jsonl"]
+    assert {why for why in left_out.no_data.values() if "output" in why} == {
+        f"of the tokcore output {folder / name}" for name in ("out", "copy")
+    }
+    with pytest.raises(ConfigError, match="of the tokcore output"):
+        taken(config_of(folder, '"out/shards/arrow/*.arrow"'))
+    # A folder that only has such a name, or another's manifest, holds data.
+    write(folder / "plan" / "f.jsonl", DATA)
+    write(folder / "plan" / "manifest.json", json.dumps({"format": "other"}).encode())
+    assert "plan/f.jsonl" in taken(config_of(folder, '"**/*.jsonl"'))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "is_refused"),
+    [
+        ("**", "out", True),
+        ("**/*.jsonl", "out", True),
+        ("*/*.jsonl", "out", True),
+        ("*.jsonl", ".", True),
+        ("*.jsonl", "out", False),
+        ("ol*/*.jsonl", "out", False),
+        ("deep/**", "out", False),
+        ("deep/**", "deep/er/out", True),
+        ("deep/../**", "out", True),
+        ("linked/**", "deep/out", True),
+        ("deep/**", "linked/out", True),
+        ("deep/er/d.jsonl", "deep", True),
+        ("deep/er/d.jsonl", "deep/er/d", False),
+    ],
+)
+def test_an_output_inside_an_input_pattern_is_refused(folder, pattern, output, is_refused):
+    (folder / "linked").symlink_to(folder / "deep")
+    config = config_of(folder, f'"{pattern}"', 'exclude = "*.toml"', output)
+    expected = pytest.raises(ConfigError, match=r"lies in(side)? th") if is_refused else contextlib.nullcontext()
+    with expected:
+        taken(config)
+
+
+def test_an_output_that_is_excluded_may_lie_inside(folder):
+    assert len(taken(config_of(folder, '"**/*.jsonl"', 'exclude = "out/**"', "out"))) == 5
+
+
+def test_a_link_into_the_output_is_refused(folder):
+    write(folder / "out" / "x.jsonl", DATA)
+    (folder / "z.jsonl").symlink_to(folder / "out" / "x.jsonl")
+    with pytest.raises(ConfigError, match=r"z\.jsonl is a link into the build's output"):
+        taken(config_of(folder, '"*.jsonl"', output="out"))
+
+
+def test_in_a_store_the_same_holds():
+    store = fsspec.filesystem("memory")
+    for name in ("a.jsonl", "README.md", "x/b.jsonl", "x/_SUCCESS"):
+        store.pipe_file(f"/inputs/{name}", DATA)
+    config = config_of("/nowhere", '"memory://inputs/**"', 'exclude = "memory://inputs/x/*"')
+    assert taken(config) == ["memory:///inputs/a.jsonl"]
+    for output in ("memory://inputs/out", "memory:///inputs/x/out"):
+        with pytest.raises(ConfigError, match="lies inside this pattern"):
+            taken(config_of("/nowhere", '"memory://inputs/**"', output=output))
+
+
+def test_the_command_refuses_before_anything_is_written(folder):
+    build = folder / "build.toml"
+    build.write_text('version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "**/*.jsonl"\n')
+    before = sorted(folder.rglob("*"))
+    for command in ("check", "build", "count", "encode"):
+        done = tokcore(command, build)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "build.toml:6: source[0].files" in done.stderr
+        assert "lies inside this pattern" in done.stderr
+    assert sorted(folder.rglob("*")) == before
