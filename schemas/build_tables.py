@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
 
+from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
+from schemas.input_format import FileFormat
 from schemas.setting import Limits
 from schemas.stage_manifests import (
     CountsConfig,
@@ -66,17 +68,28 @@ class Source:
         "globs of files to leave out; one without / is of names in any folder",
         Limits(or_one=True, is_path=True),
     ] = ()
-    format: Annotated[Literal["jsonl", "parquet", "arrow", "text"] | None, "not set: each file's suffix tells"] = None
+    format: Annotated[FileFormat | None, "not set: each file's suffix tells"] = None
     text: Annotated[str, "field or column of the text"] = "text"
     id: Annotated[str | None, "field or column of the document's id"] = None
     invalid_utf8: Annotated[Literal["reject", "replace", "bytes"], "what becomes of a text that is not valid UTF-8"] = (
         "reject"
     )
     max_document_bytes: Annotated[int, "a longer text is rejected", Limits(least=1)] = 268_435_456
+    encoding: Annotated[
+        str,
+        "of jsonl, csv, tsv and text files",
+        Limits(options=ENCODINGS, meant=OTHER_ENCODING_NAMES, instead="or convert the files to UTF-8"),
+    ] = UTF8
     unit: Annotated[
         Literal["file", "line", "paragraph"] | None, "of text files: what a document is; not set: a file"
     ] = None
     separator: Annotated[str | None, "of text files: what stands between two documents, in place of unit"] = None
+    delimiter: Annotated[
+        str | None, "of csv and tsv: the character between two fields; not set: a comma, of tsv a tab"
+    ] = None
+    quotes: Annotated[bool, 'of csv and tsv: fields may stand in "quotes"; false: quotes are ordinary characters'] = (
+        True
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

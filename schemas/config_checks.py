@@ -6,11 +6,13 @@ Everything that can be refused before any work starts is refused here.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set
 from typing import Any
 
 from schemas.build_tables import END_OF_TEXT, BuildConfig, Source
 from schemas.config_reader import BuildFile, nearest, shown
 from schemas.document import find_twins, valid_lang
+from schemas.encodings import UTF8
 from schemas.input_format import format_of
 from schemas.setting import settings_in
 from tokcore import mixing
@@ -102,16 +104,43 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
     if source.unit is not None and source.separator is not None:
         raise file.error((*key, "separator"), "and unit exclude each other: remove one of them.")
     formats = {source.format or (format_of(uri) or ("",))[0] for uri in source.files}
-    if formats <= {"jsonl", "parquet", "arrow"}:
-        for name in ("unit", "separator"):
-            if getattr(source, name) is not None:
-                raise file.error((*key, name), 'is for text files: remove it, or set format = "text".')
+    _check_options(source, formats, key, file)
     if formats == {"text"}:
         for name in ("text", "id"):
             if getattr(source, name) != settings_in(Source)[name].default:
                 raise file.error((*key, name), "names a field, and text files have none: remove it.")
     if "text" in formats and source.lang_field is not None:
         raise file.error((*key, "lang_field"), 'names a field, and text files have none: use lang = "...".')
+
+
+# Settings of a source -> the formats that use them, and how to name these.
+_OF_FORMATS = {
+    "unit": (("text",), "text files"),
+    "separator": (("text",), "text files"),
+    "delimiter": (("csv", "tsv"), "csv and tsv files"),
+    "quotes": (("csv", "tsv"), "csv and tsv files"),
+    "encoding": (("jsonl", "csv", "tsv", "text"), "jsonl, csv, tsv and text files"),
+}
+
+
+def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int], file: BuildFile) -> None:
+    """Settings for some formats. formats: those of the source's files as far as their names tell; "" or None if not."""
+    for name, (used_by, whose) in _OF_FORMATS.items():
+        if getattr(source, name) != settings_in(Source)[name].default and not formats & {*used_by, "", None}:
+            advice = f', or set format = "{used_by[0]}"' if "text" in used_by or "csv" in used_by else ""
+            raise file.error((*key, name), f"is for {whose}: remove it{advice}.")
+    delimiter = source.delimiter
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+        raise file.error(
+            (*key, "delimiter"),
+            f"= {shown(delimiter)}: expected one ASCII character that is neither a quote nor a line break.",
+        )
+    if source.encoding != UTF8 and source.invalid_utf8 == "bytes":
+        raise file.error(
+            (*key, "invalid_utf8"),
+            f'= "bytes" keeps the bytes of UTF-8 files, and encoding = "{source.encoding}" changes them: '
+            f'write "reject" or "replace".',
+        )
 
 
 def _check_languages(config: BuildConfig, file: BuildFile) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-FileFormat = Literal["jsonl", "parquet", "arrow", "text"]
+FileFormat = Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv"]
 Compression = Literal["none", "gz", "zst", "bz2", "xz"]
 
 _COMPRESSIONS: Mapping[str, Compression] = {
@@ -23,6 +23,8 @@ _SUFFIXES: Mapping[FileFormat, tuple[str, ...]] = {
     "parquet": (".parquet",),
     "arrow": (".arrow", ".arrows", ".ipc", ".feather"),
     "text": (".txt", ".text", ".md"),
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
 }
 _FORMATS = {suffix: format for format, suffixes in _SUFFIXES.items() for suffix in suffixes}
 _WEB_QUERY = re.compile(r"(https?://[^?#]*)[?#].*", re.DOTALL)

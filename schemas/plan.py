@@ -10,6 +10,7 @@ import dataclasses
 from typing import Literal
 
 from schemas.input_format import Compression, FileFormat
+from tokcore.jsonable import LEFT_OUT
 
 # One partition of the count tables per this many planned bytes, so that one merge stays within a worker's memory.
 BYTES_PER_PARTITION = 1 << 30
@@ -21,7 +22,7 @@ class ReadSettings:
     """How to read the files of a source. What a file's format does not use is empty."""
 
     format: FileFormat
-    compression: Compression  # of JSON lines and text
+    compression: Compression  # of any format but Parquet and Arrow
     text: str  # field or column, "a.b" for b inside a
     id: str  # field or column; empty: there is none
     lang: str  # of all documents; empty: see lang_field
@@ -31,6 +32,9 @@ class ReadSettings:
     unit: Literal["", "file", "line", "paragraph", "separator"]  # of text files: what a document is
     separator: str  # of that unit
     forbidden: tuple[str, ...] = ()  # special texts whose occurrence rejects a document
+    encoding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # one of schemas.encodings; empty: UTF-8
+    delimiter: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of csv and tsv: what stands between fields
+    quotes: bool = dataclasses.field(default=True, metadata=LEFT_OUT)  # of csv and tsv: whether fields may be quoted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

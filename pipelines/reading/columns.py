@@ -18,18 +18,10 @@ import pyarrow.parquet as pq
 
 from pipelines.reading import streams
 from pipelines.reading.arrow_messages import read_batch_sizes
-from pipelines.reading.records import (
-    BATCH_BYTES,
-    Batch,
-    BatchBuilder,
-    FileRejected,
-    as_id,
-    printable,
-    utf8,
-)
+from pipelines.reading.fields import add_document
+from pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, printable
 from pipelines.reading.streams import read_to_end_first
 from pipelines.store.storage import FileId, ReadFile, open_pinned
-from schemas.document import valid_lang
 from schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
@@ -95,51 +87,10 @@ def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
             num_rows = min(MAX_ROWS, part.num_rows - start)
             columns = [_values(column, start, num_rows) for column in (part.text, part.id, part.lang)]
             for text, document_id, lang in zip(*columns, strict=True):
-                _add(builder, settings, text, document_id, lang)
+                add_document(builder, settings, "column", text, document_id, lang)
                 if builder.is_full:
                     yield builder.take()
     yield builder.take()
-
-
-def _add(builder: BatchBuilder, settings: ReadSettings, text: Any, document_id: Any, lang: Any) -> None:
-    if text is None:
-        builder.reject("missing_text", f"column {printable(settings.text.encode())}", b"")
-        return
-    if not isinstance(text, bytes):
-        builder.reject("bad_text", f"column {printable(settings.text.encode())} holds no strings", b"")
-        return
-    name = ""
-    if settings.id:
-        if document_id is None:
-            builder.reject("missing_id", f"column {printable(settings.id.encode())}", text)
-            return
-        known = as_id(_decode(document_id))
-        if known is None:
-            builder.reject("bad_id", f"column {printable(settings.id.encode())}", text)
-            return
-        name = known
-    code = settings.lang
-    if settings.lang_field:
-        code = _decode(lang)
-        if not isinstance(code, str) or not valid_lang(code):
-            detail = f"column {printable(settings.lang_field.encode())}: expected a language code"
-            builder.reject("bad_lang", detail, text)
-            return
-    kept = utf8(text, settings)
-    if kept is None:
-        builder.reject("invalid_utf8", "the text is not UTF-8", text)
-    else:
-        builder.accept(kept, name, code)
-
-
-def _decode(value: Any) -> Any:
-    """Bytes as a str, or None if they are not UTF-8; any other value as it is."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 # ------------------------------------------------------------------------------------------------------------- formats

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING
 from pipelines.reading.jsonl import read_json_lines
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import REASONS, Batch, FileRejected, Reject
-from pipelines.reading.streams import Meter, file_blocks
+from pipelines.reading.streams import Meter, file_blocks, read_to_end_first, whole_file_blocks
 from pipelines.store.storage import FileId
+from schemas.encodings import UTF8
 from schemas.input_format import Compression, FileFormat
 from schemas.plan import ReadSettings
 
 if TYPE_CHECKING:
     from schemas.config import Source
+
+_RECORD_BYTES = 200  # of a record beside its text, or of a reject, about
 
 __all__ = [
     "REASONS",
@@ -42,10 +45,11 @@ def settings_of(
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
     """
     has_fields = format != "text"
+    is_delimited = format in ("csv", "tsv")
     unit = "" if has_fields else source.unit or ("separator" if source.separator else "file")
     return ReadSettings(
         format=format,
-        compression=compression if format in ("jsonl", "text") else "none",
+        compression="none" if format in ("parquet", "arrow") else compression,
         text=source.text if has_fields else "",
         id=(source.id or "") if has_fields else "",
         lang=source.lang or "",
@@ -55,6 +59,9 @@ def settings_of(
         unit=unit,
         separator=(source.separator or "") if unit == "separator" else "",
         forbidden=forbidden,
+        encoding="" if source.encoding == UTF8 or format in ("parquet", "arrow") else source.encoding,
+        delimiter=(source.delimiter or {"csv": ",", "tsv": "\t"}[format]) if is_delimited else "",
+        quotes=source.quotes or not is_delimited,
     )
 
 
@@ -73,10 +80,19 @@ def read_documents(
         from pipelines.reading.columns import read_columns
 
         return _count_whole_file(read_columns(file, settings), file, meter)
+    if settings.format in ("csv", "tsv"):
+        from pipelines.reading.delimited import read_delimited
+
+        return read_to_end_first(lambda: read_delimited(whole_file_blocks(file, settings, meter), settings), _size_of)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes
-    blocks = file_blocks(file, start, end, settings.compression, meter)
+    blocks = file_blocks(file, start, end, settings, meter)
     return (read_json_lines if settings.format == "jsonl" else read_plain_text)(blocks, settings)
+
+
+def _size_of(batch: Batch) -> int:
+    """About what a batch takes in memory."""
+    return batch.texts.size_bytes + _RECORD_BYTES * batch.num_records
 
 
 def _count_whole_file(batches: Iterator[Batch], file: FileId, meter: Meter) -> Iterator[Batch]:

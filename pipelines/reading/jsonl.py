@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from pipelines.reading.encodings import guess_of, not_utf8
 from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, as_id, printable
 from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
 from schemas.document import valid_lang
@@ -129,7 +130,10 @@ class _Reader:
             line.decode()
         except UnicodeDecodeError as error:
             if policy == "reject":
-                builder.reject("invalid_utf8", f"at byte {error.start} of the line", line)
+                detail = f"at byte {error.start} of the line{guess_of(line)}"
+                if self._settings.encoding:
+                    detail = not_utf8(line, self._settings)
+                builder.reject("invalid_utf8", detail, line)
                 return
             sound, errors = line.decode(errors="replace").encode(), "surrogateescape"
         try:
@@ -138,7 +142,8 @@ class _Reader:
             if _is_json(_without_lone_surrogates(sound)):
                 builder.reject("lone_surrogate", "an escape of half a surrogate pair", line)
             else:
-                builder.reject("bad_json", "not a JSON value", line)
+                guess = guess_of(line) if b"\0" in line else ""
+                builder.reject("bad_json", f"not a JSON value{guess}", line)
             return
         if policy == "bytes" and errors != "strict":
             if _depth(record) > MAX_DEPTH:

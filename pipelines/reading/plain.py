@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pipelines.reading.encodings import not_utf8
 from pipelines.reading.records import Batch, BatchBuilder, utf8
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
 from schemas.plan import ReadSettings
@@ -31,7 +32,7 @@ def read_plain_text(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator
             detail = f"a record of {piece.size_bytes} bytes, max_document_bytes = {settings.max_document_bytes}"
             builder.reject("document_too_large", detail, piece.start)
         elif (text := utf8(piece, settings)) is None:
-            builder.reject("invalid_utf8", "the text is not UTF-8", piece)
+            builder.reject("invalid_utf8", not_utf8(piece, settings), piece)
         else:
             builder.accept(text, "", settings.lang)
         if builder.is_full:

@@ -30,13 +30,15 @@ REASONS: Mapping[str, str] = {
     "missing_id": "the id field is missing or null",
     "bad_id": f"the id is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
     "bad_lang": "the language field is missing or is not a language code",
-    "invalid_utf8": "the bytes are not UTF-8",
+    "invalid_utf8": "the bytes are not UTF-8, or not of the source's encoding",
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
     "document_too_large": "the text is longer than max_document_bytes, or the record is too long to be read",
+    "bad_row": "the row of a csv or tsv file has not as many fields as the header, or cannot be split into fields",
     "special_text": "the text spells a special token, and encode.special_text is reject",
     # of a file
     "truncated": "the file is truncated: it is unknown what is missing",
     "corrupt": "the file fails a checksum or a check of its structure",
+    "wrong_encoding": "the file begins with the byte order mark of another encoding, or lacks the one it needs",
     "over_limit": "reading the file would need more memory or output than is allowed",
 }
 

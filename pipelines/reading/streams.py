@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.reading.compressed import decompressed
+from pipelines.reading.encodings import MARK_BYTES, check_mark, to_utf8
 from pipelines.reading.records import SAMPLE_BYTES, FileRejected
 from pipelines.store.storage import FileId, ReadFile, open_pinned
-from schemas.input_format import Compression
+from schemas.plan import ReadSettings
 
 Block = TypeVar("Block")
 
@@ -28,7 +29,6 @@ KEPT_BYTES = 1 << 27
 FREE_BYTES = 1 << 32
 MAX_RATIO = 256
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _IS_HEX_DIGIT = np.isin(np.arange(256), np.frombuffer(b"0123456789ABCDEFabcdef", np.uint8))
 
 
@@ -44,23 +44,38 @@ class Meter:
             yield block
 
 
-def file_blocks(file: FileId, start: int, end: int, compression: Compression, meter: Meter) -> Iterator[bytes]:
-    """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one.
+def file_blocks(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+    """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one, as UTF-8.
 
     Leaves out a byte order mark at the start of the file. Raises FileRejected before the first block if a compressed
-    file does not end properly.
+    file does not end properly, or the file begins with the mark of another encoding.
     """
-    if compression == "none":
+    if settings.compression == "none":
         with open_pinned(file) as opened:
-            yield from _strip_mark(meter.count(_line_blocks(opened, start, end)), start == 0)
+            if start:  # every range of a file comes to the same end
+                check_mark(opened.read(MARK_BYTES), settings)
+            yield from to_utf8(meter.count(_line_blocks(opened, start, end)), settings, start == 0)
     else:
+        blocks = read_to_end_first(lambda: _stored_blocks(file, settings, meter), len)
+        yield from to_utf8(blocks, settings, True)
 
-        def blocks() -> Iterator[bytes]:
-            with open_pinned(file) as opened:
-                yield from _join(_limit(decompressed(opened, compression), file.size_bytes))
-                meter.stored_bytes = opened.tell()
 
-        yield from _strip_mark(read_to_end_first(blocks, len), True)
+def whole_file_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+    """All bytes of a file as UTF-8, without its byte order mark. For formats with an end of their own to be proved.
+
+    Raises FileRejected where the file turns out to be damaged, which may be after the last block.
+    """
+    return to_utf8(_stored_blocks(file, settings, meter), settings, True)
+
+
+def _stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+    with open_pinned(file) as opened:
+        if settings.compression == "none":
+            while block := opened.read(BLOCK_BYTES):
+                yield block
+        else:
+            yield from _join(_limit(decompressed(opened, settings.compression), file.size_bytes))
+        meter.stored_bytes = opened.tell()
 
 
 def read_to_end_first(read: Callable[[], Iterator[Block]], size_of: Callable[[Block], int]) -> Iterator[Block]:
@@ -114,12 +129,6 @@ def _line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
                 yield block[low:high]
                 return
         yield block[low:]
-
-
-def _strip_mark(blocks: Iterable[bytes], at_start: bool) -> Iterator[bytes]:
-    for block in blocks:
-        yield block.removeprefix(BYTE_ORDER_MARK) if at_start else block
-        at_start = False
 
 
 def _limit(pieces: Iterable[bytes], stored_bytes: int) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import get_args
 
 from pipelines.reading.input_range import settings_of
 from pipelines.stages.inputs import LeftOut, find_inputs
@@ -130,7 +131,7 @@ def _format(source: Source, url: str, where: str) -> tuple[FileFormat, Compressi
     if (format := source.format or told) is None:
         raise ConfigError(
             f"{where}: {redact(url)}: cannot tell the format from the name. "
-            f'Set format = "jsonl", "parquet", "arrow" or "text" for this source.'
+            f"Set format for this source: one of {', '.join(get_args(FileFormat))}."
         )
     return format, compression
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from schemas.encodings import UTF16
 from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
@@ -57,7 +58,9 @@ def expected_text(stored_bytes: int, settings: ReadSettings) -> int:
 
 
 def _cuts(file: InputFile, settings: ReadSettings, range_bytes: int) -> list[tuple[int, int]]:
-    if (settings.format, settings.compression, settings.unit) not in CUTTABLE or file.size_bytes <= range_bytes:
+    is_cuttable = (settings.format, settings.compression, settings.unit) in CUTTABLE
+    # In UTF-16 a byte that looks like a line feed may be half of another character.
+    if not is_cuttable or settings.encoding in UTF16 or file.size_bytes <= range_bytes:
         return [(0, file.size_bytes)]
     starts = range(0, file.size_bytes, range_bytes)
     return [(start, min(start + range_bytes, file.size_bytes)) for start in starts]

@@ -88,7 +88,8 @@ class ItemReader:
                     yield r, batch
         except FileRejected as error:  # raised before anything was yielded
             rejected_file = error.reason
-            self._reject(r, Reject(None, error.reason, error.detail, ""))
+            if r.start == 0:  # the other ranges of the file say the same
+                self._reject(r, Reject(None, error.reason, error.detail, ""))
         self.ledgers.append(
             RangeLedger(
                 file=r.file,

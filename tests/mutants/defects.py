@@ -639,8 +639,8 @@ _READING = (
         "documents-before-the-proof",
         "what was decompressed is given out before the end was seen",
         "pipelines/reading/streams.py",
-        "        yield from _strip_mark(read_to_end_first(blocks, len), True)\n",
-        "        yield from _strip_mark(blocks(), True)\n",
+        "        blocks = read_to_end_first(lambda: _stored_blocks(file, settings, meter), len)\n",
+        "        blocks = _stored_blocks(file, settings, meter)\n",
         _tests("pipelines/test_read.py::test_a_cut_stream_is_rejected_before_anything_is_given_out"),
     ),
     Defect(
@@ -663,8 +663,8 @@ _READING = (
         "byte-order-mark-of-every-range",
         "a byte order mark is dropped where a range begins, too",
         "pipelines/reading/streams.py",
-        "_line_blocks(opened, start, end)), start == 0)",
-        "_line_blocks(opened, start, end)), True)",
+        "_line_blocks(opened, start, end)), settings, start == 0)",
+        "_line_blocks(opened, start, end)), settings, True)",
         _tests("pipelines/test_read.py"),
     ),
     Defect(

@@ -441,7 +441,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         # one of
         (
             MINIMAL + "format = 'json'",
-            '7: source[0].format = "json": expected one of jsonl, parquet, arrow, text. Did you',
+            '7: source[0].format = "json": expected one of jsonl, parquet, arrow, text, csv',
         ),
         (MINIMAL + "invalid_utf8 = true", "7: source[0].invalid_utf8 = true: expected one of reject, replace, bytes."),
         (
@@ -494,6 +494,19 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (
             MINIMAL + "format = 'text'\nunit = 'line'\nseparator = 'x'",
             "9: source[0].separator and unit exclude each other",
+        ),
+        (MINIMAL + "quotes = false", '7: source[0].quotes is for csv and tsv files: remove it, or set format = "csv".'),
+        (MINIMAL + "delimiter = ';'", "7: source[0].delimiter is for csv and tsv files"),
+        (MINIMAL + "format = 'csv'\ndelimiter = ';;'", '8: source[0].delimiter = ";;": expected one ASCII character'),
+        (MINIMAL + "format = 'csv'\ndelimiter = '\"'", '8: source[0].delimiter = "\\"": expected one ASCII character'),
+        (MINIMAL + "format = 'parquet'\nencoding = 'latin-1'", "8: source[0].encoding is for jsonl, csv, tsv and text"),
+        (
+            MINIMAL + "encoding = 'windows-1252'",
+            '7: source[0].encoding = "windows-1252": expected one of utf-8, utf-16',
+        ),
+        (
+            MINIMAL + "encoding = 'latin-1'\ninvalid_utf8 = 'bytes'",
+            '8: source[0].invalid_utf8 = "bytes" keeps the bytes of UTF-8 files, and encoding = "latin-1" changes them',
         ),
         (MINIMAL + "format = 'text'\nid = 'id'", "8: source[0].id names a field, and text files have none: remove it."),
         (MINIMAL + "format = 'text'\ntext = 'body'", "8: source[0].text names a field, and text files have none"),
@@ -779,7 +792,10 @@ def test_the_order_of_tables_is_free(order):
         ("https://host/a.jsonl.zst?sig=x.parquet", ("jsonl", "zst")),
         ("s3://bucket/part-?.jsonl", ("jsonl", "none")),
         ("notes", None),
-        ("a.csv", None),
+        ("a.csv", ("csv", "none")),
+        ("a.TSV.bz2", ("tsv", "bz2")),
+        ("a.txt.xz", ("text", "xz")),
+        ("a.xls", None),
         ("dir.jsonl/part-0", None),
     ],
 )

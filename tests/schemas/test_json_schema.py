@@ -93,7 +93,7 @@ def test_shipped_build_files_satisfy_it(path):
     [
         'files_of_another = "x"',
         "max_document_bytes = 0",
-        'format = "csv"',
+        'format = "xls"',
         'lang_field = "l"',
         'text = ""',
         "[lern]",

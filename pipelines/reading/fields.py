@@ -1,0 +1,69 @@
+"""Documents out of named fields: the checks that columns, rows and records with headers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.reading.encodings import not_utf8
+from pipelines.reading.records import BatchBuilder, as_id, printable, utf8
+from schemas.document import valid_lang
+from schemas.plan import ReadSettings
+
+
+def add_document(
+    builder: BatchBuilder,
+    settings: ReadSettings,
+    noun: str,
+    text: Any,
+    document_id: Any,
+    lang: Any,
+    missing: str = "",
+) -> None:
+    """Add a document, or reject it with the reason.
+
+    text: bytes; None if it is missing; anything else is no text. document_id, lang: str or bytes; None if missing.
+    noun: what the format calls a field. missing: the end of the detail about a field that is missing.
+    """
+    if text is None:
+        builder.reject("missing_text", f"{_named(noun, settings.text)}{missing}", b"")
+        return
+    if not isinstance(text, bytes):
+        builder.reject("bad_text", f"{_named(noun, settings.text)} holds no strings", b"")
+        return
+    name = ""
+    if settings.id:
+        if document_id is None:
+            builder.reject("missing_id", f"{_named(noun, settings.id)}{missing}", text)
+            return
+        known = as_id(_decode(document_id))
+        if known is None:
+            builder.reject("bad_id", _named(noun, settings.id), text)
+            return
+        name = known
+    code = settings.lang
+    if settings.lang_field:
+        code = _decode(lang)
+        if not isinstance(code, str) or not valid_lang(code):
+            detail = f"{_named(noun, settings.lang_field)}: expected a language code"
+            builder.reject("bad_lang", f"{detail}{missing if lang is None else ''}", text)
+            return
+    kept = utf8(text, settings)
+    if kept is None:
+        detail = not_utf8(text, settings) if settings.format in ("csv", "tsv") else "the text is not UTF-8"
+        builder.reject("invalid_utf8", detail, text)
+    else:
+        builder.accept(kept, name, code)
+
+
+def _named(noun: str, name: str) -> str:
+    return f"{noun} {printable(name.encode())}"
+
+
+def _decode(value: Any) -> Any:
+    """Bytes as a str, or None if they are not UTF-8; any other value as it is."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
