@@ -54,6 +54,9 @@ def _print_records(build: BuildManifest) -> None:
     records, files = build.totals.records, build.totals.files
     rejected = sum(records.rejected.values())
     print(f"{records.read:,} records read = {records.documents:,} documents + {rejected:,} rejected")
+    if records.skipped:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
+        print(f"no documents by their kind: {kinds}")
     if files.rejected:
         print(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected")
     mode = build.config.shards.special_text

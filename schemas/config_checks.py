@@ -109,6 +109,8 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
         for name in ("text", "id"):
             if getattr(source, name) != settings_in(Source)[name].default:
                 raise file.error((*key, name), "names a field, and text files have none: remove it.")
+    if formats == {"warc"} and source.text != settings_in(Source)["text"].default:
+        raise file.error((*key, "text"), "names a field, and the text of a WARC record is its payload: remove it.")
     if "text" in formats and source.lang_field is not None:
         raise file.error((*key, "lang_field"), 'names a field, and text files have none: use lang = "...".')
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-FileFormat = Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv"]
+FileFormat = Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv", "warc"]
 Compression = Literal["none", "gz", "zst", "bz2", "xz"]
 
 _COMPRESSIONS: Mapping[str, Compression] = {
@@ -25,6 +25,7 @@ _SUFFIXES: Mapping[FileFormat, tuple[str, ...]] = {
     "text": (".txt", ".text", ".md"),
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
+    "warc": (".warc", ".wet"),
 }
 _FORMATS = {suffix: format for format, suffixes in _SUFFIXES.items() for suffix in suffixes}
 _WEB_QUERY = re.compile(r"(https?://[^?#]*)[?#].*", re.DOTALL)

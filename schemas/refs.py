@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from tokcore.jsonable import LEFT_OUT
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -44,6 +46,7 @@ class RangeLedger:
     text_bytes: int  # of the accepted documents, before normalizing
     rejected: dict[str, int]  # reason -> records
     rejected_file: str  # reason for which the file as a whole was rejected; empty if it was not
+    skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

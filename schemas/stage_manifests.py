@@ -59,6 +59,7 @@ class RecordTotals:
     read: int
     documents: int
     rejected: dict[str, int]  # reason -> records
+    skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def settings_of(
     return ReadSettings(
         format=format,
         compression="none" if format in ("parquet", "arrow") else compression,
-        text=source.text if has_fields else "",
+        text=source.text if has_fields and format != "warc" else "",
         id=(source.id or "") if has_fields else "",
         lang=source.lang or "",
         lang_field=source.lang_field or "",
@@ -59,7 +59,7 @@ def settings_of(
         unit=unit,
         separator=(source.separator or "") if unit == "separator" else "",
         forbidden=forbidden,
-        encoding="" if source.encoding == UTF8 or format in ("parquet", "arrow") else source.encoding,
+        encoding="" if source.encoding == UTF8 or format in ("parquet", "arrow", "warc") else source.encoding,
         delimiter=(source.delimiter or {"csv": ",", "tsv": "\t"}[format]) if is_delimited else "",
         quotes=source.quotes or not is_delimited,
     )
@@ -80,10 +80,12 @@ def read_documents(
         from pipelines.reading.columns import read_columns
 
         return _count_whole_file(read_columns(file, settings), file, meter)
-    if settings.format in ("csv", "tsv"):
+    if settings.format in ("csv", "tsv", "warc"):
         from pipelines.reading.delimited import read_delimited
+        from pipelines.reading.warc import read_warc
 
-        return read_to_end_first(lambda: read_delimited(whole_file_blocks(file, settings, meter), settings), _size_of)
+        read = read_warc if settings.format == "warc" else read_delimited
+        return read_to_end_first(lambda: read(whole_file_blocks(file, settings, meter), settings), _size_of)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes
     blocks = file_blocks(file, start, end, settings, meter)

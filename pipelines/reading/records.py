@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +36,8 @@ REASONS: Mapping[str, str] = {
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
     "document_too_large": "the text is longer than max_document_bytes, or the record is too long to be read",
     "bad_row": "the row of a csv or tsv file has not as many fields as the header, or cannot be split into fields",
+    "not_text": "the WARC record holds no plain text that can be read as it is",
+    "bad_digest": "the content does not have the digest that the WARC record states",
     "special_text": "the text spells a special token, and encode.special_text is reject",
     # of a file
     "truncated": "the file is truncated: it is unknown what is missing",
@@ -82,6 +86,7 @@ class Batch(NamedTuple):
     ordinals: int64[n], the number of each document's record within the range; rejected records count too.
     rejects: the rejected records, in order.
     num_records: accepted and rejected together.
+    skipped: kind of record -> number, of what is no document by its kind and was neither accepted nor rejected.
     """
 
     texts: Texts
@@ -90,6 +95,7 @@ class Batch(NamedTuple):
     ordinals: npt.NDArray[np.int64]
     rejects: list[Reject]
     num_records: int
+    skipped: Mapping[str, int] = MappingProxyType({})
 
 
 class BatchBuilder:
@@ -149,6 +155,10 @@ class BatchBuilder:
         self._rejects.append(Reject(number, reason, detail, printable(record)))
         self._num_records += 1
 
+    def skip(self, kind: str) -> None:
+        """Count something that is no document by its kind, and has no number among the records."""
+        self._skipped[kind] += 1
+
     def take(self) -> Batch:
         """The batch so far. The numbering of records goes on in the next batch."""
         offsets = np.zeros(len(self._lengths) + 1, np.int64)
@@ -160,6 +170,7 @@ class BatchBuilder:
             ordinals=np.array(self._ordinals, np.int64),
             rejects=self._rejects,
             num_records=self._num_records,
+            skipped=self._skipped,
         )
         self._num_before += self._num_records
         self._start()
@@ -176,6 +187,7 @@ class BatchBuilder:
         self._lang_codes: list[int] = []
         self._ordinals: list[int] = []
         self._rejects: list[Reject] = []
+        self._skipped: Counter[str] = Counter()
         self._num_records = 0
         self._size_bytes = 0
 

@@ -16,7 +16,7 @@ from schemas.refs import LanguageCounts, RangeLedger, ShardRef, TableRef
 from schemas.stage_manifests import CountedLanguage, EncodedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import LedgerError
-from tokcore.jsonable import to_jsonable
+from tokcore.jsonable import LEFT_OUT, to_jsonable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class FileLedger:
     text_bytes: int
     rejected: dict[str, int]
     rejected_file: str
+    skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 def balance(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:
@@ -77,8 +78,10 @@ def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedge
             f"{file.uri}: planned with {file.size_bytes} bytes, accounted for {sum(r.size_bytes for r in ranges)}"
         )
     rejected: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     for r in ranges:
         rejected.update(r.rejected)
+        skipped.update(r.skipped or {})
     rejected_file = next((r.rejected_file for r in ranges if r.rejected_file), "")
     if not rejected_file and (read := sum(r.read_bytes for r in ranges)) != file.size_bytes:
         raise LedgerError(f"{file.uri}: planned with {file.size_bytes} bytes, its records are {read}")
@@ -90,6 +93,7 @@ def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedge
         text_bytes=sum(r.text_bytes for r in ranges),
         rejected=dict(sorted(rejected.items())),
         rejected_file=rejected_file,
+        skipped=dict(sorted(skipped.items())) or None,
     )
 
 
@@ -97,8 +101,10 @@ def totals_of(files: list[FileLedger]) -> LedgerTotals:
     """Both ledgers summed up, as manifests carry them."""
     records: Counter[str] = Counter()
     whole: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     for file in files:
         records.update(file.rejected)
+        skipped.update(file.skipped or {})
         if file.rejected_file:
             whole[file.rejected_file] += 1
     return LedgerTotals(
@@ -106,6 +112,7 @@ def totals_of(files: list[FileLedger]) -> LedgerTotals:
             read=sum(f.records for f in files),
             documents=sum(f.documents for f in files),
             rejected=dict(sorted(records.items())),
+            skipped=dict(sorted(skipped.items())) or None,
         ),
         FileTotals(
             planned=len(files),

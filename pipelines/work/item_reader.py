@@ -66,6 +66,7 @@ class ItemReader:
         file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
         num_records = num_documents = text_bytes = 0
         rejected: Counter[str] = Counter()
+        skipped: Counter[str] = Counter()
         rejected_file = ""
         last_ordinal = -1
         try:
@@ -76,6 +77,7 @@ class ItemReader:
                 num_records += batch.num_records
                 num_documents += batch.texts.num_texts
                 text_bytes += batch.texts.size_bytes
+                skipped.update(batch.skipped)
                 for reject in batch.rejects:
                     rejected[reject.reason] += 1
                     self._reject(r, reject)
@@ -101,6 +103,7 @@ class ItemReader:
                 text_bytes=text_bytes,
                 rejected=dict(sorted(rejected.items())),
                 rejected_file=rejected_file,
+                skipped=dict(sorted(skipped.items())) or None,
             )
         )
 

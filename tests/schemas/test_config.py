@@ -508,6 +508,10 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             MINIMAL + "encoding = 'latin-1'\ninvalid_utf8 = 'bytes'",
             '8: source[0].invalid_utf8 = "bytes" keeps the bytes of UTF-8 files, and encoding = "latin-1" changes them',
         ),
+        (
+            MINIMAL + "format = 'warc'\ntext = 'body'",
+            "8: source[0].text names a field, and the text of a WARC record",
+        ),
         (MINIMAL + "format = 'text'\nid = 'id'", "8: source[0].id names a field, and text files have none: remove it."),
         (MINIMAL + "format = 'text'\ntext = 'body'", "8: source[0].text names a field, and text files have none"),
         (
@@ -795,6 +799,8 @@ def test_the_order_of_tables_is_free(order):
         ("a.csv", ("csv", "none")),
         ("a.TSV.bz2", ("tsv", "bz2")),
         ("a.txt.xz", ("text", "xz")),
+        ("CC-MAIN-1.warc.wet.gz", ("warc", "gz")),
+        ("CC-MAIN-1.warc.gz", ("warc", "gz")),
         ("a.xls", None),
         ("dir.jsonl/part-0", None),
     ],
