@@ -46,16 +46,13 @@ def parquet() -> bytes:
 # name of the file -> (its content, settings of its source)
 FORMS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a.jsonl.bz2": (lambda: COMPRESS["bz2"](jsonl(DOCUMENTS)), ""),
-    "a.jsonl.xz": (lambda: COMPRESS["xz"](jsonl(DOCUMENTS)), ""),
     "utf16.jsonl": (lambda: json_text().encode("utf-16-be"), 'encoding = "utf-16-be"'),
     "koi8.jsonl": (lambda: json_text().encode("koi8-r"), 'encoding = "koi8-r"'),
-    "a.csv": (lambda: delimited(","), ""),
     "a.tsv.gz": (lambda: COMPRESS["gz"](delimited("\t")), ""),
     "koi8.csv.xz": (
         lambda: COMPRESS["xz"](delimited(";").decode().encode("koi8-r")),
         'encoding = "koi8-r"\ndelimiter = ";"',
     ),
-    "a.warc": (warc, 'id = "WARC-Record-ID"'),
     "a.warc.wet.gz": (lambda: COMPRESS["gz"](warc()), 'id = "warc-record-id"'),
     "a.parquet": (parquet, ""),
 }
