@@ -69,7 +69,7 @@ class Source:
         Limits(or_one=True, is_path=True),
     ] = ()
     format: Annotated[FileFormat | None, "not set: each file's suffix tells"] = None
-    text: Annotated[str, "field or column of the text"] = "text"
+    text: Annotated[str, "field or column of the text, or a path: data.body, messages[*].content"] = "text"
     id: Annotated[str | None, "field or column of the document's id"] = None
     invalid_utf8: Annotated[Literal["reject", "replace", "bytes"], "what becomes of a text that is not valid UTF-8"] = (
         "reject"

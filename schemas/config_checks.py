@@ -13,6 +13,7 @@ from schemas.build_tables import END_OF_TEXT, BuildConfig, Source
 from schemas.config_reader import BuildFile, nearest, shown
 from schemas.document import find_twins, valid_lang
 from schemas.encodings import UTF8
+from schemas.field_path import has_each
 from schemas.input_format import format_of
 from schemas.setting import settings_in
 from tokcore import mixing
@@ -111,6 +112,9 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
                 raise file.error((*key, name), "names a field, and text files have none: remove it.")
     if formats == {"warc"} and source.text != settings_in(Source)["text"].default:
         raise file.error((*key, "text"), "names a field, and the text of a WARC record is its payload: remove it.")
+    for name in ("id", "lang_field"):
+        if has_each(getattr(source, name) or ""):
+            raise file.error((*key, name), "leads to several values with [*], and a document has one: name one field.")
     if "text" in formats and source.lang_field is not None:
         raise file.error((*key, "lang_field"), 'names a field, and text files have none: use lang = "...".')
 

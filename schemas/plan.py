@@ -23,7 +23,7 @@ class ReadSettings:
 
     format: FileFormat
     compression: Compression  # of any format but Parquet and Arrow
-    text: str  # field or column, "a.b" for b inside a
+    text: str  # field or column, or a path (schemas.field_path)
     id: str  # field or column; empty: there is none
     lang: str  # of all documents; empty: see lang_field
     lang_field: str  # field or column; empty: see lang

@@ -8,7 +8,7 @@ proper end.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,11 @@ import pyarrow.parquet as pq
 from pipelines.reading import streams
 from pipelines.reading.arrow_messages import read_batch_sizes
 from pipelines.reading.fields import add_document
+from pipelines.reading.list_texts import ListTexts, path_hint, text_leaves
 from pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, printable
 from pipelines.reading.streams import read_to_end_first
 from pipelines.store.storage import FileId, ReadFile, open_pinned
+from schemas.field_path import EACH, Step, steps_of
 from schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
@@ -42,7 +44,7 @@ class _Rows(NamedTuple):
     """Some rows. A column is None if the file does not have it."""
 
     num_rows: int
-    text: pa.Array | None
+    text: pa.Array | ListTexts | None
     id: pa.Array | None
     lang: pa.Array | None
 
@@ -85,9 +87,10 @@ def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
     for part in read_to_end_first(limit_size, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
-            columns = [_values(column, start, num_rows) for column in (part.text, part.id, part.lang)]
-            for text, document_id, lang in zip(*columns, strict=True):
-                add_document(builder, settings, "column", text, document_id, lang)
+            columns = [_values(column, start, num_rows) for column in (part.id, part.lang)]
+            hint = _hint(part.text, settings.text)
+            for text, document_id, lang in zip(_texts(part.text, start, num_rows, settings), *columns, strict=True):
+                add_document(builder, settings, "column", text, document_id, lang, bad=hint)
                 if builder.is_full:
                     yield builder.take()
     yield builder.take()
@@ -117,7 +120,16 @@ def _parquet_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
     _require_magic(opened, _PARQUET_MAGIC, "a parquet file")
     file = pq.ParquetFile(_source(opened), buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
     paths = _paths(file.schema_arrow, settings)
-    columns = sorted({".".join(path) for path in paths if path})
+    leaves = text_leaves(file.schema, paths[0])
+    if leaves:  # as dictionaries, or a few stored bytes could repeat a long text in every member of a list
+        file = pq.ParquetFile(
+            _source(opened),
+            buffer_size=1 << 20,
+            pre_buffer=False,
+            page_checksum_verification=True,
+            read_dictionary=leaves,
+        )
+    columns = sorted({".".join(_names(path)) for path in paths if path})
     num_rows = 0
     for group in range(file.num_row_groups):
         metadata = file.metadata.row_group(group)
@@ -127,6 +139,7 @@ def _parquet_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
             continue
         per_row = metadata.total_byte_size // max(1, metadata.num_rows)
         longest = _longest_value(opened, metadata, columns)
+        _require_bounded_lists(metadata, leaves)
         rows_at_once = max(1, min(MAX_ROWS, BATCH_BYTES // max(1, per_row), _MAX_DECODED_BYTES // longest))
         for batch in file.iter_batches(rows_at_once, row_groups=[group], columns=columns, use_threads=False):
             yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
@@ -157,6 +170,17 @@ def _longest_value(opened: ReadFile, group: Any, columns: list[str]) -> int:
     return longest
 
 
+def _require_bounded_lists(group: Any, leaves: list[str]) -> None:
+    """Raises FileRejected if lists have more members than their stored bytes are worth."""
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        limit = (_MAX_DECODED_BYTES + streams.MAX_RATIO * chunk.total_compressed_size) // _MEMBER_BYTES
+        if chunk.path_in_schema in leaves and chunk.num_values > limit:
+            detail = f"a column of {chunk.num_values} members from {chunk.total_compressed_size} bytes stored"
+            raise FileRejected("over_limit", detail)
+
+
+_MEMBER_BYTES = 16  # of a member of a list, decoded as an index into a dictionary
 _PAGE_HEADER_BYTES = 32
 
 
@@ -188,7 +212,7 @@ def _arrow_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
     open_reader = pa.ipc.open_file if is_file else pa.ipc.open_stream
     schema = open_reader(_source(opened)).schema
     paths = _paths(schema, settings)
-    needed = sorted({schema.get_field_index(path[0]) for path in paths if path}) or [0] * (len(schema) > 0)
+    needed = sorted({schema.get_field_index(_names(path)[0]) for path in paths if path}) or [0] * (len(schema) > 0)
     for stored, unfolded in read_batch_sizes(opened, is_file):
         if unfolded > _MAX_DECODED_BYTES + streams.MAX_RATIO * stored:
             raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")
@@ -222,36 +246,55 @@ def _stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[pa.Re
 # ------------------------------------------------------------------------------------------------------------- columns
 
 
-def _paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[str, ...]]:
-    """The paths of text, id and language: names from the top-level column inwards, () for a missing column."""
+def _paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, ...]]:
+    """The paths of text, id and language: steps from the top-level column inwards, () for a missing column."""
     return [_path(schema, name) for name in (settings.text, settings.id, settings.lang_field)]
 
 
-def _path(schema: pa.Schema, name: str) -> tuple[str, ...]:
+def _names(path: tuple[Step, ...]) -> tuple[str, ...]:
+    """The names before the first list of a path."""
+    return tuple(step for step in path[: path.index(EACH) if EACH in path else None] if step is not EACH)
+
+
+def _path(schema: pa.Schema, name: str) -> tuple[Step, ...]:
     if not name:
         return ()
     if schema.get_field_index(name) >= 0:
         return (name,)
-    path = tuple(name.split("."))
+    path = steps_of(name)
     if schema.get_field_index(path[0]) < 0:
         return ()
     kind = schema.field(path[0]).type
-    for step in path[1:]:
+    for step in _names(path)[1:]:
         if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
             return ()
         kind = kind.field(step).type
     return path
 
 
-def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
-    """A column of a batch, validated; None if the path is empty."""
+def _column(batch: pa.RecordBatch, path: tuple[Step, ...]) -> Any:
+    """A column of a batch, validated; None if the path is empty, ListTexts if it leads into lists."""
     if not path:
         return None
-    array = batch.column(path[0])
-    for step in path[1:]:
+    names = _names(path)
+    array = batch.column(names[0])
+    for step in names[1:]:
         array.validate()
         array = pc.struct_field(array, step)
-    return _validate(array)
+    return _validate(array) if len(names) == len(path) else ListTexts(array, path[len(names) :], _validate)
+
+
+def _hint(column: pa.Array | ListTexts | None, name: str) -> str:
+    """How to name the texts in a column that holds none."""
+    if not isinstance(column, pa.Array) or (hint := path_hint(column.type, name)) in ("", name):
+        return ""
+    return f'; texts are in it: write text = "{printable(hint.encode())}"'
+
+
+def _texts(column: pa.Array | ListTexts | None, start: int, num_rows: int, settings: ReadSettings) -> Iterable[Any]:
+    if isinstance(column, ListTexts):
+        return column.texts(start, num_rows, _values, settings.max_document_bytes, _NOT_TEXT)
+    return _values(column, start, num_rows)
 
 
 def _validate(array: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.reading.encodings import not_utf8
-from pipelines.reading.records import BatchBuilder, as_id, printable, utf8
+from pipelines.reading.records import BatchBuilder, LongText, as_id, printable, too_large, utf8
 from schemas.document import valid_lang
 from schemas.plan import ReadSettings
 
@@ -18,17 +18,23 @@ def add_document(
     document_id: Any,
     lang: Any,
     missing: str = "",
+    bad: str = "",
 ) -> None:
     """Add a document, or reject it with the reason.
 
-    text: bytes; None if it is missing; anything else is no text. document_id, lang: str or bytes; None if missing.
-    noun: what the format calls a field. missing: the end of the detail about a field that is missing.
+    text: bytes, or LongText; None if it is missing; anything else is no text. document_id, lang: str or bytes; None if
+    they are missing.
+    noun: what the format calls a field. missing, bad: ends of the details about a field that is missing, and about a
+    text that is none.
     """
+    if isinstance(text, LongText):
+        builder.reject("document_too_large", too_large(text.size_bytes, settings), b"")
+        return
     if text is None:
         builder.reject("missing_text", f"{_named(noun, settings.text)}{missing}", b"")
         return
     if not isinstance(text, bytes):
-        builder.reject("bad_text", f"{_named(noun, settings.text)} holds no strings", b"")
+        builder.reject("bad_text", f"{_named(noun, settings.text)} holds no strings{bad}", b"")
         return
     name = ""
     if settings.id:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -13,6 +13,7 @@ from pipelines.reading.encodings import guess_of, not_utf8
 from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, as_id, printable
 from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
 from schemas.document import valid_lang
+from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, steps_of
 from schemas.plan import ReadSettings
 from tokcore import kernel
 from tokcore.labels import Labels, repeat_label
@@ -22,6 +23,7 @@ from tokcore.texts import strings_of
 OTHER_FIELDS_BYTES = 1 << 24
 # A line of invalid UTF-8 that is nested deeper is bad_json: the standard library, which parses it, recurses.
 MAX_DEPTH = 200
+_LOOKED_AT = 10  # members of lists and objects, when texts are looked for to give advice
 
 _ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|.)", re.DOTALL)
 
@@ -37,6 +39,7 @@ class _Reader:
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
         self._text = field_getter(settings.text)
+        self._is_plain = not has_each(settings.text)
         self._id = field_getter(settings.id) if settings.id else None
         self._lang = field_getter(settings.lang_field) if settings.lang_field else None
         fields = (settings.text, settings.id, settings.lang_field)
@@ -63,6 +66,11 @@ class _Reader:
 
     def _read_some(self, builder: BatchBuilder, block: bytes, start: int, end: int) -> int:
         """Add records until the batch is full or the lines end; returns where the next record begins."""
+        if not self._is_plain:
+            line_end = block.find(b"\n", start, end)
+            line_end = end if line_end < 0 else line_end
+            self._read_line(builder, block[start:line_end])
+            return line_end + 1
         documents = self._plain.read(block, start, end, *builder.room)
         if num := documents.texts.num_texts:
             is_read = self._lang is not None
@@ -92,6 +100,8 @@ class _Reader:
                 builder.reject("missing_text", _field(self._settings.text), line)
             else:
                 detail = f"{_field(self._settings.text)}: expected a string, found {json_type(text)}"
+                if self._is_plain and (hint := path_hint(text, self._settings.text)):
+                    detail += f'; texts are in it: write text = "{printable(hint.encode())}"'
                 builder.reject("bad_text", detail, line)
             return
         document_id = ""
@@ -157,15 +167,21 @@ class _Reader:
 def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
     """A function from a record to the field's value, or to None if the record lacks the field.
 
-    A name with dots means the field of exactly that name if there is one, else a path into nested objects.
+    A name with dots means the field of exactly that name if there is one, else a path into nested objects. Of a path
+    with `[*]` the value is the texts joined; None if there are none; if one is no string, what is in its place.
     """
-    if "." not in name:
+    path = steps_of(name)
+    if path == (name,):
         return lambda record: record.get(name)
-    path = name.split(".")
 
     def get(record: dict[str, Any]) -> Any:
         if name in record:
             return record[name]
+        if EACH in path:
+            try:
+                return JOINER.join(texts) if (texts := list(_texts(record, path))) else None
+            except _NoText as found:
+                return found.value
         value: Any = record
         for step in path:
             if not isinstance(value, dict) or step not in value:
@@ -176,10 +192,59 @@ def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
     return get
 
 
+class _NoText(Exception):  # noqa: N818 - an outcome
+    """A path leads to something that is no text."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def _texts(value: Any, path: tuple[Step, ...]) -> Iterator[str]:
+    """The texts that a path finds, in order. Raises _NoText for a value that is neither null nor as the path says."""
+    if value is None:
+        return
+    if not path:
+        if not isinstance(value, str):
+            raise _NoText(value)
+        yield value
+    elif path[0] is EACH:
+        if not isinstance(value, list):
+            raise _NoText(_Misplaced(value))
+        for member in value:
+            yield from _texts(member, path[1:])
+    elif isinstance(value, dict):
+        yield from _texts(value.get(path[0]), path[1:])
+    else:
+        raise _NoText(_Misplaced(value))
+
+
+class _Misplaced(NamedTuple):
+    """A value where the path has a list or an object. It may be a string, and is no text all the same."""
+
+    value: Any
+
+
+def path_hint(value: Any, name: str) -> str:
+    """How to name the texts in a value that is none itself: `messages[*].content`; "" if there are none."""
+    if isinstance(value, str):
+        return name
+    if len(name) > MAX_HINT_LENGTH:
+        return ""
+    if isinstance(value, list):
+        return next(filter(None, (path_hint(member, f"{name}[*]") for member in value[:_LOOKED_AT])), "")
+    if isinstance(value, dict):
+        order = sorted(value, key=lambda one: TEXT_NAMES.index(one) if one in TEXT_NAMES else len(TEXT_NAMES))
+        return next(filter(None, (path_hint(value[one], f"{name}.{one}") for one in order[:_LOOKED_AT])), "")
+    return ""
+
+
 def json_type(value: Any) -> str:
     """The JSON name of a value's type, with an article."""
     if value is None:
         return "null"
+    if isinstance(value, _Misplaced):
+        value = value.value
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
     return names.get(type(value), "an object")
 

@@ -77,6 +77,12 @@ class Reject(NamedTuple):
     sample: str
 
 
+class LongText(NamedTuple):
+    """Stands for a text that is over its limit, and was not put together."""
+
+    size_bytes: int
+
+
 class Batch(NamedTuple):
     """Consecutive records of one range.
 
