@@ -68,6 +68,9 @@ class Source:
         "globs of files to leave out; one without / is of names in any folder",
         Limits(or_one=True, is_path=True),
     ] = ()
+    split: Annotated[
+        str | None, "of Hugging Face folders: files names the folder, and its files of this split are read"
+    ] = None
     format: Annotated[FileFormat | None, "not set: each file's suffix tells"] = None
     text: Annotated[str, "field or column of the text, or a path: data.body, messages[*].content"] = "text"
     id: Annotated[str | None, "field or column of the document's id"] = None

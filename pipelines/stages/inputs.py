@@ -13,6 +13,7 @@ from pipelines.store.listing import fixed_folder, glob_regex, is_glob
 from pipelines.store.not_data import OwnOutputs, why_not_data
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, Source
+from schemas.splits import find_splits, split_named
 from tokcore.errors import ConfigError
 
 
@@ -51,7 +52,11 @@ def find_inputs(config: BuildConfig, output: str, left_out: LeftOut) -> Iterator
         excluded = _Excluded(config, number, source)
         for position, pattern in enumerate(source.files):
             where = config.at("source", number, "files", position)
-            for pin in _listed(config.base, pattern, where, output, excluded, own, left_out):
+            if source.split is not None:
+                found = _of_split(config.base, pattern, where, source.split, output, excluded, own, left_out)
+            else:
+                found = _listed(config.base, pattern, where, output, excluded, own, left_out)
+            for pin in found:
                 yield Found(number, where, _as_written(config.base, pattern, pin.url), pin)
 
 
@@ -117,6 +122,41 @@ def _listed(
             f"Name other files, or one of these alone."
         )
     return kept
+
+
+def _of_split(
+    base: str,
+    folder: str,
+    where: str,
+    split: str,
+    output: str,
+    excluded: _Excluded,
+    own: OwnOutputs,
+    left_out: LeftOut,
+) -> list[storage.FileId]:
+    """The files of a split in a folder, by their names below it."""
+    shown = f"{where} = {redact(folder)!r}"
+    if is_glob(folder):
+        raise ConfigError(f"{shown}: split chooses files in a folder. Name the folder alone, or remove split.")
+    found = _listed(base, f"{folder.rstrip('/')}/**", where, output, excluded, own, left_out)
+    start = _path(urls.resolve(base, folder)).rstrip("/")
+    files = {_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
+    for name in [name for name in files if _is_no_data(name)]:
+        left_out.no_data[files.pop(name).url] = "a mark of another tool"
+    splits = find_splits(files, start.rpartition("/")[2])
+    if (named := split_named(split, splits)) is None:
+        has = f"has the splits {', '.join(splits)}" if splits else "has no files"
+        raise ConfigError(f'{shown}: split = "{split}": the folder {has}. Write one of them, or name its files.')
+    for name, pin in files.items():
+        if name not in splits[named]:
+            left_out.no_data[pin.url] = f"not of the split {named}"
+    return [files[name] for name in splits[named]]
+
+
+def _is_no_data(name: str) -> bool:
+    """Whether the datasets library, too, takes a file for no data, beside those that no glob takes."""
+    *folders, last = name.split("/")
+    return last in ("config.json", "dummy_data.zip") or any(folder.startswith("__") for folder in folders)
 
 
 def _path(url: str) -> str:

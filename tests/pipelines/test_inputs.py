@@ -196,3 +196,45 @@ def test_the_command_refuses_before_anything_is_written(folder):
         assert "build.toml:6: source[0].files" in done.stderr
         assert "lies inside this pattern" in done.stderr
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    for name in ("train-00000-of-00002", "train-00001-of-00002", "test-00000-of-00001"):
+        write(tmp_path / "ds" / "data" / f"{name}.jsonl", DATA)
+    for name in ("README.md", "dataset_info.json", ".gitattributes", "config.json", "__pycache__/train.jsonl"):
+        write(tmp_path / "ds" / name, b"{}")
+    return tmp_path
+
+
+def test_a_split_of_a_folder(dataset):
+    left_out = LeftOut()
+    train = ["ds/data/train-00000-of-00002.jsonl", "ds/data/train-00001-of-00002.jsonl"]
+    assert taken(config_of(dataset, '"ds"', 'split = "train"'), left_out) == train
+    assert {Path(url).name: why for url, why in left_out.no_data.items()} == {
+        "README.md": "about the data",
+        "dataset_info.json": "a mark of another tool",
+        ".gitattributes": "hidden",
+        "config.json": "a mark of another tool",
+        "train.jsonl": "a mark of another tool",
+        "test-00000-of-00001.jsonl": "not of the split train",
+    }
+    assert taken(config_of(dataset, f'"{dataset}/ds/data/"', 'split = "test"')) == [
+        f"{dataset}/ds/data/test-00000-of-00001.jsonl"
+    ]
+    assert taken(config_of(dataset, '"ds"', 'split = "train"\nexclude = "*-00001-*"')) == train[:1]
+
+
+@pytest.mark.parametrize(
+    ("files", "split", "message"),
+    [
+        ('"ds"', "dev", r'split = "dev": the folder has the splits test, train\. Write one of them'),
+        ('"ds/**"', "train", "split chooses files in a folder"),
+        ('"nothing"', "train", "no file matches"),
+        ('"ds/data/test-00000-of-00001.jsonl"', "test", "no file matches"),
+    ],
+)
+def test_a_split_that_is_not_there(dataset, files, split, message):
+    with pytest.raises(ConfigError, match=message) as raised:
+        taken(config_of(dataset, files, f'split = "{split}"'))
+    assert "build.toml:6: source[0].files" in str(raised.value)
