@@ -83,7 +83,7 @@ class Forger:
                     entry["sha256"], entry["size_bytes"] = hashlib.sha256(data).hexdigest(), len(data)
                     if (
                         depth >= 3
-                        and not path.name.endswith((".parquet", ".arrow", ".bin", ".idx"))
+                        and not path.name.endswith((".parquet", ".arrow", ".documents", ".bin", ".idx"))
                         and stage != "plan"
                     ):
                         entry["content_sha256"] = entry["sha256"]

@@ -419,8 +419,8 @@ def test_one_shard(tmp_path):
 
 def test_a_file_that_is_no_shard_is_refused(tmp_path):
     write_megatron(tmp_path / "x", EXAMPLE)
-    with pytest.raises(FormatError, match=r"x\.documents\.arrow: not a file by which a shard goes: .*\.bin"):
-        open_shards(tmp_path / "x.documents.arrow")
+    with pytest.raises(FormatError, match=r"x\.documents: not a file by which a shard goes: .*\.bin"):
+        open_shards(tmp_path / "x.documents")
 
 
 @given(documents, st.lists(st.integers(0, 20), max_size=5), st.integers(1, 9), st.integers(1, 5), st.integers(1, 30))

@@ -23,7 +23,6 @@ from tokcore.formats.arrow_columns import (
     open_writer,
     schema_of,
 )
-from tokcore.formats.documents import SUFFIX as DOCUMENTS_SUFFIX
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardSettings, ShardSummary, check_lengths
 from tokcore.labels import label_arrow
@@ -136,8 +135,6 @@ class ArrowFormat:
         return DTYPE
 
     def main_file(self, path: str) -> str | None:
-        if path.endswith(DOCUMENTS_SUFFIX):
-            return None
         places = [path] if path.endswith(SUFFIX) else [path + SUFFIX]
         return next((place for place in places if Path(place).is_file()), None)
 

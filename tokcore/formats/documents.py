@@ -2,7 +2,8 @@
 
     id: string (or null)   lang: string   source: string   ordinal: int64   length: int64, ids of the document
 
-No format owns it: a shard has one documents file, `documents/[LANG/]NAME.documents.arrow`, whichever formats use it.
+No format owns it: a shard has one documents file, `documents/[LANG/]NAME.documents`, whichever formats use it. It is an
+Arrow file that does not say so in its name: whoever globs for *.arrow wants the documents themselves, and each once.
 The schema's metadata names the tokenizer and its vocab_size, from which the dtype of flat files follows.
 """
 
@@ -22,7 +23,7 @@ from tokcore.labels import label_arrow
 from tokcore.token_batch import Offsets, TokenBatch
 
 FOLDER = "documents"  # beside the folders of formats
-SUFFIX = ".documents.arrow"
+SUFFIX = ".documents"
 
 _FIELDS = (*COLUMNS, pa.field("length", pa.int64(), nullable=False))
 
@@ -31,7 +32,7 @@ def documents_path(stem: str) -> str:
     """Path of the documents file of a shard, below the folder of all shards.
 
     >>> documents_path("en/train-00003-00001")
-    'documents/en/train-00003-00001.documents.arrow'
+    'documents/en/train-00003-00001.documents'
     """
     return f"{FOLDER}/{stem}{SUFFIX}"
 

@@ -252,7 +252,7 @@ def test_other_arrow_files_are_refused(tmp_path):
     with pytest.raises(FormatError, match="columns"):
         ArrowShard(forged(tmp_path / "wide.arrow", wide, {**columns, "tokens": pa.array([[1]])}))
     with pytest.raises(FormatError, match="columns"):
-        ArrowShard(write_shard("nanogpt", tmp_path / "x", EXAMPLE).replace(".bin", ".documents.arrow"))
+        ArrowShard(write_shard("nanogpt", tmp_path / "x", EXAMPLE).replace(".bin", ".documents"))
     with pytest.raises(FormatError, match="cannot be opened"):
         ArrowShard(str(tmp_path / "missing.arrow"))
     (tmp_path / "text.arrow").write_text("hello " * 100)

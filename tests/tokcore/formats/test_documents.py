@@ -38,7 +38,7 @@ def stored(path: Path, data: bytes) -> Documents:
 def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     data = documents_bytes([batch_of(rows)], compression)
     assert documents_bytes(dealt(batch_of(rows), cuts), compression) == data
-    found = stored(tmp_path_factory.mktemp("documents") / "x.documents.arrow", data)
+    found = stored(tmp_path_factory.mktemp("documents") / "x.documents", data)
     assert (len(found), found.fingerprint, found.vocab_size) == (len(rows), FINGERPRINT, 512)
     assert [found.columns(i) for i in range(len(rows))] == [row[1:] for row in rows]
     lengths = [len(row[0]) for row in rows]
@@ -76,9 +76,9 @@ def forged(path: Path, data: bytes, metadata: dict[bytes, bytes], lengths: list[
 
 def test_forged_files_are_refused(tmp_path):
     data = documents_bytes([batch_of(EXAMPLE)])
-    path = tmp_path / "x.documents.arrow"
+    path = tmp_path / "x.documents"
     for told in ("", "-1", "many", "1" * 11, "²"):
-        with pytest.raises(FormatError, match=r"x\.documents\.arrow: vocab_size"):
+        with pytest.raises(FormatError, match=r"x\.documents: vocab_size"):
             Documents(str(forged(path, data, {b"tokcore.vocab_size": told.encode()})))
     negative = Documents(str(forged(path, data, {}, [3, 0, -2, 1])))
     with pytest.raises(FormatError, match="document 2 has length -2"):
@@ -91,7 +91,7 @@ def test_forged_files_are_refused(tmp_path):
 def test_it_is_found_beside_a_shard_and_where_a_build_has_it(tmp_path, suffix):
     assert find_documents(str(tmp_path / f"x{suffix}"), (suffix, ".bin")) is None
     write_shard("nanogpt", tmp_path / "beside" / "x", EXAMPLE)
-    data = (tmp_path / "beside" / "x.documents.arrow").read_bytes()
+    data = (tmp_path / "beside" / "x.documents").read_bytes()
     for stem in ("x", "en/x"):
         (tmp_path / stem / documents_path(stem)).parent.mkdir(parents=True)
         (tmp_path / stem / documents_path(stem)).write_bytes(data)
@@ -104,11 +104,11 @@ def test_it_is_found_beside_a_shard_and_where_a_build_has_it(tmp_path, suffix):
 @pytest.mark.parametrize("name", ["megatron", "nanogpt"])
 def test_a_documents_file_of_another_shard_is_refused(tmp_path, name):
     path = write_shard(name, tmp_path / "x", EXAMPLE)
-    other = tmp_path / "x.documents.arrow"
+    other = tmp_path / "x.documents"
     lengths = [row[0] for row in EXAMPLE]
     lengths[0], lengths[2] = lengths[2], lengths[0]
     moved = [(tokens, *row[1:]) for tokens, row in zip(lengths, EXAMPLE, strict=True)]
-    other.write_bytes((Path(write_shard(name, tmp_path / "y", moved)).parent / "y.documents.arrow").read_bytes())
+    other.write_bytes((Path(write_shard(name, tmp_path / "y", moved)).parent / "y.documents").read_bytes())
     shard = open_shard(name, path)
     if name == "megatron":
         with pytest.raises(FormatError, match=r"document 0 has length 2, in .*x_text_document\.bin it has 3 ids"):

@@ -97,7 +97,7 @@ def test_a_cut_or_grown_file_is_refused(tmp_path):
     data = path.read_bytes()
     for changed in [data[:size] for size in range(len(data))] + [data + b"\0", data + data]:
         path.write_bytes(changed)
-        with pytest.raises(FormatError, match=r"x\.bin: \d+ bytes, .*x\.documents\.arrow accounts for 5 ids of uint16"):
+        with pytest.raises(FormatError, match=r"x\.bin: \d+ bytes, .*x\.documents accounts for 5 ids of uint16"):
             open_shard("nanogpt", str(path))
     path.unlink()
     with pytest.raises(FormatError, match=r"x\.bin: cannot be opened"):
@@ -113,7 +113,7 @@ def test_zero_documents(tmp_path):
 
 def test_without_its_documents_file_it_is_refused(tmp_path):
     path = write_shard("nanogpt", tmp_path / "x", EXAMPLE)
-    (tmp_path / "x.documents.arrow").unlink()
+    (tmp_path / "x.documents").unlink()
     with pytest.raises(FormatError, match=r"x\.bin: flat ids without .* its documents file, which is neither"):
         open_shards(path)
 
