@@ -37,7 +37,7 @@ from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenize import Pretokenizer
-from tokcore.shard_formats import DEFAULT_FORMATS, SHARD_FORMATS
+from tokcore.shard_formats import DEFAULT_FORMATS, SHARD_FORMATS, format_named
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
@@ -269,6 +269,9 @@ class ShardsTable:
         Decimal, "share of documents, by key, that go to shards of their own", Limits(least=0, below=1)
     ] = Decimal(0)
     compression: Annotated[Literal["zstd", "lz4", "none"], "of Arrow files"] = "zstd"
+    dtype: Annotated[
+        Literal["int32", "uint16"], "of the ids in Megatron files; uint16 is half the size, for at most 65,536 ids"
+    ] = "int32"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -406,6 +409,7 @@ class BuildConfig:
             prepend=self.encode.prepend,
             special_text=self.encode.special_text,
             seed=self.build.seed if self.shards.validation else None,
+            dtype=self.shards.dtype if any(format_named(name).dtypes for name in self.shards.formats) else "",
         )
 
 

@@ -31,7 +31,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
         **dict.fromkeys(("min_count", "min_documents", "max_token_bytes"), "learn"),
     },
     ShardsConfig: {
-        **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression"), "shards"),
+        **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),
         **dict.fromkeys(("prepend", "append", "special_text"), "encode"),
         "seed": "build",
     },

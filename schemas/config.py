@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, plain, pretokenizer_of
-from schemas.config_checks import check, complete, with_roles_of
+from schemas.config_checks import check, check_dtype_of, complete, with_roles_of
 from schemas.config_reader import BuildFile, read_tables
 from schemas.input_format import format_of
 from tokcore.errors import ConfigError
@@ -20,6 +20,7 @@ __all__ = [
     "VERSION",
     "BuildConfig",
     "Source",
+    "check_dtype_of",
     "format_of",
     "load_config",
     "parse_config",

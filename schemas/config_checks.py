@@ -19,8 +19,10 @@ from schemas.setting import settings_in
 from tokcore import mixing
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
+from tokcore.formats.shard_format import most_ids
 from tokcore.models import MODELS, LearnOptions
 from tokcore.pretokenize import Pretokenizer
+from tokcore.shard_formats import SHARD_FORMATS
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
@@ -84,6 +86,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_vocabulary(config, file)
     if _declares_special(config):
         _check_end(config, file)
+    _check_dtype(config, file)
 
 
 def _declares_special(config: BuildConfig) -> bool:
@@ -285,3 +288,32 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
                 f"= {token.id}: ids below {first} belong to ordinary tokens (learn.vocab_size = {size}, "
                 f"{num_special} of them special tokens). Pin {first} or above, or lower vocab_size.",
             )
+
+
+def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
+    dtype = config.shards.dtype
+    choosing = [name for name, one in SHARD_FORMATS.items() if one.dtypes]
+    # A default that is spelled out does no harm.
+    if dtype != settings_in(type(config.shards))["dtype"].default and not {*choosing} & {*config.shards.formats}:
+        raise file.error(
+            ("shards", "dtype"),
+            f"= {shown(dtype)}: is for the format {' or '.join(choosing)}, which shards.formats does not name. "
+            f"Add it there, or remove the setting.",
+        )
+    if config.tokenizer is None:
+        limit = f'shards.dtype = {shown(dtype)} holds ids below {most_ids(dtype)}. Lower it, or write dtype = "int32".'
+        for token in config.special:
+            if token.id is not None and token.id >= most_ids(dtype):
+                raise file.error(("special", token.text, "id"), f"= {token.id}: {limit}")
+        if config.vocab_size > most_ids(dtype):
+            raise file.error(("learn", "vocab_size"), f"= {config.vocab_size}: {limit}")
+
+
+def check_dtype_of(spec: TokenizerSpec, config: BuildConfig) -> None:
+    """Raise ConfigError if the ids of the imported tokenizer do not fit into shards.dtype."""
+    dtype = config.shards.dtype
+    if spec.vocab_size > most_ids(dtype):
+        raise ConfigError(
+            f"{config.at('shards', 'dtype')} = {shown(dtype)}: holds ids below {most_ids(dtype)}, and the tokenizer "
+            f'has ids up to {spec.vocab_size - 1}. Write dtype = "int32".'
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
-from schemas.stage_manifests import ShardAbout, ShardsManifest
+from schemas.stage_manifests import ShardAbout, ShardsConfig, ShardsManifest
 from tokcore.formats.shard_format import ShardSettings, ShardSummary
 from tokcore.shard_formats import format_named
 
@@ -54,6 +54,12 @@ def _shard(about: ShardAbout, files: Sequence[StoredFile]) -> ShardRef:
         content_sha256=files[0].content_sha256,
         files=tuple(files),
     )
+
+
+def shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
+    """What formats are told of a build. fingerprint, vocab_size: of its tokenizer."""
+    told = {"dtype": config.dtype} if config.dtype else {}  # else no format asks for it
+    return ShardSettings(fingerprint, vocab_size, config.compression, **told)
 
 
 def folder_indexes(formats: Sequence[str], shards: Iterable[ShardRef], settings: ShardSettings) -> dict[str, bytes]:

@@ -229,6 +229,7 @@ class ShardsConfig:
     special_text: Literal["ordinary", "special", "reject"]
     seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where there is a validation split
     prepend: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # special tokens before each document
+    dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ class Shards(Sequence[Ids]):
     """Documents of several shards, in the order of the files; shards[i] is an int32 array, read-only.
 
     A slice or a list of indexes gives a list of arrays. copy(i) gives a writable array.
-    From formats that map ids (Megatron's) the arrays are views of the file. Files are opened when a document of theirs
-    is asked for. Pickles by its paths; safe to read from several threads.
+    From formats that map ids (Megatron's int32) the arrays are views of the file. Files are opened when a document of
+    theirs is asked for. Pickles by its paths; safe to read from several threads.
 
     >>> shards = open_shards("out/first")
     >>> len(shards), shards[1].tolist()

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.dataset_card import CARD
 from pipelines.stages.plan import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
@@ -47,6 +48,7 @@ def diff(one: str, other: str) -> dict[str, Any]:
         "tokenizer": _tokenizer(a, b),
         "documents": _documents(a, b),
         "shards": _shards(a, b),
+        "card": _card(a, b),
         "root": _pair(a.root, b.root),
     }
     return {kind: found for kind, found in parts.items() if found}
@@ -81,6 +83,14 @@ class _Side:
     def rows(self, path: str) -> Iterator[CountRows]:
         with storage.open_read(urls.join(self.output, "counts", path)) as file:
             yield from read_table(file)
+
+
+def _card(a: _Side, b: _Side) -> list[Any]:
+    """Hashes of the dataset cards, where they do not differ because their builds do: other releases, other words."""
+    if a.build is None or b.build is None or a.build.inputs != b.build.inputs:
+        return []
+    hashes = [{entry.path: entry.content_sha256 for entry in build.files}.get(CARD) for build in (a.build, b.build)]
+    return _pair(*hashes)
 
 
 def _both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:

@@ -11,6 +11,7 @@ import re
 import time
 
 from pipelines.stages.commit import MANIFEST, RUN, find_manifest
+from pipelines.stages.dataset_card import CARD, is_card
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
@@ -80,8 +81,13 @@ def _unnamed(output: str) -> tuple[list[str], list[str]]:
     if not named and not any(path.startswith(f"{FOLDER}/") for path in present):
         raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
     unnamed = [path for path in present if path not in named]
-    ours = [path for path in unnamed if path.split("/")[0] in places or path in (MANIFEST, RUN)]
+    ours = [path for path in unnamed if path.split("/")[0] in places or _is_of_build(output, path)]
     return sorted(ours, key=_order), sorted(set(unnamed) - set(ours))
+
+
+def _is_of_build(output: str, path: str) -> bool:
+    """Whether a path is one of those that a build has beside its folders. A README.md may also be the user's."""
+    return path in (MANIFEST, RUN) or (path == CARD and is_card(storage.read_bytes(urls.join(output, path))))
 
 
 def _order(path: str) -> tuple[bool, bool, str]:

@@ -17,8 +17,9 @@ from typing import Any
 from pipelines.inspect.stored_shards import local_files, open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.commit import MANIFEST, find_manifest, folder_of, path_below
 from pipelines.stages.count_corpus import count_again
+from pipelines.stages.dataset_card import dataset_card
 from pipelines.stages.plan import read_plan
 from pipelines.stages.replacing import command_of
 from pipelines.stages.tokenizer_files import artifact_files
@@ -30,11 +31,10 @@ from pipelines.work.encode_item import encode_item
 from pipelines.work.jobs import encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
-from schemas.shard_entries import folder_indexes, named_shards
-from schemas.stage_manifests import STAGES, ImportedConfig, ShardAbout
+from schemas.shard_entries import folder_indexes, named_shards, shard_settings
+from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, ShardAbout
 from tokcore import token_counts
 from tokcore.errors import ConfigError, TokError
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME
 
@@ -92,16 +92,18 @@ class _Repair:
             else:
                 self._repair_shards(shards, self._plan)
                 self._repair_indexes(shards)
+        for entry in damaged.get(BUILD, []):
+            self._repair_card(entry)
         if not storage.list_tree(urls.join(self._output, FOLDER)):
             storage.remove_tree(urls.join(self._output, FOLDER))
 
     def _readable_manifests(self) -> Iterator[tuple[str, AnyManifest]]:
-        for stage in STAGES:
+        for stage in (*STAGES, BUILD):
             try:
                 if (made := find_manifest(self._output, stage)) is not None:
                     yield stage, made
             except TokError as error:
-                self.left.append(f"{stage}/{MANIFEST}: {error}. {_make_again(command_of(stage, False))}")
+                self.left.append(f"{path_below(stage, MANIFEST)}: {error}. {_make_again(command_of(stage, False))}")
 
     def _damaged(self) -> Mapping[str, list[FileEntry[Any]]]:
         entries = [(stage, entry) for stage, made in self._manifests.items() for entry in made.files]
@@ -118,7 +120,7 @@ class _Repair:
         return {said.split(": ")[0] for said in self.left}
 
     def _give_up(self, stage: str, entry: FileEntry[Any], why: str = "cannot be made again from what is left") -> None:
-        self.left.append(f"{stage}/{entry.path}: {why}. {_make_again(command_of(stage, self._is_imported))}")
+        self.left.append(f"{path_below(stage, entry.path)}: {why}. {_make_again(command_of(stage, self._is_imported))}")
 
     def _repair_tokenizer(self, entries: list[FileEntry[Any]]) -> None:
         if any(entry.path == FILE_NAME for entry in entries):
@@ -172,7 +174,7 @@ class _Repair:
             return
         made, tokenizer = self._manifests["shards"], self._manifests["tokenizer"]
         shards = named_shards(made)
-        settings = ShardSettings(made.totals.fingerprint, tokenizer.totals.vocab_size, made.config.compression)
+        settings = shard_settings(made.config, made.totals.fingerprint, tokenizer.totals.vocab_size)
         indexes = folder_indexes(made.config.formats, shards, settings)
         for entry in of_all:
             if entry.path in indexes:
@@ -193,6 +195,13 @@ class _Repair:
             file.flush()
             self._put("shards", entry, file.name)
 
+    def _repair_card(self, entry: FileEntry[Any]) -> None:
+        shards, tokenizer = self._manifests.get("shards"), self._manifests.get("tokenizer")
+        if shards is None or tokenizer is None:
+            self._give_up(BUILD, entry)
+        else:
+            self._put_bytes(BUILD, entry, dataset_card(shards, tokenizer))
+
     def _put_bytes(self, stage: str, entry: FileEntry[Any], data: bytes) -> None:
         with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
             file.write(data)
@@ -210,11 +219,11 @@ class _Repair:
         with attempts.new_file(entry.path) as new:
             new.file.write(storage.read_bytes(source))
         stored = new.stored(entry.path)
-        target = urls.join(self._output, stage, entry.path)
+        target = urls.join(folder_of(self._output, stage), entry.path)
         storage.remove_file(target)
         storage.publish(attempts.url(stored.attempt), target, stored.sha256)
         storage.remove_tree(attempts.folder)
-        self.repaired.append(f"{stage}/{entry.path}")
+        self.repaired.append(path_below(stage, entry.path))
 
 
 def _make_again(command: str) -> str:

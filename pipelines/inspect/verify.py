@@ -29,7 +29,7 @@ from pipelines.inspect.verify_shards import DigestSum, check_item, rules_of
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest, folder_of, path_below
 from pipelines.stages.plan import read_plan
 from pipelines.stages.token_counts import check_token_counts
 from pipelines.store import storage, urls
@@ -141,7 +141,7 @@ def _check_names(
     unread = set(build.inputs) - set(manifests)
     named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
     for stage, entry in entries:
-        path = f"{stage}/{entry.path}"
+        path = path_below(stage, entry.path)
         if path in named:
             problems.append(f"{path}: named twice")
         named.add(path)
@@ -188,11 +188,11 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
 
 
 def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> list[str]:
-    path = f"{stage}/{entry.path}"
+    path = path_below(stage, entry.path)
     try:
         hasher = hashlib.sha256()
         size = 0
-        url = urls.join(output, stage, entry.path)  # refuses a path that is not a plain one
+        url = urls.join(folder_of(output, stage), entry.path)  # refuses a path that is not a plain one
         storage.require_inside(output, path)
         with storage.open_read(url) as file:
             while block := file.read(_BLOCK_BYTES):

@@ -16,6 +16,7 @@ from typing import Any
 from pipelines.inspect.verify_shards import well_placed
 from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
+from pipelines.stages.dataset_card import CARD, dataset_card
 from pipelines.stages.finish import built_languages, built_totals
 from pipelines.stages.plan import FILES, content_of, read_plan, totals_of
 from pipelines.stages.rejects import REJECTED, PlacedReject
@@ -26,7 +27,7 @@ from pipelines.store import storage, urls
 from schemas.manifest import AnyManifest, FileEntry, Input, identity_of
 from schemas.plan import Plan
 from schemas.refs import ShardRef, shard_name
-from schemas.shard_entries import folder_indexes, named_shards, shard_entries
+from schemas.shard_entries import folder_indexes, named_shards, shard_entries, shard_settings
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
@@ -47,7 +48,6 @@ from schemas.stage_manifests import (
 )
 from tokcore.canonical import parse_canonical, sha256_hex
 from tokcore.errors import FormatError, TokError, VersionError
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -136,7 +136,7 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
                 yield f"{name}: was made from another {one}"
         if made.root != (root := made.content_id() if stage == BUILD else ""):
             yield f"{name}: its root is {made.root!r}, expected {root!r}"
-    for made in (manifests.rejected, manifests.tokenizer):
+    for made in (manifests.rejected, manifests.tokenizer, build):
         for entry in made.files:
             if entry.content_sha256 != entry.sha256:
                 yield f"{_name(made.stage)}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
@@ -147,8 +147,13 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
 def _check_build(manifests: BuiltManifests) -> Iterator[str]:
     """That the build's manifest says what those of its stages say."""
     build, counts, tokenizer, shards = manifests.build, manifests.counts, manifests.tokenizer, manifests.shards
-    if build.files:
-        yield f"{MANIFEST}: names files, which only stages have"
+    if [entry.path for entry in build.files] != [CARD]:
+        yield f"{MANIFEST}: names the files {[entry.path for entry in build.files]}, expected {CARD}"
+    # Another release may have found other words for it.
+    elif build.identity == identity_under(SEMANTICS, build) and build.files[0].sha256 != sha256_hex(
+        dataset_card(shards, tokenizer)
+    ):
+        yield f"{CARD}: not what follows from the manifests"
     if build.totals != built_totals(shards, tokenizer):
         yield f"{MANIFEST}: its totals are not what its stages say"
     if build.languages != built_languages(shards, tokenizer, counts):
@@ -340,7 +345,7 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
 def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterator[str]:
     """That the indexes of formats' folders are what follows from the shards."""
     made = manifests.shards
-    settings = ShardSettings(made.totals.fingerprint, manifests.tokenizer.totals.vocab_size, made.config.compression)
+    settings = shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)
     about = CorpusAbout(made.totals.records.documents, made.totals.tokens)
     expected = {
         path: (sha256_hex(data), about) for path, data in folder_indexes(made.config.formats, shards, settings).items()

@@ -23,10 +23,11 @@ from pipelines.work.digest_runs import DIGEST_BYTES
 from pipelines.work.jobs import special_ids
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ShardRef
+from schemas.shard_entries import shard_settings
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardReader
+from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.shard_formats import all_paths
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
@@ -37,8 +38,7 @@ from tokcore.tokenizer_spec import TokenizerSpec
 class Rules:
     """What holds for every shard of a build."""
 
-    fingerprint: str  # of the tokenizer
-    vocab_size: int
+    settings: ShardSettings
     prepend: tuple[int, ...]  # ids before each document
     append: tuple[int, ...]  # ids after each document
     reserved: tuple[int, ...]  # ids that stand nowhere else
@@ -69,8 +69,7 @@ def rules_of(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
     reserved = set() if config.special_text == "special" else set(specials.values())
     ordinary = set(spec.model.ids.tolist()) if reserved else set()
     return Rules(
-        spec.fingerprint,
-        spec.vocab_size,
+        shard_settings(config, spec.fingerprint, spec.vocab_size),
         prepend,
         append,
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
@@ -121,19 +120,20 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, foun
         content.update(batch, some)
         digests += some
     for path, one, reader in opened:
-        if reader.dtype != (dtype := one.dtype(rules.vocab_size)):
+        if reader.dtype != (dtype := one.dtype(rules.settings)):
             found.problems.append(f"shards/{path}: ids of {reader.dtype}, expected {dtype}")
         if len(reader) != content.num_documents:
             found.problems.append(f"shards/{path}: {len(reader)} documents, {leader.path} has {content.num_documents}")
-        if reader.fingerprint != rules.fingerprint:
+        if reader.fingerprint != rules.settings.fingerprint:
             found.problems.append(
-                f"shards/{path}: written with tokenizer {reader.fingerprint}, the build's is {rules.fingerprint}"
+                f"shards/{path}: written with tokenizer {reader.fingerprint}, "
+                f"the build's is {rules.settings.fingerprint}"
             )
     _check_content(leader.path, shard, content, found)
     if documents is not None:
-        if documents.vocab_size != rules.vocab_size:
+        if documents.vocab_size != rules.settings.vocab_size:
             found.problems.append(
-                f"{documents.path}: vocab_size {documents.vocab_size}, the tokenizer's is {rules.vocab_size}"
+                f"{documents.path}: vocab_size {documents.vocab_size}, the tokenizer's is {rules.settings.vocab_size}"
             )
         if leader.format.has_columns:  # else they are what was read
             _compare_documents(documents, content, digests, found)
@@ -197,8 +197,8 @@ def _check_documents(
     order.add(shard, batch)
     lengths = np.diff(batch.offsets)
     tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
-    if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= rules.vocab_size):
-        wrong = int(np.flatnonzero((tokens < 0) | (tokens >= rules.vocab_size))[0])
+    if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= rules.settings.vocab_size):
+        wrong = int(np.flatnonzero((tokens < 0) | (tokens >= rules.settings.vocab_size))[0])
         row = int(np.searchsorted(batch.offsets - batch.offsets[0], wrong, side="right")) - 1
         complain(row, f"holds id {int(tokens[wrong])}, which the tokenizer does not have")
     without_begin, without_end = _without_added(tokens, batch.offsets - batch.offsets[0], rules)

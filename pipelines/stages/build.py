@@ -13,6 +13,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, committed_on, find_manifest, manifest_url, require_manifest
 from pipelines.stages.count_corpus import count_corpus
+from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
 from pipelines.stages.make_tokenizer import make_tokenizer, tokenizer_key
@@ -22,6 +23,7 @@ from pipelines.stages.replacing import (
     end_work,
     finish_replacing,
     forget_replaced,
+    is_replacing,
     make_room,
     others_at_work,
     replace,
@@ -35,7 +37,7 @@ from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from pipelines.work.jobs import special_ids
-from schemas.config import BuildConfig, with_roles_of
+from schemas.config import BuildConfig, check_dtype_of, with_roles_of
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
@@ -165,14 +167,15 @@ class Build:
     def imported_tokenizer(self) -> TokenizerSpec | None:
         """The tokenizer that the build file names; None if it is to be learned.
 
-        Raises ConfigError unless it is one, with the tokens that encode.prepend and append want. Where these are not
-        set, they follow from its roles.
+        Raises ConfigError unless it is one, with the tokens that encode.prepend and append want, and with ids that fit
+        into shards.dtype. Where prepend and append are not set, they follow from its roles.
         """
         if self.config.tokenizer is not None and self._imported is None:
             self._imported = import_tokenizer(self.config)
             self.config = with_roles_of(self._imported, self.config)
             special_ids(self._imported, "prepend", self.config.encode.prepend)
             special_ids(self._imported, "append", self.config.encode.append)
+            check_dtype_of(self._imported, self.config)
         return self._imported
 
     def standing(self, plan: Plan) -> str:
@@ -240,13 +243,15 @@ class Build:
         self._sign = self._sign or begin_work(self.output)
 
     def _refuse_foreign_output(self) -> None:
+        make_room_for_card(self.output)
         if storage.exists(manifest_url(self.output, "plan")):
             return
         if urls.is_local(self.output) and urls.local_path(self.output).is_file():
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
-        allowed = {*STAGES, FOLDER, *((MANIFEST, RUN) if find_manifest(self.output, BUILD) is not None else ())}
+        is_ours = find_manifest(self.output, BUILD) is not None or is_replacing(self.output)
+        allowed = {*STAGES, FOLDER, CARD, *((MANIFEST, RUN) if is_ours else ())}
         for path in storage.list_tree(self.output):
             if path.split("/")[0] not in allowed:
                 raise ConfigError(

@@ -93,6 +93,15 @@ def folder_of(output: str, stage: str) -> str:
     return output if stage == BUILD else urls.join(output, stage)
 
 
+def path_below(stage: str, path: str) -> str:
+    """Where a file that a stage's manifest names lies, relative to the output.
+
+    >>> path_below("shards", "token_counts.parquet"), path_below("build", "README.md")
+    ('shards/token_counts.parquet', 'README.md')
+    """
+    return path if stage == BUILD else f"{stage}/{path}"
+
+
 def manifest_url(output: str, stage: str) -> str:
     """The URL of the manifest of a stage, or of the build."""
     return urls.join(folder_of(output, stage), MANIFEST)

@@ -18,7 +18,7 @@ from pipelines.store.crashpoints import reached
 from pipelines.work.jobs import encode_job
 from schemas.plan import Plan
 from schemas.refs import ItemEncoded, LanguageCounts, ShardRef, StoredFile
-from schemas.shard_entries import about_shard, folder_indexes
+from schemas.shard_entries import about_shard, folder_indexes, shard_settings
 from schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
@@ -88,9 +88,7 @@ def _checked(
     ledger.check_documents(read.records.documents, shards, languages, num_digests)
     num_tokens = sum(shard.num_tokens for shard in shards)
     token_counts = write_token_counts(attempts, num_tokens)
-    indexes = _write_indexes(
-        config, shards, ShardSettings(spec.fingerprint, spec.vocab_size, config.compression), attempts
-    )
+    indexes = _write_indexes(config, shards, shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
     corpus = CorpusAbout(read.records.documents, num_tokens)
     return Made(
         [

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.stages.commit import claim_url, find_manifest, require_manifest
+from pipelines.stages.dataset_card import CARD, dataset_card, make_room_for_card
 from pipelines.stages.replacing import remove_signs_of_work
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.crashpoints import reached
@@ -37,8 +38,11 @@ def commit_build(run: BuildRun) -> BuildManifest:
     stages = {name: made for name in STAGES if (made := find_manifest(run.output, name)) is not None}
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
 
-    def make(_: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
-        return Made([], built_totals(shards, tokenizer), built_languages(shards, tokenizer, counts))
+    def make(attempts: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
+        card = dataset_card(shards, tokenizer)
+        make_room_for_card(run.output, card)
+        files = [(write_file(attempts, CARD, card), Nothing())]
+        return Made(files, built_totals(shards, tokenizer), built_languages(shards, tokenizer, counts))
 
     manifest = run_stage(run, key, make)
     reached("build.committed")

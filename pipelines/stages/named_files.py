@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.stages.commit import folder_of
+from pipelines.stages.commit import folder_of, path_below
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
@@ -23,7 +23,9 @@ def require_files(output: str, made: AnyManifest) -> None:
 
     with ThreadPoolExecutor(_NUM_THREADS) as threads:
         sound = list(threads.map(lambda entry: is_sound(entry.path, entry.size_bytes), made.files))
-    wrong = [f"{made.stage}/{entry.path}" for entry, is_right in zip(made.files, sound, strict=True) if not is_right]
+    wrong = [
+        path_below(made.stage, entry.path) for entry, is_right in zip(made.files, sound, strict=True) if not is_right
+    ]
     if wrong:
         more = f" and {len(wrong) - _NUM_SHOWN:,} more" if len(wrong) > _NUM_SHOWN else ""
         raise StageError(

@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.stages.commit import claim_url, folder_of, manifest_url
+from pipelines.stages.commit import RUN, claim_url, folder_of, manifest_url
+from pipelines.stages.dataset_card import remove_card
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached
@@ -77,6 +78,11 @@ def finish_replacing(output: str) -> None:
         _remove_stages(output, value["stages"], value["note"].encode())
 
 
+def is_replacing(output: str) -> bool:
+    """Whether an earlier run began to remove stages, and was killed before it had."""
+    return storage.exists(_url(output, _TO_REMOVE))
+
+
 def forget_replaced(output: str) -> None:
     """Note that the command is done: the next --replace removes again."""
     storage.remove_file(_url(output, _REMOVED))
@@ -98,7 +104,8 @@ def _remove_stages(output: str, stages: Sequence[str], note: bytes) -> None:
             storage.remove_tree(urls.join(output, FOLDER, folder))
         storage.remove_file(claim_url(output, stage))
         if stage == BUILD:
-            storage.remove_file(urls.join(output, "run.json"))
+            remove_card(output)
+            storage.remove_file(urls.join(output, RUN))
         else:
             storage.remove_tree(folder_of(output, stage))
         reached("replace.removed")

@@ -45,7 +45,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         report_progress("read", assignment.size_bytes)
         return done
-    tokenizer = _tokenizer(job.tokenizer, job.tokenizer_sha256, job.fingerprint)
+    tokenizer = _tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))

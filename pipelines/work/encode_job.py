@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.store.attempts import Attempts
+from tokcore.formats.shard_format import ShardSettings
 
 Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
 Positions = npt.NDArray[np.int64]
@@ -20,8 +21,7 @@ class EncodeJob:
     attempts: Attempts
     base: str  # folder against which relative uris are resolved
     tokenizer: str  # URL of tokcore.json
-    fingerprint: str
-    vocab_size: int
+    settings: ShardSettings
     prepend: tuple[int, ...]  # ids before each document
     append: tuple[int, ...]  # ids after each document
     special_text: str  # ordinary | special (reject is the reader's)
@@ -30,6 +30,5 @@ class EncodeJob:
     by_lang: bool
     validation: str  # exact decimal
     seed: int
-    compression: str
     num_partitions: int
     tokenizer_sha256: str = ""  # of that file, if it was checked before

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
+from schemas.shard_entries import shard_settings
 from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
@@ -47,8 +48,7 @@ def encode_job(
         base=base,
         tokenizer=tokenizer_url,
         tokenizer_sha256=tokenizer_sha256,
-        fingerprint=spec.fingerprint,
-        vocab_size=spec.vocab_size,
+        settings=shard_settings(config, spec.fingerprint, spec.vocab_size),
         prepend=special_ids(spec, "prepend", config.prepend),
         append=special_ids(spec, "append", config.append),
         special_text=config.special_text,
@@ -57,7 +57,6 @@ def encode_job(
         by_lang=config.by == "lang",
         validation=config.validation,
         seed=config.seed or 0,  # without a validation split it chooses nothing
-        compression=config.compression,
         num_partitions=num_partitions,
     )
 

@@ -15,7 +15,7 @@ from pipelines.work.encode_job import EncodeJob, Positions, Stream
 from pipelines.work.item_reader import LanguageTally
 from schemas.refs import ShardEncoded, ShardRef, shard_name
 from tokcore.formats.documents import DocumentsWriter, documents_path
-from tokcore.formats.shard_format import ShardSettings, ShardWriter
+from tokcore.formats.shard_format import ShardWriter
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.shard_formats import SHARD_FORMATS, needs_documents, paths_of
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
@@ -42,12 +42,12 @@ class ShardAttempt:
 
     def _open_writers(self) -> list[ShardWriter]:
         job, stem = self._job, self._shard.stem
-        settings = ShardSettings(job.fingerprint, job.vocab_size, job.compression)
+        settings = job.settings
         formats = [SHARD_FORMATS[name] for name in job.formats]
         writers = [one.open_writer([self._new(path) for path in paths_of(one, stem)], settings) for one in formats]
         if needs_documents(job.formats):
             file = self._new(documents_path(stem))
-            writers.append(DocumentsWriter(file, job.fingerprint, job.vocab_size, job.compression))
+            writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
         return writers
 
     def _new(self, path: str) -> Any:

@@ -88,8 +88,10 @@ def _idx(data: bytes, folder: Path) -> None:
     (folder / f"shard{IDX}").write_bytes(data)
     shard = MegatronIds(str(folder / "shard"))
     lengths = np.array([len(shard.tokens(row)) for row in range(len(shard))], np.int32)
-    assert lengths.sum() == shard.num_tokens == 9, "sequences are within the .bin file, and fill it"
-    assert index_bytes(lengths) == data, "an index has one form"
+    assert lengths.sum() == shard.num_tokens == 36 // np.dtype(shard.dtype).itemsize, (
+        "sequences are within the .bin file, and fill it"
+    )
+    assert index_bytes(lengths, shard.dtype) == data, "an index has one form"
 
 
 def _arrow_shard(data: bytes, folder: Path) -> None:

@@ -538,8 +538,8 @@ _TOKENIZER = (
         "dtype-of-64-bits",
         "the Megatron index says int64 over int32 ids",
         "tokcore/formats/megatron.py",
-        "INT32 = 4  # dtype code",
-        "INT32 = 5  # dtype code",
+        'CODES = {"int32": 4,',
+        'CODES = {"int32": 5,',
         _tests("tokcore/formats/test_megatron.py::test_golden_bytes"),
     ),
     Defect(
@@ -559,6 +559,41 @@ _TOKENIZER = (
         _tests("tokcore/formats/test_megatron.py::test_a_cut_or_grown_file_is_refused"),
     ),
     Defect(
+        "documents-twice",
+        "documents files are named as if they held the documents: load_dataset and globs find each twice",
+        "tokcore/formats/documents.py",
+        'SUFFIX = ".documents"',
+        'SUFFIX = ".documents.arrow"',
+        _tests("pipelines/test_dataset_card.py::test_globs_find_each_document_once"),
+    ),
+    Defect(
+        "card-unchecked",
+        "a dataset card that was edited passes, if its hashes fit",
+        "pipelines/inspect/verify_manifests.py",
+        "build.files[0].sha256 != sha256_hex(",
+        "build.files[0].sha256 == sha256_hex(",
+        _tests("pipelines/test_dataset_card.py::test_an_edit_with_hashes_that_fit_is_found"),
+    ),
+    Defect(
+        "readme-lost",
+        "a build removes a README.md that somebody else wrote",
+        "pipelines/stages/dataset_card.py",
+        "    return data.startswith(_HEAD.encode())",
+        "    return True",
+        _tests("pipelines/test_dataset_card.py::test_a_readme_of_the_users_is_left_alone"),
+    ),
+    Defect(
+        "megatron-ids-wrap",
+        "an id that does not fit into 16 bits is written as another one",
+        "tokcore/formats/megatron.py",
+        '        if self._dtype != "int32":\n',
+        "        if False:\n",
+        _tests(
+            "tokcore/formats/test_megatron.py::"
+            "test_an_id_that_would_become_another_is_refused_before_anything_is_written"
+        ),
+    ),
+    Defect(
         "flat-ids-too-narrow",
         "nanoGPT's files hold uint16 where the vocabulary has one id too many for it",
         "tokcore/formats/nanogpt.py",
@@ -569,9 +604,9 @@ _TOKENIZER = (
     Defect(
         "flat-ids-wrap",
         "an id that does not fit into nanoGPT's file is written as another one",
-        "tokcore/formats/nanogpt.py",
-        "        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < self._vocab_size:\n",
-        "        if False:\n",
+        "tokcore/formats/shard_format.py",
+        "    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:\n",
+        "    if False:\n",
         _tests(
             "tokcore/formats/test_nanogpt.py::test_an_id_outside_of_the_vocabulary_is_refused_before_anything_is_written"
         ),

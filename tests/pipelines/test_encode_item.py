@@ -24,6 +24,7 @@ from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
 from tokcore.canonical import sha256_hex
 from tokcore.errors import StageError
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
 from tokcore.pretoken_rows import tuples_from_rows
 from tokcore.texts import texts_from_strings
@@ -54,8 +55,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
         base=str(tmp_path),
         tokenizer=str(tmp_path / "tokcore.json"),
         tokenizer_sha256=sha256_hex(spec.to_json_bytes()),
-        fingerprint=spec.fingerprint,
-        vocab_size=spec.vocab_size,
+        settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
         prepend=(),
         append=(300,),
         special_text="ordinary",
@@ -64,7 +64,6 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
         by_lang=by_lang,
         validation=validation,
         seed=0,
-        compression="zstd",
         num_partitions=2,
     )
 

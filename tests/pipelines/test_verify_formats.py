@@ -19,6 +19,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from schemas.shard_entries import named_shards
 from tokcore.formats.documents import DocumentsWriter, documents_path
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
 from tokcore.shard_formats import SHARD_FORMATS, FormatFile, all_paths, paths_of
 from tokcore.token_batch import TokenBatch
@@ -92,7 +93,8 @@ def test_a_build_in_one_format(corpus, name):
     assert (report.problems, report.notes, report.documents) == ((), (), shard.num_documents)
     main = output / "shards" / paths_of(SHARD_FORMATS[name], shard.stem)[0]
     shown = tokcore("show", main).stdout
-    assert f"format: {name}\ndtype: {SHARD_FORMATS[name].dtype(512)}\ndocuments: {shard.num_documents}\n" in shown
+    dtype = SHARD_FORMATS[name].dtype(ShardSettings("", 512, "zstd"))
+    assert f"format: {name}\ndtype: {dtype}\ndocuments: {shard.num_documents}\n" in shown
     assert '"lang"' in tokcore("show", f"{main}:0", "--json").stdout
 
 

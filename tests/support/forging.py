@@ -18,6 +18,7 @@ import pyarrow as pa
 from support.token_batches import shard_bytes
 
 from pipelines.inspect.verify_manifests import identity_under
+from pipelines.stages.dataset_card import CARD, dataset_card
 from pipelines.stages.semantics import SEMANTICS
 from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import canonical_json
@@ -75,7 +76,7 @@ class Forger:
         depth: 1 stored hashes in the stage's manifest; 2 also identities and hashes of manifests; 3 also contents, the
         figures of each shard, and the root; 4 also what is summed up over documents.
         """
-        for stage in STAGES:
+        for stage in (*STAGES, ""):
             for entry in self.manifests[stage]["files"]:
                 path = self.output / stage / entry["path"]
                 if path in self._touched and path.exists():
@@ -108,6 +109,8 @@ class Forger:
                     made_from["sha256"] = hashlib.sha256(data).hexdigest()
                 if contents:
                     made_from["content_sha256"] = parse_manifest(data, name).content_id()
+            if contents and not stage:
+                self._write_card()
             if chain:
                 without_root = canonical_json({**manifest, "root": ""})
                 manifest["identity"] = identity_under(SEMANTICS, parse_manifest(without_root, stage))
@@ -116,6 +119,14 @@ class Forger:
                 manifest["root"] = parse_manifest(canonical_json(manifest), "").content_id()
             if manifest != self._sound_manifests[stage]:
                 self.write(self.path_of(stage), canonical_json(manifest))
+
+    def _write_card(self) -> None:
+        """README.md as it follows from the manifests, and its entry."""
+        made = [parse_manifest(self.path_of(stage).read_bytes(), stage) for stage in ("shards", "tokenizer")]
+        card, (entry,) = dataset_card(*made), self.manifests[""]["files"]
+        entry["sha256"] = entry["content_sha256"] = hashlib.sha256(card).hexdigest()
+        entry["size_bytes"] = len(card)
+        self.write(self.output / CARD, card)
 
     def _describe_shards(self) -> None:
         for entry in self.manifests["shards"]["files"]:

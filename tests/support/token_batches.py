@@ -6,6 +6,7 @@ import io
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -83,11 +84,12 @@ def shard_bytes(
     compression: str = "zstd",
     fingerprint: str = FINGERPRINT,
     vocab_size: int = VOCAB_SIZE,
+    dtype: str = "int32",
 ) -> dict[str, bytes]:
     """Suffix -> bytes of a shard's files in a format, and of its documents file where the format needs one."""
     one = SHARD_FORMATS[name]
     files = [io.BytesIO() for _ in one.suffixes]
-    writers = [one.open_writer(files, ShardSettings(fingerprint, vocab_size, compression))]
+    writers = [one.open_writer(files, ShardSettings(fingerprint, vocab_size, compression, dtype))]
     suffixes = list(one.suffixes)
     if not one.has_columns:
         files.append(io.BytesIO())
@@ -105,7 +107,7 @@ def arrow_bytes(batches: Iterable[TokenBatch], compression: str = "zstd", finger
     return shard_bytes("arrow", batches, compression, fingerprint)[".arrow"]
 
 
-def write_shard(name: str, stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT, **more: int) -> str:
+def write_shard(name: str, stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT, **more: Any) -> str:
     """Write a shard's files, the documents file beside the others; the path by which the shard goes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     for suffix, data in shard_bytes(name, [batch_of(rows)], "zstd", fingerprint, **more).items():
@@ -113,9 +115,9 @@ def write_shard(name: str, stem: Path, rows: Sequence[Document], fingerprint: st
     return f"{stem}{SHARD_FORMATS[name].suffixes[0]}"
 
 
-def write_megatron(stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT) -> str:
+def write_megatron(stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT, **more: Any) -> str:
     """The path of its .bin file, without .bin."""
-    return write_shard("megatron", stem, rows, fingerprint).removesuffix(".bin")
+    return write_shard("megatron", stem, rows, fingerprint, **more).removesuffix(".bin")
 
 
 def write_arrow(path: Path, rows: Sequence[Document], compression: str = "zstd", fingerprint: str = FINGERPRINT) -> str:

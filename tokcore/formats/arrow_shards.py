@@ -123,6 +123,47 @@ def _lists(chunk: TokenBatch) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, pa.array(chunk.tokens[start:end]), type=_TOKENS.type)
 
 
+def _feature(field: pa.Field) -> Mapping[str, str]:
+    if pa.types.is_list(field.type):
+        return {"name": field.name, "list": str(field.type.value_type)}
+    return {"name": field.name, "dtype": str(field.type)}
+
+
+_USAGE = """\
+Arrow IPC files, a row a document. `Dataset.from_file` wants Arrow streams, which these are not: use `load_dataset`
+instead, or, to map one file without a copy in the cache, the last line below.
+
+```python
+from datasets import load_dataset
+
+splits = load_dataset("OUT")  # streaming=True makes no copy in the cache
+one = load_dataset("arrow", data_files="OUT/shards/arrow/**/train-*.arrow", split="train")
+```
+
+```python
+import polars
+
+documents = polars.scan_ipc("OUT/shards/arrow/**/*.arrow")  # or read_ipc
+```
+
+```python
+import duckdb
+import pyarrow.dataset
+
+documents = pyarrow.dataset.dataset("OUT/shards/arrow", format="arrow")
+tokens = duckdb.sql("SELECT lang, sum(len(tokens)) AS tokens FROM documents GROUP BY lang")
+frame = documents.to_table(columns=["id", "lang"]).to_pandas()
+```
+
+```python
+import pyarrow
+from datasets import Dataset
+
+documents = Dataset(pyarrow.ipc.open_file(pyarrow.memory_map("FILE.arrow")).read_all())  # not Dataset.from_file
+```
+"""
+
+
 class ArrowFormat:
     """The ShardFormat of this file."""
 
@@ -130,8 +171,11 @@ class ArrowFormat:
     suffixes = (SUFFIX,)
     has_columns = True
     maps_ids = False  # compressed
+    dtypes = ()
+    features = tuple(map(_feature, _FIELDS))
+    usage = _USAGE
 
-    def dtype(self, vocab_size: int) -> str:
+    def dtype(self, settings: ShardSettings) -> str:
         return DTYPE
 
     def main_file(self, path: str) -> str | None:

@@ -1,8 +1,10 @@
-"""Token shards as Megatron's indexed datasets: `.bin` (int32 ids, back to back) and `.idx`, one sequence a document.
+"""Token shards as Megatron's indexed datasets: `.bin` (ids, back to back) and `.idx`, one sequence a document.
 
+    .bin   int32 ids, or uint16 where the build file says so
     .idx   9 bytes "MMIDIDX" 00 00 | uint64 version 1 | uint8 dtype code | uint64 sequences | uint64 documents + 1
            | int32 length of each sequence | int64 byte offset of each in .bin | int64 first sequence of each document,
            then the number of sequences                                             (integers little-endian)
+    data_path.train, data_path.validation   arguments for --data-path: the tokens and the prefix of each shard
 
 What the layout has no room for (id, lang, source, ordinal of each document) is in the documents file.
 Layout: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py.
@@ -20,17 +22,24 @@ import numpy.typing as npt
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardSettings, ShardSummary, ShardWithDocuments, check_lengths
+from tokcore.formats.shard_format import (
+    ShardSettings,
+    ShardSummary,
+    ShardWithDocuments,
+    check_ids,
+    check_lengths,
+    most_ids,
+)
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 MAGIC = b"MMIDIDX\x00\x00"
 OLD_MAGIC = b"TNTIDX\x00\x00"
 VERSION = 1
-INT32 = 4  # dtype code
+CODES = {"int32": 4, "uint16": 8}  # dtype codes
 MAX_DOCUMENT_TOKENS = 2**31 - 1  # lengths are int32
 MAX_TOKENS = 2**59  # more than any disk holds; byte offsets stay far from wrapping while they are checked
 BIN, IDX = ".bin", ".idx"
-DTYPE = "int32"
+DATA_PATH = "data_path."  # before the split
 PREFIX = "_text_document"  # ends the name of a data set, as Megatron's own tool writes it
 
 _HEADER = struct.Struct("<9sQBQQ")
@@ -40,25 +49,37 @@ _BLOCK = 1 << 20  # sequences that are checked at a time
 class MegatronShardWriter:
     """Writes one shard to two open binary files; close() ends their content, not the files."""
 
-    def __init__(self, bin_file: BinaryIO, idx_file: BinaryIO) -> None:
+    def __init__(self, bin_file: BinaryIO, idx_file: BinaryIO, settings: ShardSettings) -> None:
         self._bin = bin_file
         self._idx = idx_file
+        self._dtype = settings.dtype
+        self._vocab_size = settings.vocab_size
         self._lengths: list[Ids] = []
 
     def write(self, batch: TokenBatch) -> None:
-        """Append documents. Raises FormatError, before any of them is written, for one that is too long."""
+        """Append documents.
+
+        Raises FormatError, before any of them is written, for one that is too long; where ids get fewer bits, also
+        for an id outside of the vocabulary.
+        """
         check_lengths(batch, MAX_DOCUMENT_TOKENS, "an .idx file")
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
-        self._bin.write(np.ascontiguousarray(tokens, "<i4").view(np.uint8).data)
+        if self._dtype != "int32":
+            check_ids(tokens, min(self._vocab_size, most_ids(self._dtype)))
+        self._bin.write(np.ascontiguousarray(tokens, _stored(self._dtype)).view(np.uint8).data)
         self._lengths.append(np.diff(batch.offsets).astype("<i4"))
 
     def close(self) -> None:
         """Write the index."""
-        self._idx.write(index_bytes(np.concatenate([np.zeros(0, "<i4"), *self._lengths])))
+        self._idx.write(index_bytes(np.concatenate([np.zeros(0, "<i4"), *self._lengths]), self._dtype))
 
 
-def index_bytes(lengths: Ids) -> bytes:
-    """The .idx file of documents with these numbers of int32 ids.
+def _stored(dtype: str) -> np.dtype[Any]:
+    return np.dtype(dtype).newbyteorder("<")
+
+
+def index_bytes(lengths: Ids, dtype: str = "int32") -> bytes:
+    """The .idx file of documents with these numbers of ids. dtype: of the ids.
 
     >>> len(index_bytes(np.array([3, 2], np.int32)))
     82
@@ -66,39 +87,42 @@ def index_bytes(lengths: Ids) -> bytes:
     num = len(lengths)
     offsets = np.zeros(num + 1, "<i8")
     np.cumsum(lengths, out=offsets[1:], dtype="<i8")
-    header = _HEADER.pack(MAGIC, VERSION, INT32, num, num + 1)
+    header = _HEADER.pack(MAGIC, VERSION, CODES[dtype], num, num + 1)
+    starts = offsets[:-1] * _stored(dtype).itemsize
     first_sequences = np.arange(num + 1, dtype="<i8")
-    return header + lengths.astype("<i4").tobytes() + (offsets[:-1] * 4).tobytes() + first_sequences.tobytes()
+    return header + lengths.astype("<i4").tobytes() + starts.tobytes() + first_sequences.tobytes()
 
 
 class Index(NamedTuple):
     """Of each document of a .bin file: where it begins, in bytes (int64), and its number of ids (int32).
 
-    Both are views of the mapped .idx file. num_tokens: of all documents.
+    Both are views of the mapped .idx file. num_tokens: of all documents. dtype: of the ids in the .bin file.
     """
 
     offsets: Offsets
     lengths: Ids
     num_tokens: int
+    dtype: str
 
 
 class MegatronIds:
-    """The ids of one shard, memory-mapped and checked before anything is used; documents are views of the .bin file.
+    """The ids of one shard, memory-mapped and checked before anything is used.
 
-    Safe to read from several threads.
+    Documents are views of the .bin file; where ids are uint16, copies. Safe to read from several threads.
     """
-
-    dtype = DTYPE
 
     def __init__(self, prefix: str) -> None:
         """prefix: path without .bin. Raises FormatError naming file and place, VersionError for another version."""
         self.path = prefix + BIN
         self._index = read_index(prefix + IDX)
-        expected = 4 * self._index.num_tokens
+        self.dtype = self._index.dtype
+        stored = _stored(self.dtype)
+        self._width = stored.itemsize
+        expected = self._width * self._index.num_tokens
         size = _size_of(self.path)
         if size != expected:
             raise FormatError(f"{self.path}: {size} bytes, its index accounts for {expected}")
-        self._tokens: Ids = _mapped(self.path, "<i4", 0, self._index.num_tokens)
+        self._tokens = _mapped(self.path, stored, 0, self._index.num_tokens)
 
     def __len__(self) -> int:
         return len(self._index.lengths)
@@ -108,22 +132,30 @@ class MegatronIds:
         return self._index.num_tokens
 
     def tokens(self, row: int) -> Ids:
-        """int32 ids of a document: a read-only view of the mapped file."""
-        start = int(self._index.offsets[row]) // 4
-        return self._tokens[start : start + int(self._index.lengths[row])]
+        """int32 ids of a document, read-only: a view of the mapped file, or a copy of uint16 ids."""
+        start = int(self._index.offsets[row]) // self._width
+        return self._as_int32(start, start + int(self._index.lengths[row]))
 
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
-        """Documents start to end, end excluded: their ids back to back, a view of the file, and their lengths."""
+        """Documents start to end, end excluded: their ids back to back, as of one document, and their lengths."""
         lengths = self._index.lengths[start:end].astype(np.int64)
-        first = int(self._index.offsets[start]) // 4 if len(lengths) else 0
-        return self._tokens[first : first + int(lengths.sum())], lengths
+        first = int(self._index.offsets[start]) // self._width if len(lengths) else 0
+        return self._as_int32(first, first + int(lengths.sum())), lengths
+
+    def _as_int32(self, start: int, end: int) -> Ids:
+        stored = self._tokens[start:end]
+        if self._width == 4:
+            return stored
+        ids: Ids = stored.astype(np.int32)
+        ids.flags.writeable = False
+        return ids
 
 
 def read_index(path: str) -> Index:
     """The index in a .idx file, in memory that does not grow with it.
 
     Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
-    int32 and one sequence a document, VersionError for another version.
+    ids of its dtype and one sequence a document, VersionError for another version.
     """
     size = _size_of(path)
     with Path(path).open("rb") as file:
@@ -137,8 +169,10 @@ def read_index(path: str) -> Index:
     _, version, code, num, num_bounds = _HEADER.unpack(header)
     if version != VERSION:
         raise VersionError(f"{path}: byte 9: index version {version}, only {VERSION} is known")
-    if code != INT32:
-        raise FormatError(f"{path}: byte 17: dtype code {code}, expected {INT32} (int32)")
+    if (dtype := next((name for name, its_code in CODES.items() if its_code == code), None)) is None:
+        known = " or ".join(f"{its_code} ({name})" for name, its_code in CODES.items())
+        raise FormatError(f"{path}: byte 17: dtype code {code}, expected {known}")
+    width = _stored(dtype).itemsize
     if num_bounds != num + 1:
         raise FormatError(f"{path}: byte 26: {num_bounds} document bounds for {num} sequences, expected one more")
     expected = _HEADER.size + 12 * num + 8 * num_bounds
@@ -155,7 +189,7 @@ def read_index(path: str) -> Index:
             i = start + int(np.flatnonzero(block < 0)[0])
             raise FormatError(f"{path}: byte {places[0] + 4 * i}: sequence {i} has length {int(lengths[i])}")
         ends = num_tokens + np.cumsum(block, dtype=np.int64)
-        begins = 4 * (ends - block)
+        begins = width * (ends - block)
         _check_equal(path, "offset of sequence", places[1], start, offsets[start : start + _BLOCK], begins)
         num_tokens = int(ends[-1])
         if num_tokens > MAX_TOKENS:
@@ -163,7 +197,7 @@ def read_index(path: str) -> Index:
     for start in range(0, num_bounds, _BLOCK):
         block = bounds[start : start + _BLOCK]
         _check_equal(path, "bound of document", places[2], start, block, np.arange(start, start + len(block)))
-    return Index(offsets, lengths, num_tokens)
+    return Index(offsets, lengths, num_tokens, dtype)
 
 
 def _check_equal(path: str, what: str, place: int, start: int, found: Offsets, expected: Offsets) -> None:
@@ -182,9 +216,25 @@ def _size_of(path: str) -> int:
         raise FormatError(f"{path}: cannot be opened: {reason}") from error
 
 
-def _mapped(path: str, dtype: str, offset: int, count: int) -> npt.NDArray[Any]:
+def _mapped(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any]:
     """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
     return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
+
+
+_USAGE = """\
+Megatron's indexed datasets, a document a sequence. `data_path.train` and, if there is a validation split,
+`data_path.validation` list them for blending: a weight, which is the number of tokens, and a prefix for each file.
+Prefixes start at the folder of the list. Run Megatron there, or write that folder before each of them:
+
+```sh
+FOLDER=OUT/shards/megatron
+sed "s| | $FOLDER/|" $FOLDER/data_path.train > train.txt
+sed "s| | $FOLDER/|" $FOLDER/data_path.validation > validation.txt
+```
+
+Then pass `--train-data-path $(cat train.txt) --valid-data-path $(cat validation.txt)`, or, without a validation split,
+`--data-args-path train.txt --split 100,0,0`. Multiply the weights of some lines to see their documents more often.
+"""
 
 
 class MegatronFormat:
@@ -194,9 +244,12 @@ class MegatronFormat:
     suffixes = (PREFIX + BIN, PREFIX + IDX)
     has_columns = False
     maps_ids = True
+    dtypes = tuple(CODES)
+    features = ()
+    usage = _USAGE
 
-    def dtype(self, vocab_size: int) -> str:
-        return DTYPE
+    def dtype(self, settings: ShardSettings) -> str:
+        return settings.dtype
 
     def main_file(self, path: str) -> str | None:
         prefix = path.removesuffix(IDX).removesuffix(BIN)
@@ -207,10 +260,22 @@ class MegatronFormat:
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> MegatronShardWriter:
         bin_file, idx_file = files
-        return MegatronShardWriter(bin_file, idx_file)
+        return MegatronShardWriter(bin_file, idx_file, settings)
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(MegatronIds(path.removesuffix(BIN)), documents)
 
     def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
-        return {}
+        """data_path.SPLIT: a line for each shard with tokens, `WEIGHT PREFIX`, as Megatron's --data-args-path reads it.
+
+        The weight is the shard's tokens, so that every token is as likely as any other. The prefix is relative to the
+        folder of the file.
+        """
+        return {
+            f"{DATA_PATH}{split}": "".join(
+                f"{shard.num_tokens} {shard.stem}{PREFIX}\n"
+                for shard in shards
+                if shard.split == split and shard.num_tokens  # a set without tokens stops Megatron
+            ).encode()
+            for split in sorted({shard.split for shard in shards if shard.num_tokens})
+        }

@@ -19,7 +19,7 @@ import numpy as np
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardSettings, ShardSummary, ShardWithDocuments
+from tokcore.formats.shard_format import ShardSettings, ShardSummary, ShardWithDocuments, check_ids
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 SUFFIX = ".bin"
@@ -47,9 +47,7 @@ class NanogptShardWriter:
     def write(self, batch: TokenBatch) -> None:
         """Append documents. Raises FormatError, before any of them is written, for an id outside of the vocabulary."""
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
-        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < self._vocab_size:
-            wrong = int(tokens[(tokens < 0) | (tokens >= self._vocab_size)][0])
-            raise FormatError(f"id {wrong}: the vocabulary has {self._vocab_size} ids")
+        check_ids(tokens, self._vocab_size)
         self._file.write(np.ascontiguousarray(tokens, self._dtype).view(np.uint8).data)
 
     def close(self) -> None:
@@ -107,6 +105,23 @@ class NanogptIds:
         return ids
 
 
+_USAGE = """\
+The ids of all documents back to back. `index.json` has their dtype and the files.
+
+```python
+import json
+
+import numpy
+
+folder = "OUT/shards/nanogpt/"
+with open(folder + "index.json") as file:
+    index = json.load(file)
+train = [file["path"] for file in index["files"] if file["split"] == "train"]
+ids = [numpy.memmap(folder + path, dtype=index["dtype"], mode="r") for path in train]
+```
+"""
+
+
 class NanogptFormat:
     """The ShardFormat of this file."""
 
@@ -114,9 +129,12 @@ class NanogptFormat:
     suffixes = (SUFFIX,)
     has_columns = False
     maps_ids = False
+    dtypes = ()  # it follows from the vocabulary
+    features = ()
+    usage = _USAGE
 
-    def dtype(self, vocab_size: int) -> str:
-        return dtype_of(vocab_size)
+    def dtype(self, settings: ShardSettings) -> str:
+        return dtype_of(settings.vocab_size)
 
     def main_file(self, path: str) -> str | None:
         places = [path] if path.endswith(SUFFIX) else [path + SUFFIX]

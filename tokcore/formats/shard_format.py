@@ -22,6 +22,7 @@ class ShardSettings(NamedTuple):
     fingerprint: str  # of the tokenizer
     vocab_size: int  # every id is below it
     compression: str  # of Arrow files: zstd, lz4 or none
+    dtype: str = "int32"  # of the ids in formats that leave the choice
 
 
 class ShardSummary(NamedTuple):
@@ -87,9 +88,21 @@ class ShardFormat(Protocol):
 
     @property
     def maps_ids(self) -> bool:
-        """Whether a document is a view of the file. Of several formats, open_shards takes one that does."""
+        """Whether a document of int32 ids is a view of the file. Of several formats, open_shards takes one that is."""
 
-    def dtype(self, vocab_size: int) -> str:
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of ids that a build file can choose between; empty where the format leaves no choice."""
+
+    @property
+    def features(self) -> Sequence[Mapping[str, str]]:
+        """Columns of its rows, as the head of a dataset card has them; none if Hugging Face datasets cannot read it."""
+
+    @property
+    def usage(self) -> str:
+        """How others than tokcore read its files, for the dataset card. OUT stands for the folder of the output."""
+
+    def dtype(self, settings: ShardSettings) -> str:
         """Of the ids as stored, as numpy calls it."""
 
     def main_file(self, path: str) -> str | None:
@@ -186,6 +199,22 @@ class ShardWithDocuments:
                 f"{self._documents.path}: {len(self._documents)} documents, {self._ids.path} has {len(self)}"
             )
         return self._documents
+
+
+def most_ids(dtype: str) -> int:
+    """How many ids a vocabulary may have, so that each fits.
+
+    >>> most_ids("uint16")
+    65536
+    """
+    return int(np.iinfo(dtype).max) + 1
+
+
+def check_ids(tokens: Ids, vocab_size: int) -> None:
+    """Raise FormatError for an id outside of the vocabulary: in fewer bits it would become another one."""
+    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+        wrong = int(tokens[(tokens < 0) | (tokens >= vocab_size)][0])
+        raise FormatError(f"id {wrong}: the vocabulary has {vocab_size} ids")
 
 
 def check_lengths(batch: TokenBatch, limit: int, format_name: str) -> None:

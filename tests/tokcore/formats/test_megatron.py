@@ -39,10 +39,12 @@ from tokcore.formats.megatron import (
     IDX,
     MAX_DOCUMENT_TOKENS,
     PREFIX,
+    MegatronFormat,
     MegatronShardWriter,
     index_bytes,
     read_index,
 )
+from tokcore.formats.shard_format import ShardSettings, ShardSummary
 from tokcore.token_batch import ShardContent
 
 # Documents [1, 2, 3] and [4, 5].
@@ -53,9 +55,10 @@ GOLDEN_IDX = (
 )
 
 
-def megatron_bytes(batches, compression="zstd"):
+def megatron_bytes(batches, compression="zstd", **more):
     """End of the file's name -> bytes."""
-    return {suffix.removeprefix(PREFIX): data for suffix, data in shard_bytes("megatron", batches, compression).items()}
+    files = shard_bytes("megatron", batches, compression, **more)
+    return {suffix.removeprefix(PREFIX): data for suffix, data in files.items()}
 
 
 def open_megatron(prefix: str):
@@ -131,6 +134,84 @@ def test_only_empty_documents(tmp_path):
     assert open_megatron(prefix).tokens(1).dtype == np.int32
 
 
+def test_golden_bytes_of_uint16():
+    rows: list[Document] = [([1, 2, 3], None, "en", "a", 0), ([4, 65_535], None, "en", "a", 1)]
+    files = megatron_bytes([batch_of(rows)], dtype="uint16", vocab_size=65_536)
+    assert files[BIN].hex() == "0100020003000400ffff"
+    assert files[IDX].hex() == GOLDEN_IDX.replace("01" + "00" * 7 + "04", "01" + "00" * 7 + "08").replace("0c", "06")
+    assert index_bytes(np.array([3, 2], np.int32), "uint16") == files[IDX]
+
+
+ids_of_16_bits = st.lists(st.lists(st.integers(0, 65_535), max_size=20), max_size=30)
+
+
+@settings(deadline=None)
+@given(ids_of_16_bits, st.lists(st.integers(0, 20), max_size=4))
+def test_uint16_is_read_as_int32(tmp_path_factory, lists, cuts):
+    rows: list[Document] = [(ids, str(i), "en", "s", i) for i, ids in enumerate(lists)]
+    files = megatron_bytes([batch_of(rows)], dtype="uint16", vocab_size=65_536)
+    assert megatron_bytes(dealt(batch_of(rows), cuts), dtype="uint16", vocab_size=65_536) == files
+    prefix = str(tmp_path_factory.mktemp("shards") / "x_text_document")
+    for suffix, data in files.items():
+        place_of(prefix, suffix).write_bytes(data)
+    assert read_as_megatron(prefix) == [[ids] for ids in lists]
+    shard = open_megatron(prefix)
+    assert (shard.dtype, shard.num_tokens) == ("uint16", sum(map(len, lists)))
+    assert rows_of(shard.batches()) == rows
+    for i in range(len(shard)):
+        tokens = shard.tokens(i)
+        assert (tokens.tolist(), tokens.dtype, tokens.flags.writeable) == (lists[i], np.int32, False)
+    tokens, lengths = shard.span(1, 3)
+    assert (tokens.tolist(), tokens.dtype) == ([id for ids in lists[1:3] for id in ids], np.int32)
+    assert lengths.tolist() == list(map(len, lists[1:3]))
+    # The same documents are the same content, however wide their ids are stored.
+    wide = megatron_bytes([batch_of(rows)])
+    for suffix in (BIN, IDX):
+        place_of(prefix, suffix).unlink()
+        place_of(prefix, suffix).write_bytes(wide[suffix])
+    assert content_of_megatron(prefix).hexdigest() == content_of_rows(rows)
+
+
+def content_of_rows(rows: list[Document]) -> str:
+    content = ShardContent()
+    add(content, batch_of(rows))
+    return content.hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "wrong"), [(65_536, 65_536), (65_536, -1), (100_000, 65_536), (1000, 1000), (2**31 - 1, 70_000)]
+)
+def test_an_id_that_would_become_another_is_refused_before_anything_is_written(vocab_size, wrong):
+    files = [io.BytesIO() for _ in range(2)]
+    writer = MegatronShardWriter(*files, ShardSettings(FINGERPRINT, vocab_size, "zstd", "uint16"))
+    with pytest.raises(FormatError, match=f"id {wrong}: the vocabulary has"):
+        writer.write(batch_of([([1, 2], None, "en", "a", 0), ([wrong], None, "en", "a", 1)]))
+    assert [file.getvalue() for file in files] == [b"", b""]
+
+
+def blend_of(data: bytes) -> tuple[list[str], list[float]]:
+    """(prefixes, weights) of a file for --data-args-path, as Megatron's get_blend_from_list understands it."""
+    blend = data.decode().split()
+    assert len(blend) % 2 == 0  # an odd number would be a list of prefixes without weights
+    return [prefix.strip() for prefix in blend[1::2]], [float(weight) for weight in blend[::2]]
+
+
+def test_the_files_for_blending():
+    shards = [
+        ShardSummary("en/train-00000-00000", "train", 3, 500),
+        ShardSummary("en/train-00001-00000", "train", 2, 0),  # empty documents alone: Megatron would stop
+        ShardSummary("sw/train-00000-00000", "train", 1, 20),
+        ShardSummary("sw/validation-00000-00000", "validation", 1, 2),
+    ]
+    settings = ShardSettings(FINGERPRINT, 9, "zstd")
+    files = MegatronFormat().folder_index(shards, settings)
+    assert list(files) == ["data_path.train", "data_path.validation"]
+    assert files["data_path.validation"] == b"2 sw/validation-00000-00000_text_document\n"
+    prefixes = ["en/train-00000-00000_text_document", "sw/train-00000-00000_text_document"]
+    assert blend_of(files["data_path.train"]) == (prefixes, [500.0, 20.0])
+    assert MegatronFormat().folder_index(shards[1:2], settings) == {}
+
+
 @settings(deadline=None)
 @given(documents, st.lists(st.integers(0, 20), max_size=4), st.sampled_from(COMPRESSIONS))
 def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
@@ -195,7 +276,7 @@ def test_documents_file_holds_the_other_columns(tmp_path):
 
 def test_a_document_beyond_the_layout_is_refused_before_anything_is_written():
     files = [io.BytesIO() for _ in range(2)]
-    writer = MegatronShardWriter(*files)
+    writer = MegatronShardWriter(*files, ShardSettings(FINGERPRINT, 9, "zstd"))
     before = [file.getvalue() for file in files]
     batch = batch_of([([1], None, "en", "a", 0)])
     batch = batch._replace(offsets=np.array([0, MAX_DOCUMENT_TOKENS + 1], np.int64))
@@ -210,8 +291,10 @@ def test_offsets_are_computed_in_64_bits():
     assert offsets.tolist() == [0, 4 * MAX_DOCUMENT_TOKENS, 8 * MAX_DOCUMENT_TOKENS]
 
 
-def test_every_flipped_bit_of_an_index_is_refused(tmp_path):
-    prefix = write_megatron(tmp_path / "x", EXAMPLE)
+@pytest.mark.parametrize("dtype", ["int32", "uint16"])
+def test_every_flipped_bit_of_an_index_is_refused(tmp_path, dtype):
+    rows = [([id % 1000 for id in row[0]], *row[1:]) for row in EXAMPLE]
+    prefix = write_megatron(tmp_path / "x", rows, dtype=dtype, vocab_size=1000)
     data = Path(prefix + IDX).read_bytes()
     for position in range(len(data)):
         for bit in range(8):
@@ -269,7 +352,8 @@ GOLDEN_REST = bytes.fromhex(GOLDEN_IDX)[34:]
         (header(magic=b"MMIDIDY\0\0") + GOLDEN_REST, "byte 0: not an index file"),
         (header()[:20], "byte 20: the file ends within its header"),
         (header(version=2) + GOLDEN_REST, "byte 9: index version 2"),
-        (header(code=8) + GOLDEN_REST, "byte 17: dtype code 8, expected 4"),
+        (header(code=8) + GOLDEN_REST, "byte 50: offset of sequence 1 is 12, expected 6"),
+        (header(code=5) + GOLDEN_REST, r"byte 17: dtype code 5, expected 4 \(int32\) or 8 \(uint16\)"),
         (header(code=0) + GOLDEN_REST, "byte 17: dtype code 0"),
         (header(num=3) + GOLDEN_REST, "byte 26: 3 document bounds for 3 sequences"),
         (header(bounds=2) + GOLDEN_REST, "byte 26: 2 document bounds for 2 sequences"),

@@ -64,7 +64,7 @@ def test_dtype_follows_the_vocabulary(tmp_path):
     for vocab_size, dtype, width in ((65_536, "uint16", 2), (65_537, "uint32", 4)):
         path = write_shard("nanogpt", tmp_path / dtype, SMALL, vocab_size=vocab_size)
         shard = open_shard("nanogpt", path)
-        assert NanogptFormat().dtype(vocab_size) == shard.dtype == dtype
+        assert NanogptFormat().dtype(ShardSettings(FINGERPRINT, vocab_size, "zstd")) == shard.dtype == dtype
         assert Path(path).stat().st_size == 5 * width
         for tokens in (shard.tokens(0), *open_shards(path)):
             assert tokens.dtype == np.int32
