@@ -10,22 +10,22 @@ import apache_beam as beam
 from pipelines.graph.count_graph import CountItems
 from pipelines.graph.encode_graph import EncodeItems
 from pipelines.graph.runner import open_pipeline
-from pipelines.local.pool import OnProgress
+from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
 from schemas.plan import Assignment, Plan
 
 
-def count_items(options: RunOptions, plan: Plan, job: CountJob, on_progress: OnProgress) -> None:
+def count_items(options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress) -> None:
     """Run the count stage. Raises a TokError of a worker as it is, StageError for any other failure."""
-    with open_pipeline(options, "count", on_progress) as (pipeline, pool_key):
+    with open_pipeline(options, "count", workers, on_progress) as (pipeline, pool_key):
         _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
 
 
-def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, on_progress: OnProgress) -> None:
+def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, workers: Workers, on_progress: OnProgress) -> None:
     """Run the encode stage. Raises a TokError of a worker as it is, StageError for any other failure."""
-    with open_pipeline(options, "encode", on_progress) as (pipeline, pool_key):
+    with open_pipeline(options, "encode", workers, on_progress) as (pipeline, pool_key):
         _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
 
 
@@ -35,16 +35,13 @@ def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
     return (
         pipeline
         | "Plan"
-        >> beam.Create([plan.assignment(item) for item in items], reshuffle=False).with_output_types(Assignment)
+        >> beam.Create([(item.number, plan.assignment(item)) for item in items], reshuffle=False).with_output_types(
+            tuple[int, Assignment]
+        )
         # Reshuffle would do the same, but Beam does not know the type of its elements and would pickle them.
-        | "ByNumber" >> beam.Map(_key_by_number).with_output_types(tuple[int, Assignment])
         | "Spread" >> beam.GroupByKey()
         | "OneByOne" >> beam.FlatMap(_drop_number).with_output_types(Assignment)
     )
-
-
-def _key_by_number(assignment: Assignment) -> tuple[int, Assignment]:
-    return assignment.number, assignment
 
 
 def _drop_number(group: tuple[int, Iterable[Assignment]]) -> Iterable[Assignment]:

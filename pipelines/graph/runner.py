@@ -19,10 +19,9 @@ from typing import Any, NoReturn
 import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from pipelines.local.pool import OnProgress, open_pool
+from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import as_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
@@ -36,20 +35,18 @@ _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
 @contextmanager
 def open_pipeline(
-    options: RunOptions, stage: str, on_progress: OnProgress | None = None
+    options: RunOptions, stage: str, workers: Workers, on_progress: OnProgress | None = None
 ) -> Iterator[tuple[beam.Pipeline, str | None]]:
     """A pipeline that runs when the block ends, and the key of the worker pool for its heavy calls.
+
+    workers: of the local runner; others have their own.
 
     Raises a TokError that a worker raised as it is; for any other failure a StageError that names the stage.
     """
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # failures are raised once, not logged as well
     try:
-        if options.is_local:
-            with (
-                on_loopback(),
-                open_pool(options.num_workers, on_progress) as pool,
-                _local_pipeline(options) as pipeline,
-            ):
+        if (pool := workers.start()) is not None:
+            with on_loopback(), pool.reporting_to(on_progress), _local_pipeline(options) as pipeline:
                 yield pipeline, pool.key
         else:
             with on_loopback(), beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
@@ -129,6 +126,8 @@ def check_runner_options(options: Sequence[str]) -> None:
             "--direct_running_mode=multi_processing: Beam's worker processes are told nothing of this pipeline's "
             "element types. Leave it out: the local runner has processes of its own (--workers N)."
         )
+    from apache_beam.runners.portability.portable_runner import PortableRunner
+
     runner = known.runner and _runner(known.runner)
     if not unknown or isinstance(runner, PortableRunner):
         return

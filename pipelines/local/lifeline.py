@@ -1,4 +1,4 @@
-"""The entry of a worker process: `python -m pipelines.local.lifeline LIFELINE`. See pipelines.local.pool.
+"""The entry of a worker process: `python -m pipelines.local.lifeline LIFELINE MODULE...`. See pipelines.local.pool.
 
 The worker ends as soon as its parent ends, even in another process group. The lifeline is a pipe whose only write end
 the parent holds, so when the parent ends, the worker reads end-of-file. It watches the pipe before any slow import.
@@ -20,4 +20,4 @@ if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
     from pipelines.local.worker import main
 
-    main()
+    main(sys.argv[2:])

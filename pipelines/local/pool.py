@@ -16,10 +16,11 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Literal, TypeVar
 
+from pipelines.local.run_options import RunOptions
 from tokcore.errors import StageError
 
 T = TypeVar("T")
@@ -44,16 +45,16 @@ class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
 class Pool:
     """A fixed number of worker processes. Any number of threads may call run()."""
 
-    def __init__(self, workers: int, on_progress: OnProgress | None = None) -> None:
-        """workers: number of processes. on_progress: gets what workers report."""
+    def __init__(self, workers: int, modules: Sequence[str] = ()) -> None:
+        """workers: number of processes. modules: what they import at once, so that the first request need not wait."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self.key = f"pool-{os.getpid()}-{id(self)}"
-        self._on_progress = on_progress
+        self._on_progress: OnProgress | None = None
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
         self._lifeline_read, self._lifeline_write = os.pipe()
-        self._workers = [_Worker(number, self._lifeline_read) for number in range(workers)]
+        self._workers = [_Worker(number, self._lifeline_read, modules) for number in range(workers)]
         self._closed = threading.Event()
         self._obituary = "the worker pool was closed"
         for worker in self._workers:
@@ -81,6 +82,15 @@ class Pool:
             raise value
         return value  # type: ignore[no-any-return]  # by the protocol it is what function returned
 
+    @contextmanager
+    def reporting_to(self, on_progress: OnProgress | None) -> Iterator[None]:
+        """While the block runs, on_progress gets what workers report."""
+        self._on_progress = on_progress
+        try:
+            yield
+        finally:
+            self._on_progress = None
+
     def close(self) -> None:
         """End all workers at once, whatever they are doing."""
         self._closed.set()
@@ -97,18 +107,18 @@ class Pool:
 
 
 class _Worker:
-    def __init__(self, number: int, lifeline: int) -> None:
+    def __init__(self, number: int, lifeline: int, modules: Sequence[str]) -> None:
         self.number = number
         # A worker must be able to import what this process can import. It needs no linear algebra, whose library would
         # start a thread per core when numpy is imported.
-        modules = os.pathsep.join(p for p in sys.path if p)
-        environment = {**_MEMORY, **os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
+        path = os.pathsep.join(p for p in sys.path if p)
+        environment = {**_MEMORY, **os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
         # Ctrl-C and a scheduler's SIGTERM go to the whole process group, but only the parent handles them. A worker
         # inherits the mask, so it is protected while it still imports.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.local.lifeline", str(lifeline)],
+                [sys.executable, "-m", "pipelines.local.lifeline", str(lifeline), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(lifeline,),
@@ -150,13 +160,35 @@ class _Worker:
 
 
 @contextmanager
-def open_pool(workers: int, on_progress: OnProgress | None = None) -> Iterator[Pool]:
+def open_pool(workers: int) -> Iterator[Pool]:
     """A pool that is closed when the block ends."""
-    pool = Pool(workers, on_progress)
+    pool = Pool(workers)
     try:
         yield pool
     finally:
         pool.close()
+
+
+class Workers:
+    """The pool of a build: started when a stage first needs it, kept for the next stage."""
+
+    def __init__(self, options: RunOptions, modules: Sequence[str]) -> None:
+        """modules: what workers need for their first request."""
+        self._options = options
+        self._modules = modules
+        self._pool: Pool | None = None
+
+    def start(self) -> Pool | None:
+        """The pool, whose processes import what they need meanwhile; None if the runner has workers of its own."""
+        if self._pool is None and self._options.is_local:
+            self._pool = Pool(self._options.num_workers, self._modules)
+        return self._pool
+
+    def close(self) -> None:
+        """End all workers. start() would begin anew."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
 
 def run_in(pool_key: str | None, function: Callable[..., T], *arguments: Any) -> T:

@@ -6,9 +6,11 @@ Only the parent handles Ctrl-C and SIGTERM.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import pickle
 import traceback
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from pipelines.local.pool import Report, receive, send
@@ -23,12 +25,15 @@ def report_progress(what: Report, num_bytes: int) -> None:
         send(_replies, ("progress", (what, num_bytes)))
 
 
-def main() -> None:
-    """Serve requests until the parent closes the pipe."""
+def main(modules: Sequence[str]) -> None:
+    """Import these modules, then serve requests until the parent closes the pipe."""
     global _replies
     requests = os.fdopen(os.dup(0), "rb")
     replies = _replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not be taken for a reply
+    for module in modules:
+        importlib.import_module(module)
+
     # Collect rarely: hardly anything is cyclic, and each collection would visit half a million objects of a tokenizer.
     gc.set_threshold(1 << 17)
     while True:

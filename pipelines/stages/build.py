@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, committed_on, find_manifest, manifest_url, require_manifest
@@ -36,7 +37,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
-from pipelines.work.jobs import special_ids
+from pipelines.work.jobs import WORKER_MODULES, special_ids
 from schemas.config import BuildConfig, check_dtype_of, with_roles_of
 from schemas.plan import Plan
 from schemas.stage_manifests import (
@@ -65,11 +66,13 @@ class Build:
     replace: str = ""  # plan, count, learn or encode: what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
+    _workers: Workers = dataclasses.field(init=False, repr=False)
     _sign: str = dataclasses.field(default="", init=False, repr=False)  # URL of the file that says that we are at work
     _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
     _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._workers = Workers(self.options, WORKER_MODULES)
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
         if self.reuse and self.reuse.rstrip("/") == self.output.rstrip("/"):
             raise ConfigError(f"--from {redact(self.reuse)}: is the output of this build. Name another one.")
@@ -140,7 +143,7 @@ class Build:
         return make_tokenizer(self._run(), self.imported_tokenizer())
 
     def _run(self) -> BuildRun:
-        return BuildRun(self.config, self.output, self.options, self.progress, self.reuse, self.made)
+        return BuildRun(self.config, self.output, self.options, self.progress, self._workers, self.reuse, self.made)
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
         manifest = self.plan() if self._plan is None else require_manifest(self.output, "plan", "plan")
@@ -229,12 +232,13 @@ class Build:
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """While the block runs, other builds can see that this one is at work in the output."""
+        """While the block runs, other builds can see that this one is at work in the output; then workers end."""
         try:
             yield
             if self._sign:
                 forget_replaced(self.output)
         finally:
+            self._workers.close()
             if self._sign:
                 end_work(self.output, self._sign)
                 self._sign = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import os
 import platform
@@ -61,7 +62,11 @@ def find_manifest(output: str, stage: str) -> AnyManifest | None:
     Raises FormatError if what is there is not one.
     """
     url = manifest_url(output, stage)
-    return parse_manifest(storage.read_bytes(url), url, stage) if storage.exists(url) else None
+    return _parsed(storage.read_bytes(url), url, stage) if storage.exists(url) else None
+
+
+# A build reads each of its manifests often, in case another build has changed it.
+_parsed = functools.lru_cache(maxsize=8)(parse_manifest)
 
 
 @overload
@@ -199,6 +204,7 @@ def package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None
     return {name: _version(name) for name in packages}
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
@@ -21,7 +23,7 @@ from pipelines.stages.results import languages_of, read_items, read_record
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
-from pipelines.work.jobs import count_job
+from pipelines.work.jobs import WORKER_MODULES, count_job
 from schemas.build_tables import CountTable
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
@@ -83,10 +85,11 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     memory_bytes = run.config.count.memory_bytes
     job = count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     with run.progress.stage("count", plan.size_bytes) as shown:
+        run.workers.start()
         # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
         from pipelines.graph.launch import count_items
 
-        count_items(run.options, plan, job, shown.report)
+        count_items(run.options, plan, job, run.workers, shown.report)
 
 
 def count_again(
@@ -96,11 +99,15 @@ def count_again(
 
     attempts: of the counts, which are committed. base: folder of the build file.
     """
-    from pipelines.graph.launch import count_items
-
     job = count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
-    with StageProgress().stage("count", plan.size_bytes) as shown:
-        count_items(options, plan, job, shown.report)
+    with (
+        StageProgress().stage("count", plan.size_bytes) as shown,
+        contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
+    ):
+        workers.start()
+        from pipelines.graph.launch import count_items
+
+        count_items(options, plan, job, workers, shown.report)
     items = read_items(attempts, plan, ItemCounted)
     languages = languages_of(items)
     ledgers = [one for item in items for one in item.ledgers]

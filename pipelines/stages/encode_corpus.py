@@ -109,10 +109,11 @@ def _encode_items(
     spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
     job = encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
     with run.progress.stage("encode", plan.size_bytes) as shown:
+        run.workers.start()
         # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
         from pipelines.graph.launch import encode_items
 
-        encode_items(run.options, plan, job, shown.report)
+        encode_items(run.options, plan, job, run.workers, shown.report)
     return spec
 
 

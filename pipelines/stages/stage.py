@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, cast
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import claim, commit, find_manifest, folder_of, manifest_url, run_facts
@@ -33,6 +34,7 @@ class BuildRun:
     output: str  # URL
     options: RunOptions
     progress: StageProgress
+    workers: Workers
     reuse: str = ""  # URL of another output, whose stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list)  # stages that were not found, but made or taken over
 

@@ -13,6 +13,9 @@ from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
 from tokcore.tokenizer_spec import TokenizerSpec
 
+# What worker processes import at once, while the driver imports Beam.
+WORKER_MODULES = ("pipelines.work.count_item", "pipelines.work.encode_item")
+
 
 def count_job(config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int) -> CountJob:
     """For the workers of the count stage. base: folder of the build file. memory_bytes: of each worker."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from support.builds import ROOT
+from support.builds import ROOT, build_file, jsonl, run, texts, write
 
-from pipelines.local.pool import WorkerDied, open_pool, run_in
+from pipelines.local.pool import Pool, WorkerDied, Workers, open_pool, run_in
+from pipelines.local.run_options import RunOptions
+from pipelines.local.worker import report_progress
 from tokcore.errors import StageError
 
 
@@ -125,3 +129,41 @@ def test_a_stopped_worker_that_wakes_after_its_driver_is_gone_ends():
         worker.resume()
     _, alive = psutil.wait_procs(workers, timeout=5)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_workers_of_a_build_start_once_and_serve_all_stages():
+    workers = Workers(RunOptions(workers=1), ["json.tool"])
+    with contextlib.closing(workers):
+        pool = workers.start()
+        assert pool is not None
+        assert workers.start() is pool
+        assert pool.run(eval, "'json.tool' in __import__('sys').modules")
+        reports: list[tuple[str, int]] = []
+        with pool.reporting_to(lambda what, num_bytes: reports.append((what, num_bytes))):
+            pool.run(report_progress, "read", 7)
+        pool.run(report_progress, "read", 8)  # nobody listens any more
+        assert reports == [("read", 7)]
+        (pid,) = pool.process_ids
+    assert not psutil.pid_exists(pid)
+    workers.close()
+
+
+def test_runners_with_workers_of_their_own_get_none():
+    assert Workers(RunOptions(workers=2, runner=("--runner=PrismRunner",)), []).start() is None
+
+
+def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
+    """Each start costs as much as a small stage."""
+    started = []
+
+    class Counted(Pool):
+        def __init__(self, workers: int, modules: Sequence[str] = ()) -> None:
+            started.append(self)
+            super().__init__(workers, modules)
+
+    monkeypatch.setattr("pipelines.local.pool.Pool", Counted)
+    write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in texts("en", 9)]))
+    source = '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
+    run(build_file(tmp_path, source, "[learn]\nvocab_size = 300\n"), tmp_path / "out", 1)
+    assert len(started) == 1
+    assert not any(psutil.pid_exists(pid) for pid in started[0].process_ids)
