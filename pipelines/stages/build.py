@@ -90,6 +90,8 @@ class Build:
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
         with self._at_work():
+            if find_manifest(self.output, BUILD) is None:
+                self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
             if self.config.tokenizer is None:
                 count_corpus(self._run(), plan, planned)

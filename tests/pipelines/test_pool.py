@@ -164,6 +164,9 @@ def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.local.pool.Pool", Counted)
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in texts("en", 9)]))
     source = '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
-    run(build_file(tmp_path, source, "[learn]\nvocab_size = 300\n"), tmp_path / "out", 1)
+    build = build_file(tmp_path, source, "[learn]\nvocab_size = 300\n")
+    run(build, tmp_path / "out", 1)
     assert len(started) == 1
+    run(build, tmp_path / "out", 1)
+    assert len(started) == 1, "a finished build needs none"
     assert not any(psutil.pid_exists(pid) for pid in started[0].process_ids)

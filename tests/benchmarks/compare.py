@@ -1,0 +1,146 @@
+"""Two trees of tokcore against each other, on a machine with other work: encode, count and learn, by the public API.
+
+    python tests/benchmarks/compare.py OTHER_PYTHON [--corpus FOLDER] [--limit-mb 8] [--rounds 30]
+
+OTHER_PYTHON: the interpreter of an environment where the other tree is installed, such as OTHER/.venv/bin/python. Each
+tree has one process, which answers one question at a time; the trees take turns, and begin in turn. The least CPU time
+of all rounds counts: other work makes a round slower, never faster. A ratio above 1 means that this tree is faster.
+Results must be equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+PATTERN = "cl100k"
+VOCAB_SIZE = 8_192
+
+
+def answers(ranks: str, path: str) -> dict[str, Callable[[], Any]]:
+    """What a process can be asked: name -> a function that returns {case: (CPU seconds, digest)}."""
+    # Only here: the process that asks may have another tokcore than the one that answers.
+    import tokcore
+
+    with pa.memory_map(path) as file:
+        documents = pa.concat_arrays(pa.ipc.open_file(file).read_all().column(0).chunks)
+    halves = [documents.take(pa.array(range(first, len(documents), 2))) for first in (0, 1)]
+
+    def encode(form: str, prepare: Callable[[pa.Array], Any]) -> dict[str, tuple[float, str]]:
+        tokenizer = tokcore.Tokenizer.from_tiktoken(ranks, pattern=PATTERN)
+        tokenizer.encode_batch(prepare(pa.array(["one"])))  # what is built on first use is not timed
+        given = [prepare(half) for half in halves]
+        out = {}
+        for name, texts in zip(("cold", "steady"), given, strict=True):
+            start = time.process_time()
+            ids = tokenizer.encode_batch(texts)
+            seconds = time.process_time() - start
+            out[f"encode {form}, {name}"] = (seconds, _digest(ids.values.to_numpy()))
+        return out
+
+    def count() -> dict[str, tuple[float, str]]:
+        start = time.process_time()
+        table = tokcore.count_pretokens(documents, pattern=PATTERN)
+        return {"count": (time.process_time() - start, _digest(table["count"].to_numpy()))}
+
+    table = tokcore.count_pretokens(documents, pattern=PATTERN)
+
+    def learn() -> dict[str, tuple[float, str]]:
+        start = time.process_time()
+        merges = tokcore.learn_bpe(table, VOCAB_SIZE, allow_smaller=True)
+        return {"learn": (time.process_time() - start, hashlib.sha256(repr(merges).encode()).hexdigest())}
+
+    return {
+        "Arrow": lambda: encode("Arrow", lambda array: array),
+        "list of str": lambda: encode("list of str", lambda array: array.to_pylist()),
+        "count": count,
+        "learn": learn,
+    }
+
+
+def _digest(numbers: Any) -> str:
+    return hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+def serve(ranks: str, path: str) -> None:
+    """Answer the questions that come in, one a line."""
+    known = answers(ranks, path)
+    for line in sys.stdin:
+        print(json.dumps(known[line.strip()]()), flush=True)
+
+
+class Tree:
+    """A process that has one tree."""
+
+    def __init__(self, python: str, ranks: Path, path: Path) -> None:
+        command = [python, __file__, "--serve", str(ranks), str(path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, question: str) -> dict[str, tuple[float, str]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(question + "\n")
+        self._process.stdin.flush()
+        if not (line := self._process.stdout.readline()):
+            raise SystemExit(f"the process of {self._process.args[0]} ended")  # type: ignore[index]
+        return json.loads(line)  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def compared(trees: tuple[Tree, Tree], rounds: int) -> dict[str, list[float]]:
+    """Case -> the least CPU seconds of each tree."""
+    least: dict[str, list[float]] = {}
+    for number in range(rounds):
+        for question in ("Arrow", "list of str", "count", "learn"):
+            results: list[dict[str, tuple[float, str]]] = [{}, {}]
+            for which in (0, 1) if number % 2 else (1, 0):
+                results[which] = trees[which].ask(question)
+            for case in results[0]:
+                if results[0][case][1] != results[1][case][1]:
+                    raise SystemExit(f"{case}: the trees give different results")
+                seconds = [result[case][0] for result in results]
+                least[case] = [*map(min, least.get(case, seconds), seconds)]
+    return least
+
+
+def main() -> None:
+    """Measure and print."""
+    import texts
+    from measuring import Table, machine, parsed_options
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("other", help="interpreter of the other tree")
+        parser.set_defaults(rounds=30)
+
+    with parsed_options(__doc__, add) as (options, arguments):
+        ranks = texts.rank_file(options.vocab, options.work)
+        rows: list[list[object]] = []
+        for name, path in texts.prepare(options.corpus, options.work, options.limit_mb).items():
+            trees = Tree(arguments.other, ranks, path), Tree(sys.executable, ranks, path)
+            try:
+                for case, (other, this) in compared(trees, options.rounds).items():
+                    rows.append([f"{name}, {case}", 1000 * other, 1000 * this, other / this])
+            finally:
+                for tree in trees:
+                    tree.end()
+        print(machine() + "\n")
+        print(Table("Milliseconds of CPU", ["", "other tree", "this tree", "ratio"], rows).markdown())
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        serve(*sys.argv[2:])
+    else:
+        main()
