@@ -50,6 +50,11 @@ def _flat(kind: str) -> Callable[[Any], Iterable[Any]]:
     return ids
 
 
+def _rows(result: pa.ListArray) -> Iterable[Any]:
+    flat, offsets = result.values.to_numpy(), result.offsets.to_numpy()
+    return (flat[a:b] for a, b in itertools.pairwise(offsets))
+
+
 def _each(result: Any) -> Iterable[Any]:
     return result
 
@@ -64,13 +69,10 @@ def _portable(ranks: str, threads: int) -> Loaded:
 def _tokcore(strings: bool) -> Callable[[str, int], Loaded]:
     def load(ranks: str, threads: int) -> Loaded:
         from tokcore import Tokenizer
-        from tokcore.texts import texts_from_arrow, texts_from_strings
 
         tokenizer = Tokenizer.from_tiktoken(ranks, pattern="cl100k")
-        ids = _flat("<i4")
-        if strings:
-            return Loaded(_strings, lambda x: tokenizer.encode_texts(texts_from_strings(x), threads), ids)
-        return Loaded(lambda x: x, lambda x: tokenizer.encode_texts(texts_from_arrow(x), threads), ids)
+        prepare = _strings if strings else lambda x: x
+        return Loaded(prepare, lambda x: tokenizer.encode_batch(x, threads), _rows)
 
     return load
 
