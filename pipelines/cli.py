@@ -34,7 +34,7 @@ EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
 # These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
-_TOOLS = frozenset({"audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
+_TOOLS = frozenset({"init", "audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
 
 
 # These run stages, on the runner that the options after -- name.
@@ -140,6 +140,7 @@ def _examples(*lines: str) -> str:
 
 _AFTER_COMMANDS = (
     _examples(
+        "tokcore init FOLDER                 write a build file for what is there",
         "tokcore check BUILD.toml            what would be done, without doing it",
         "tokcore build BUILD.toml            do it; the same command resumes it",
         "tokcore verify OUTPUT --decode all  check every file and every document",
@@ -203,15 +204,50 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _OUTPUT(_SET(_WORKERS(_QUIET(_VERBOSE(runner(command))))))
 
 
+@commands.command(epilog=_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
+@click.argument("folder", metavar="FOLDER|URL")
+@click.option(
+    "-o", "path", default="build.toml", show_default=True, metavar="FILE", help="Write this file; - for stdout."
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def init(folder: str, path: str, force: bool) -> None:
+    """Look at a folder; write a build file for it.
+
+    Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
+    it writes has comments, passes `tokcore check`, and builds as it is.
+    """
+    from pipelines.inspect.build_text import build_text
+    from pipelines.inspect.propose import propose
+    from pipelines.store import urls
+
+    to_stdout = path == "-"
+    target = Path.cwd() / ("build.toml" if to_stdout else _expanded(path))
+    if target.exists() and not (force or to_stdout):
+        raise ConfigError(f"{target}: is there already. Name another file with -o, or replace it with --force")
+    if not to_stdout and not target.parent.is_dir():
+        raise ConfigError(f"{target}: there is no folder {target.parent}. Make it, or name another file with -o")
+    with _shown("init"):
+        proposal = propose(urls.resolve(str(Path.cwd()), _expanded(folder)))
+        text = build_text(proposal, str(target))
+    if to_stdout:
+        click.echo(text, nl=False)
+        return
+    target.write_text(text, encoding="utf-8")
+    num_files = sum(source.num_files for source in proposal.sources)
+    click.echo(f"{path}: {len(proposal.sources)} sources, {num_files:,} files, {len(proposal.left_out):,} left out")
+    click.echo(f"Read it, then: tokcore check {path}; tokcore build {path}")
+
+
 @commands.command(epilog=_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
 @_BUILD_FILE
 @_OUTPUT
 @_SET
 @_JSON
 def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
-    """Show plan, sizes and fingerprints; do no work.
+    """Look at the input, show the plan and estimates; do no work.
 
-    Ends with exit code 2 if the output holds a different build.
+    Reads the start of some files of each source: wrong fields and formats are named. Ends with exit code 2 if they
+    would stop a build, or if the output holds a different one.
     """
     from pipelines.report import check_report, print_check
 
@@ -220,6 +256,8 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     _print_json(report) if as_json else print_check(report)
     if report["refused"]:  # as `tokcore build` would
         _fail(report["output_holds"], EXIT_USAGE)
+    if report["problems"]:
+        _fail("\n".join(report["problems"]), EXIT_USAGE)
 
 
 def _stage_command(

@@ -6,15 +6,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipelines.inspect.estimate import estimate
 from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.repair import Repaired
 from pipelines.inspect.verify import Report, describe_problems
-from pipelines.local.terminal import printable, size
+from pipelines.local.terminal import duration, number, printable, size
 from pipelines.stages.build import Build
 from pipelines.stages.commit import committed_on
 from pipelines.stages.inputs import LeftOut
 from pipelines.stages.plan import content_of, plan_build
+from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
@@ -30,6 +32,10 @@ def check_report(build: Build) -> dict[str, Any]:
     imported = build.imported_tokenizer()
     left_out = LeftOut()
     plan = plan_build(build.config, build.output, left_out)
+    samples = sample_plan(build.config, plan, FOR_CHECK)
+    findings = check_samples(build.config, samples)
+    stopping = [finding for finding in findings if finding.stops]
+    estimated = estimate(build.config, samples, build.options.num_workers)
     settings = to_jsonable(build.config.stage_configs())
     if imported is not None:
         settings["tokenizer"]["fingerprint"] = imported.fingerprint
@@ -41,6 +47,10 @@ def check_report(build: Build) -> dict[str, Any]:
         "output": build.output,
         "output_holds": holds,
         "refused": refused,
+        "problems": describe(stopping),
+        "warnings": describe([finding for finding in findings if not finding.stops]),
+        "estimates": None if estimated is None else estimated._asdict(),
+        "vocab_size": build.config.vocab_size if imported is None else imported.vocab_size,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
         "inputs": [
@@ -83,17 +93,39 @@ def print_check(report: dict[str, Any]) -> None:
     print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
     if (imported := report["tokenizer"]) is not None:
         print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
+    if (estimates := report["estimates"]) is not None:
+        _print_estimates(estimates, report["vocab_size"])
     print(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
     print("fingerprints of the input and of each stage's settings")
     for name in STAGES:
         if name in report["fingerprints"]:
             print(f"  {name:<10}{report['fingerprints'][name]}")
+    for warning in report["warnings"]:
+        print(f"warning: {printable(warning)}")
     for uri in report["duplicates"]:
         print(f"listed by two patterns, read once: {uri}")
     for what, names in (("excluded", report["excluded"]), ("no data, left out", list(report["no_data"]))):
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
             print(f"{what}: {', '.join(printable(redact(name)) for name in names[:3])}{more}")
+
+
+def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
+    of = "all of it" if told["is_whole"] else f"a sample of {size(told['sample_bytes'])} of text"
+    print(f"estimates   from {of}; the time also from how fast it was counted")
+    print(f"  text      about {size(told['text_bytes'])}, {number(told['pretokens'])} pre-tokens")
+    print(f"  time      about {duration(told['seconds'])} on this machine, without a store's delays")
+    print(f"  memory    at most about {size(told['memory_bytes'])} in all workers")
+    if (least := told["vocab_least"]) == 0:
+        return
+    most = told["vocab_most"]
+    if told["is_whole"]:
+        print(f"  largest vocabulary  about {least:,} tokens; the mix of languages moves it")
+    else:
+        print(f"  largest vocabulary  {least:,} tokens from the sample alone; of all the text")
+        print(f"            more, less than {number(most)} (if all of it were as new as the sample)")
+    if vocab_size > most:
+        print(f"  vocab_size = {vocab_size:,} is more: lower it, or allow_smaller = true")
 
 
 def print_stage(output: str, manifest: AnyManifest) -> None:

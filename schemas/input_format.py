@@ -10,6 +10,9 @@ from typing import Literal
 FileFormat = Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv", "warc"]
 Compression = Literal["none", "gz", "zst", "bz2", "xz"]
 
+# Of files that hold columns, with a schema.
+COLUMN_FORMATS: frozenset[str] = frozenset({"parquet", "arrow"})
+
 _COMPRESSIONS: Mapping[str, Compression] = {
     ".gz": "gz",
     ".gzip": "gz",

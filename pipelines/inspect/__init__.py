@@ -1,5 +1,7 @@
-"""Commands that look at an output, finished or not.
+"""Commands that look at data, or at an output, finished or not.
 
+propose, build_text: a folder of data as a build file. language_names: languages that names tell.
+estimate: what a build will take and give, from a sample.
 verify, verify_manifests, verify_shards: is it what was committed? rebuild: make one shard again and compare.
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.

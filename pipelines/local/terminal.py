@@ -40,6 +40,15 @@ def number(value: int) -> str:
     return f"{value / scale:,.2f} {unit}"
 
 
+def duration(seconds: int) -> str:
+    """A time that is only about right.
+
+    >>> duration(59), duration(600), duration(40_000)
+    ('59 s', '10 min', '11 h')
+    """
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
 def cut(text: str, width: int) -> str:
     """The text as it is if it fits into that many columns of a terminal, else its begin and an ellipsis."""
     if cell_len(text) <= width:

@@ -30,6 +30,7 @@ from pipelines.stages.replacing import (
     replace,
 )
 from pipelines.stages.reuse import reusable
+from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
 from pipelines.stages.standing import Standing, look
 from pipelines.stages.tokenizer_files import import_tokenizer
@@ -107,6 +108,9 @@ class Build:
             self._refuse_foreign_output()
             self.imported_tokenizer()
             self._plan = plan_build(self.config, self.output)
+            if find_manifest(self.output, "plan") is None:
+                for warning in refuse_wrong_sources(self.config, self._plan):
+                    self.progress.say(f"warning: {warning}")
         reached("plan.listed")
         self._settle(self._plan)
         return commit_plan(self._run(), self._plan)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.reject_causes import main_cause
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, take_over, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -100,8 +101,11 @@ def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
     if share <= limit:
         return
     url = urls.join(run.output, "rejected", REJECTED)
+    said = f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows"
+    if cause := main_cause(run.config, run.output):
+        raise StageError(f"{said}, nearly all for one cause:\n{cause}\nAll rejects are in {redact(url)}.")
     raise StageError(
-        f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows:\n"
+        f"{said}:\n"
         + "".join(f"  {line}\n" for line in first_rejects(url))
         + f"All of them are in {redact(url)}. Correct how the build file reads it, "
         f"fix the input and add --replace plan, or raise build.max_rejected (1 = never fail)."

@@ -200,6 +200,16 @@ def read_bytes(url: str) -> bytes:
         return file.read()
 
 
+def read_start(url: str, size_bytes: int) -> bytes:
+    """The first bytes of a file, all of it if it is shorter. Asks a store for no more than these."""
+    system, path = file_system(url)
+    if is_local(url):
+        with open_read(url) as file:
+            return file.read(size_bytes)
+    with named("read", url):
+        return cast(bytes, retrying("read", url, lambda: system.cat_file(path, start=0, end=size_bytes)))
+
+
 def sha256(url: str) -> str:
     """sha256 of a file's bytes, lowercase hex; raises StageError if it cannot be read."""
     hasher = hashlib.sha256()

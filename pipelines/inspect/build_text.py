@@ -1,0 +1,153 @@
+"""A proposal as the text of a build file, with comments, that builds as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+
+from pipelines.inspect.estimate import Estimate, estimate
+from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed, escape
+from pipelines.local.terminal import number, printable, size
+from pipelines.stages.plan import plan_build
+from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
+from pipelines.store import urls
+from pipelines.store.redaction import redact
+from schemas.build_tables import VERSION
+from schemas.config import parse_config
+from tokcore.errors import ConfigError
+from tokcore.models import DEFAULT_MODEL, MODELS
+
+OUTPUT = "out"
+# The sizes that are proposed: the largest one that the corpus surely gives.
+_SIZES = (131_072, 65_536, 32_768, 16_384, 8_192, 4_096, 2_048, 1_024, 512)
+_MOST_SHOWN = 10  # files that are left out
+_KEYS = ("format", "text", "id", "encoding", "delimiter", "unit", "separator")
+_ABOUT = {
+    "lang": "of all documents",
+    "lang_field": "the field with each record's language",
+    "format": "the names do not tell it",
+    "text": "the field of the text",
+    "id": "the field of the document's id",
+    "encoding": "what the bytes are, as far as the start of a file tells",
+    "delimiter": "between two fields",
+    "separator": "what stands between two documents",
+    "unit": "what a document is: file | line | paragraph",
+}
+
+
+def build_text(proposal: Proposal, path: str) -> str:
+    """The text of a build file at a local path. Raises ConfigError if what was found cannot be built."""
+    text = _text(proposal, path, "vocab_size = 257", "")
+    config = parse_config(text, path)
+    samples = sample_plan(config, plan_build(config), FOR_CHECK)
+    if stopping := describe([one for one in check_samples(config, samples) if one.stops]):
+        raise ConfigError("\n".join(stopping))
+    told = estimate(config, samples, 1)
+    return _text(proposal, path, _vocab_size(told), _about_size(told))
+
+
+def _text(proposal: Proposal, path: str, vocab_size: str, about: str) -> str:
+    base = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120 - as the build file's base is made
+    start = _start(proposal.folder, base)
+    lines = [
+        f"# What `tokcore init` found in {_comment(redact(proposal.folder))}.",
+        "# Every other key, with its default: deploy/examples/full.toml.",
+        f"version = {VERSION}",
+        "",
+        "[build]",
+        f"{_set('output', OUTPUT)}  # any fsspec URL; a relative path starts at this file's folder",
+    ]
+    for proposed in proposal.sources:
+        lines += ["", *_source(proposed, start, _covers(proposal.folder, base))]
+    if proposal.left_out:
+        lines += ["", f"# Left out: {len(proposal.left_out):,} files."]
+        lines += [f"#   {_comment(redact(name))}: {_comment(why)}" for name, why in proposal.left_out[:_MOST_SHOWN]]
+        if len(proposal.left_out) > _MOST_SHOWN:
+            lines.append(f"#   and {len(proposal.left_out) - _MOST_SHOWN:,} more")
+    lines += ["", "[learn]", *([f"# {about}"] if about else []), vocab_size]
+    return "\n".join(lines) + "\n"
+
+
+def _source(proposed: Proposed, start: str, is_output_inside: bool) -> Iterable[str]:
+    source = proposed.source
+    yield "[[source]]"
+    yield f"# {proposed.num_files:,} file{'s' * (proposed.num_files > 1)}, {size(proposed.size_bytes)} as stored"
+    if proposed.fields:
+        yield f"# {_comment(proposed.fields)}"
+    if proposed.why:
+        yield f"# {_comment(proposed.why)}"
+    name = "lang" if source.lang is not None else "lang_field"
+    todo = "; not known: write a code such as en" if source.lang == UNKNOWN_LANGUAGE else ""
+    yield f"{_set(name, getattr(source, name))}  # {_ABOUT[name]}{todo}"
+    patterns = [_dollars(start + pattern) for pattern in source.files]
+    if len(patterns) == 1:
+        yield _set("files", patterns[0])
+    else:
+        yield "files = ["
+        yield from (f"    {_quoted(pattern)}," for pattern in patterns)
+        yield "]"
+    if is_output_inside:
+        yield f"{_set('exclude', f'{OUTPUT}/**')}  # what this build writes"
+    for key in _KEYS:
+        value = getattr(source, key)
+        if value is not None and value != {"text": "text", "encoding": "utf-8"}.get(key):
+            yield f"{_set(key, value)}  # {_ABOUT[key]}"
+
+
+def _start(folder: str, base: str) -> str:
+    """What stands before each pattern: the folder as the build file names it, as a glob that matches it alone."""
+    if urls.is_local(folder):
+        local = str(urls.local_path(folder))
+        if local == base:
+            return ""
+        if local.startswith(f"{base}/"):
+            local = local.removeprefix(f"{base}/")
+        folder = local
+    return escape(folder).rstrip("/") + "/"
+
+
+def _covers(folder: str, base: str) -> bool:
+    """Whether the output lies in the folder that was looked at."""
+    if not urls.is_local(folder):
+        return False
+    root = os.path.realpath(urls.local_path(folder))
+    return f"{os.path.realpath(base)}/".startswith(f"{root.rstrip('/')}/")
+
+
+def _dollars(path: str) -> str:
+    """The path with what the build file would replace spelled so that it stays."""
+    path = path.replace("$", "$$")
+    return f"./{path}" if path.startswith("~") else path
+
+
+def _vocab_size(told: Estimate | None) -> str:
+    default = MODELS[DEFAULT_MODEL].default_vocab_size(1)
+    least = told.vocab_least if told is not None else 0
+    # Mixing weighs the counts, so it can take some pairs below min_count.
+    chosen = next((one for one in _SIZES if one <= default and 2 * one <= least), 0)
+    if chosen == default:
+        return f"vocab_size = {default}  # special tokens included"
+    chosen = chosen or max(257, least // 2)
+    said = "allow_smaller = true  # this is little text: take what it gives"
+    return f"vocab_size = {chosen}  # special tokens included\n{said}"
+
+
+def _about_size(told: Estimate | None) -> str:
+    if told is None:
+        return ""
+    of = "all of the text" if told.is_whole else f"a sample of {size(told.sample_bytes)}"
+    return f"Estimated from {of}: {size(told.text_bytes)} of text, {number(told.pretokens)} pre-tokens."
+
+
+def _set(key: str, value: str) -> str:
+    return f"{key} = {_quoted(value)}"
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string; JSON's escapes are among TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    return printable(text).replace("\n", " ")

@@ -1,0 +1,318 @@
+"""What a folder of data holds, as the sources of a build file: formats, fields, languages, and what is left out.
+
+Looks at the start of one file of each kind in each folder. build_text writes what is found as a build file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from pipelines.inspect.language_names import file_language, folder_language
+from pipelines.reading.input_range import settings_of
+from pipelines.reading.peek import Field, Peek, fields_of, first_documents, peek
+from pipelines.reading.records import FileRejected
+from pipelines.reading.sniff import WORDS
+from pipelines.stages.mends import guess_field, said_fields, wrong_content
+from pipelines.store import storage, urls
+from pipelines.store.listing import glob_regex, kind_of
+from pipelines.store.not_data import OwnOutputs, why_not_data
+from pipelines.store.redaction import redact
+from schemas.config import Source, format_of
+from schemas.document import valid_lang
+from schemas.input_format import COLUMN_FORMATS, FileFormat
+from schemas.plan import ReadSettings
+from tokcore.errors import ConfigError
+
+UNKNOWN_LANGUAGE = "und"  # "undetermined", ISO 639-2
+
+_PEEK_BYTES = 1 << 18
+_THREADS = 16
+_MOST_LOOKED_AT = 256  # of more files, one of each kind in each folder is looked at
+_LONG_TEXT_BYTES = 1 << 20
+_IDS = ("id", "doc_id", "docid", "document_id", "uuid", "_id")
+_HELD_OUT = frozenset({"validation", "valid", "val", "dev", "test", "eval"})
+_CONTENT_FORMATS: Mapping[str, FileFormat] = {
+    "json lines": "jsonl",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "warc": "warc",
+}
+_ENCODING = re.compile(r'encoding = "([a-z0-9-]+)"')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Proposed:
+    """A source of the build file."""
+
+    source: Source  # its files are patterns below the folder
+    num_files: int
+    size_bytes: int  # as stored
+    fields: str  # which there are, in words
+    why: str  # what was decided, and on what ground; "" where nothing was
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a folder holds."""
+
+    folder: str  # URL
+    sources: tuple[Proposed, ...]
+    left_out: tuple[tuple[str, str], ...]  # (file or pattern, why)
+
+
+class _Kind(NamedTuple):
+    """Files of one folder that are read alike, by their names."""
+
+    folder: str  # below the root
+    suffix: str  # ".jsonl.zst"
+    lang: str  # that the names tell; "" for none
+    name: str = ""  # of the one file, if there are so few that each is looked at
+
+
+def propose(url: str) -> Proposal:
+    """The sources that a folder, or one file, holds. Raises ConfigError if there are none."""
+    root, files, left_out = _listed(url)
+    kept, held_out = _without_held_out(files)
+    left_out += [(name, "looks like a split for evaluation") for name in held_out]
+    kinds: dict[_Kind, list[str]] = {}
+    folders = {posixpath.dirname(name) for name in kept}
+    for name in kept:
+        kind = _kind_of(name, folders)
+        kinds.setdefault(kind._replace(name=name) if len(kept) <= _MOST_LOOKED_AT else kind, []).append(name)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        looked = [*pool.map(lambda names: peek(_largest(files, names), _PEEK_BYTES), kinds.values())]
+    same: dict[tuple[tuple[str, Any], ...], list[str]] = {}
+    about: dict[tuple[tuple[str, Any], ...], tuple[str, str]] = {}
+    for (kind, names), seen in zip(kinds.items(), looked, strict=True):
+        found = _source_of(kind, names, seen)
+        if isinstance(found, str):
+            left_out += [(name, found) for name in names]
+            continue
+        keys, fields, why = found
+        key = tuple(sorted(keys.items()))
+        same.setdefault(key, []).extend(names)
+        about.setdefault(key, (fields, why))
+    if not same:
+        said = "; ".join(f"{name} ({why})" for name, why in left_out[:5])
+        raise ConfigError(
+            f"{redact(url)}: no data that tokcore reads{f': {redact(said)}' if said else ': it is empty'}"
+        )
+    sources = [
+        Proposed(
+            Source(**dict(key), files=(*_patterns(names, [*files]),)),
+            len(names),
+            sum(files[name].size_bytes for name in names),
+            *about[key],
+        )
+        for key, names in same.items()
+    ]
+    sources.sort(key=lambda one: (one.source.lang or "", one.source.files))
+    return Proposal(root, tuple(sources), tuple(sorted(left_out)))
+
+
+def _listed(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[str, str]]]:
+    """(the folder, its files by their names below it, those that are no data and why)."""
+    system, path = urls.file_system(url)
+    if kind_of(system, path) == "file":
+        return posixpath.dirname(url), {posixpath.basename(url): storage.stat(url)}, []
+    root = url.rstrip("/") or "/"
+    own = OwnOutputs()
+    files: dict[str, storage.FileId] = {}
+    left_out = []
+    escaped = escape(root)
+    above = urls.file_system(root)[1].rstrip("/")
+    for pin in storage.list_files(f"{escaped}/**"):
+        at = urls.file_system(pin.url)[1]
+        name = at.removeprefix(above).lstrip("/")
+        why = why_not_data(at, above, "**")
+        if not why and (folder := own.holding(pin.url)):
+            why = f"of the tokcore output {redact(folder)}"
+        if why:
+            left_out.append((name, why))
+        else:
+            files[name] = pin
+    return root, files, left_out
+
+
+def _without_held_out(files: Iterable[str]) -> tuple[list[str], list[str]]:
+    """(names to learn from, names of validation and test splits), where there is a train split, too."""
+    splits = {name: _split_of(name) for name in files}
+    if "train" not in splits.values():
+        return [*splits], []
+    return (
+        [name for name, split in splits.items() if split not in _HELD_OUT],
+        [name for name, split in splits.items() if split in _HELD_OUT],
+    )
+
+
+def _split_of(name: str) -> str:
+    """The split in the name of a folder or at the start of a file's name; "" for none."""
+    *folders, last = name.lower().split("/")
+    words = [*(folder.removeprefix("split=") for folder in reversed(folders)), re.split(r"[-_.]", last)[0]]
+    return next((word for word in words if word == "train" or word in _HELD_OUT), "")
+
+
+def _kind_of(name: str, folders: Iterable[str]) -> _Kind:
+    folder, last = posixpath.split(name)
+    stem, suffix = posixpath.splitext(last)
+    known = format_of(last)
+    if known is not None and known[1] != "none":
+        suffix = posixpath.splitext(stem)[1] + suffix
+    parts = folder.split("/") if folder else []
+    for depth in range(len(parts), 0, -1):
+        above = "/".join(parts[: depth - 1])
+        start = f"{above}/" if above else ""
+        beside = {one.removeprefix(start).split("/")[0] for one in folders if one.startswith(start) and one != above}
+        if lang := folder_language(parts[depth - 1], beside):
+            return _Kind(folder, suffix, lang)
+    return _Kind(folder, suffix, file_language(last))
+
+
+def _largest(files: Mapping[str, storage.FileId], names: Sequence[str]) -> storage.FileId:
+    return max((files[name] for name in names), key=lambda pin: pin.size_bytes)
+
+
+def _source_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], str, str] | str:
+    """(keys of the source, its fields in words, what was decided and why), or why these files are left out."""
+    told = format_of(f"x{kind.suffix}") or (None, "none")
+    format = told[0] or _CONTENT_FORMATS.get(seen.inner)
+    if seen.stored == "empty":
+        return "empty"
+    if format is None:
+        return f"{WORDS[seen.inner]}, of no known format"
+    keys: dict[str, Any] = {} if told[0] else {"format": format}
+    if format == "text" and seen.inner == "json lines" and seen.head.count(b"\n") > 1:
+        keys["format"] = format = "jsonl"
+    source = Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys)
+    settings = settings_of(source, format, told[1])
+    if wrong := wrong_content(seen, settings):
+        if (other := _CONTENT_FORMATS.get(seen.inner)) is None or "rename" in wrong or "write it" in wrong:
+            return wrong
+        keys["format"] = format = other
+        settings = settings_of(Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys), format, told[1])
+        if wrong_content(seen, settings):
+            return wrong
+    if encoding := _encoding_of(seen, settings):
+        keys["encoding"] = encoding
+        settings = dataclasses.replace(settings, encoding=encoding)
+    fields = fields_of(seen, settings)
+    if format in ("csv", "tsv") and len(fields) == 1:
+        for delimiter in ";|\t,":
+            if delimiter in fields[0].name and delimiter != settings.delimiter:
+                keys["delimiter"] = delimiter
+                settings = dataclasses.replace(settings, delimiter=delimiter)
+                fields = fields_of(seen, settings)
+                break
+    why = []
+    if format not in ("text", "warc"):
+        text = guess_field(fields, "text")
+        if not text:
+            return (
+                f"no field looks like text. {said_fields(fields, settings)}" if fields else "its fields cannot be read"
+            )
+        keys |= {} if text == "text" else {"text": text}
+        keys |= {"id": name} if (name := _id_of(fields, text)) else {}
+    elif format == "text" and (length := seen.unfolded_bytes) >= _LONG_TEXT_BYTES:
+        keys |= _unit_of(seen.head)
+        why.append(
+            f"{'unit' if 'unit' in keys else 'separator'}: the largest file has about {length / 1e6:.1f} MB of text"
+        )
+    if field := _lang_field_of(fields):
+        keys["lang_field"] = field
+    else:
+        keys["lang"] = kind.lang or UNKNOWN_LANGUAGE
+        if not kind.lang:
+            why.append("lang: nothing tells the language, so name it here")
+    return keys, said_fields(fields, settings) if fields else "", "; ".join(why)
+
+
+def _encoding_of(seen: Peek, settings: ReadSettings) -> str:
+    """The encoding that reading asks for; "" if UTF-8 will do."""
+    if settings.format in (*COLUMN_FORMATS, "warc"):
+        return ""
+    try:
+        batch = first_documents(seen, settings)
+    except FileRejected as error:
+        asked = _ENCODING.search(error.detail)
+    else:
+        details = [one.detail for one in batch.rejects if one.reason == "invalid_utf8"] if batch else []
+        asked = _ENCODING.search(details[0]) if details else None
+    return asked[1] if asked else ""
+
+
+def _id_of(fields: Sequence[Field], text: str) -> str:
+    """The field of ids: named like one, in each record sampled, and never twice."""
+    for usual in _IDS:
+        for field in fields:
+            if (
+                field.name.lower() == usual
+                and field.name != text
+                and len(set(map(str, field.values))) == len(field.values)
+            ):
+                most = max((len(one.values) for one in fields), default=0)
+                if len(field.values) == most and (field.is_text or "number" in field.kind or "int" in field.kind):
+                    return field.name
+    return ""
+
+
+def _lang_field_of(fields: Sequence[Field]) -> str:
+    """The field of languages: named like one, and its values are codes."""
+    name = guess_field(fields, "lang")
+    found = next((field for field in fields if field.name == name), None)
+    if found is None or not name.lower().split(".")[-1].startswith(("lang", "locale")):
+        return ""
+    return name if all(isinstance(value, str) and valid_lang(value) for value in found.values) else ""
+
+
+def _unit_of(head: bytes) -> dict[str, str]:
+    """What parts the documents of a long text file: two empty lines, else one, else each line is one."""
+    text = head.replace(b"\r\n", b"\n")
+    if text.count(b"\n\n\n") > 2 and b"\r\n" not in head:
+        return {"separator": "\n\n\n"}
+    return {"unit": "paragraph" if text.count(b"\n\n") > 2 else "line"}
+
+
+def _patterns(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
+    """Few globs that match these names and no other."""
+    wanted, left = set(names), sorted(names)
+    others = [name for name in every if name not in wanted]
+    while left:
+        for pattern in _candidates(left[0], left):
+            matches = glob_regex(pattern).match
+            if not any(matches(name) for name in others):
+                yield pattern
+                left = [name for name in left if not matches(name)]
+                break
+
+
+def _candidates(name: str, left: Sequence[str]) -> Iterator[str]:
+    """Globs that match a name, the widest first; the last one matches nothing else."""
+    *folders, last = name.split("/")
+    stem, suffix = posixpath.splitext(last)
+    if (known := format_of(last)) is not None and known[1] != "none":
+        stem, inner = posixpath.splitext(stem)
+        suffix = inner + suffix
+    for depth in range(len(folders) + 1):
+        start = "".join(f"{escape(folder)}/" for folder in folders[:depth])
+        plain = "".join(f"{folder}/" for folder in folders[:depth])
+        below = [one for one in left if one.startswith(plain) and one.endswith(suffix)]
+        if all("/" not in one.removeprefix(plain) for one in below):
+            if len(below) > 1:
+                yield f"{start}*{escape(suffix)}"
+        else:
+            yield f"{start}**/*{escape(suffix)}"
+    folder = "".join(f"{escape(one)}/" for one in folders)
+    word = re.split(r"[-_.]", last)[0]
+    if word != last and sum(one.startswith(f"{'/'.join([*folders, word])}") for one in left) > 1:
+        yield f"{folder}{escape(word)}*{escape(suffix)}"
+    yield escape(name)
+
+
+def escape(path: str) -> str:
+    """The path as a glob that matches it alone."""
+    return re.sub(r"([*?\[])", r"[\1]", path)

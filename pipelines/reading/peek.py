@@ -1,0 +1,224 @@
+"""A look at the start of a file, in bounded time and memory: what it holds, its fields, its first documents.
+
+Nothing here decides what a build reads: a file's end, which makes it whole, is not looked at.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import orjson
+
+from pipelines.reading.compressed import decompressed
+from pipelines.reading.encodings import to_utf8
+from pipelines.reading.input_range import read_documents
+from pipelines.reading.jsonl import json_type, read_json_lines
+from pipelines.reading.plain import read_plain_text
+from pipelines.reading.records import Batch, FileRejected
+from pipelines.reading.sniff import COMPRESSED, Content, content_of
+from pipelines.store import storage
+from schemas.input_format import COLUMN_FORMATS, Compression
+from schemas.plan import ReadSettings
+
+# A larger file of columns is not decoded: its rows are known only when it was read to its end.
+_MAX_COLUMNS_BYTES = 1 << 24
+# bzip2 gives nothing before the end of its first block.
+_LEAST_STORED_BYTES: Mapping[Compression, int] = {"bz2": 1 << 20, "xz": 1 << 20}
+_NEXT_ANSWER = b"\r\n\r\nWARC/"
+_MAX_VALUES = 200  # records whose fields are looked at
+_MAX_NAMES = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the records at the start of a file."""
+
+    name: str  # "a.b" for b inside a
+    kind: str  # a string, a number, an array ... as JSON calls it; of columns the Arrow type
+    values: tuple[Any, ...] = ()  # the first ones that are no nulls
+
+    @property
+    def is_text(self) -> bool:
+        return self.kind in ("a string", "string", "large_string", "string_view", "binary", "large_binary")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Peek:
+    """The start of a file."""
+
+    file: storage.FileId
+    stored: Content  # of the bytes as stored
+    inner: Content  # of what they unfold to
+    head: bytes  # what the first bytes unfold to
+    stored_bytes: int  # of which these are
+    is_whole: bool  # whether that is all of the file
+
+    @property
+    def unfolded_bytes(self) -> int:
+        """What the file unfolds to, if it goes on as it starts."""
+        return self.file.size_bytes * len(self.head) // max(1, self.stored_bytes)
+
+
+def peek(file: storage.FileId, size_bytes: int) -> Peek:
+    """The start of a file, about size_bytes of it as stored. Raises StageError if the store does not answer."""
+    start = storage.read_start(file.url, min(size_bytes, file.size_bytes))
+    stored = content_of(start)
+    head = start
+    if stored in COMPRESSED:
+        compression: Compression = stored  # type: ignore[assignment]  # the names are the same
+        if (more := _LEAST_STORED_BYTES.get(compression, 0)) > size_bytes:
+            start = storage.read_start(file.url, min(more, file.size_bytes))
+        head = _unfold(start, compression, 8 * size_bytes)
+    return Peek(file, stored, content_of(head), head, len(start), len(start) == file.size_bytes)
+
+
+class _Start(io.BytesIO):
+    """The start of a file, as the decompressors want one."""
+
+    def size(self) -> int:
+        return len(self.getbuffer())
+
+
+def _unfold(start: bytes, compression: Compression, most: int) -> bytes:
+    pieces: list[bytes] = []
+    size_bytes = 0
+    try:
+        for piece in decompressed(_Start(start), compression):  # type: ignore[arg-type]
+            pieces.append(piece)
+            size_bytes += len(piece)
+            if size_bytes >= most:
+                break
+    except FileRejected:
+        pass  # it goes on behind the start, or it is damaged: reading will tell
+    return b"".join(pieces)
+
+
+def first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
+    """The documents and rejects at the start of a file; None if nothing can be told without reading all of it.
+
+    Raises FileRejected if the file is rejected whole for what its start says of its encoding.
+    """
+    if settings.format in COLUMN_FORMATS:
+        if seen.file.size_bytes > _MAX_COLUMNS_BYTES:
+            return None
+        try:
+            return next(read_documents(seen.file, 0, seen.file.size_bytes, settings), None)
+        except FileRejected:
+            return None
+    if settings.format == "warc":
+        return _first_answers(seen, settings)
+    data = _whole_records(seen, settings)
+    if settings.format == "jsonl":
+        return next(read_json_lines([data], settings), None)
+    if settings.format == "text":
+        return next(read_plain_text([data], settings), None)
+    from pipelines.reading.delimited import read_delimited
+
+    while data:
+        try:
+            return next(read_delimited([data], settings), None)
+        except FileRejected:  # the start may end within quotes
+            data = data[: data.rfind(b"\n", 0, len(data) // 2) + 1]
+    return None
+
+
+def _first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
+    from pipelines.reading.warc import read_warc
+
+    end = len(seen.head) if seen.is_whole else seen.head.rfind(_NEXT_ANSWER) + len(_NEXT_ANSWER) - len(b"WARC/")
+    try:
+        return next(read_warc([seen.head[: max(0, end)]], settings), None)
+    except FileRejected:
+        return None
+
+
+def _whole_records(seen: Peek, settings: ReadSettings) -> bytes:
+    """The start of a file as UTF-8, up to the end of a line."""
+    data = b"".join(to_utf8([seen.head], settings, True))
+    if seen.is_whole:
+        return data
+    return data[: data.rfind(b"\n") + 1] or data.decode(errors="ignore").encode()
+
+
+def fields_of(seen: Peek, settings: ReadSettings) -> list[Field]:
+    """The fields of the records at the start of a file, in their order; none if they have none or cannot be read."""
+    if settings.format in COLUMN_FORMATS:
+        return column_fields(seen)
+    if settings.format in ("text", "warc"):
+        return []
+    try:
+        data = _whole_records(seen, settings)
+    except FileRejected:
+        return []
+    if settings.format in ("csv", "tsv"):
+        return _header_fields(data, settings)
+    return record_fields(data)
+
+
+def _header_fields(data: bytes, settings: ReadSettings) -> list[Field]:
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if settings.quotes else csv.QUOTE_NONE
+    text = io.StringIO(data.decode(errors="replace"), newline="")
+    rows = [*itertools.islice(csv.reader(text, delimiter=settings.delimiter, quoting=quoting), _MAX_VALUES)]
+    header, values = (rows[0] if rows else []), rows[1:]
+    return [Field(name, "a string", tuple(row[i] for row in values if i < len(row))) for i, name in enumerate(header)]
+
+
+def record_fields(head: bytes) -> list[Field]:
+    """The fields of JSON lines; those of nested objects as paths."""
+    kinds: dict[str, str] = {}
+    values: dict[str, list[Any]] = {}
+    for line in head.split(b"\n")[:_MAX_VALUES]:
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        for name, value in _paths(record, ""):
+            if value is not None and len(kinds) < _MAX_NAMES:
+                kinds.setdefault(name, json_type(value))
+                values.setdefault(name, []).append(value)
+    return [Field(name, kind, tuple(values[name])) for name, kind in kinds.items()]
+
+
+def _paths(record: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(record, dict):
+        return
+    for name, value in record.items():
+        if isinstance(value, dict) and value and prefix.count(".") < 3:
+            yield from _paths(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def column_fields(seen: Peek) -> list[Field]:
+    """The columns of a parquet or Arrow file, those of structs as paths; none if it cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with storage.open_pinned(seen.file) as opened:
+        try:
+            if seen.stored == "parquet":
+                schema = pq.read_schema(pa.PythonFile(opened, mode="r"))
+            elif seen.head.startswith(b"ARROW1"):
+                schema = pa.ipc.open_file(pa.PythonFile(opened, mode="r")).schema
+            else:
+                schema = pa.ipc.open_stream(pa.PythonFile(opened, mode="r")).schema
+        except (pa.ArrowException, OSError, ValueError):
+            return []
+    return [*_columns(schema, "")]
+
+
+def _columns(fields: Any, prefix: str) -> Iterator[Field]:
+    import pyarrow as pa
+
+    for field in fields:
+        kind = field.type
+        if pa.types.is_struct(kind):
+            yield from _columns(kind, f"{prefix}{field.name}.")
+        else:
+            plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+            yield Field(f"{prefix}{field.name}", str(plain))

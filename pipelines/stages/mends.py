@@ -1,0 +1,174 @@
+"""What to write in the build file when records are rejected, from the fields that the records do have."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+
+from pipelines.reading.input_range import settings_of
+from pipelines.reading.peek import Field, Peek
+from pipelines.reading.records import printable
+from pipelines.reading.sniff import COMPRESSED, WORDS
+from schemas.config import BuildConfig
+from schemas.document import valid_lang
+from schemas.input_format import COLUMN_FORMATS
+from schemas.plan import ReadSettings
+
+# What people call these fields, the likelier name first.
+_NAMES = {
+    "text": ("text", "content", "body", "raw_content", "document", "article", "markdown", "code", "sentence", "story"),
+    "id": ("id", "doc_id", "docid", "document_id", "uuid", "_id", "url", "key"),
+    "lang": ("lang", "language", "lang_code", "language_code", "lang_id", "languages", "locale"),
+}
+_LANG_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,8})*")
+_MOST_NAMES = 8
+
+# The key of a source for each reason that a field can give.
+KEYS = {
+    "missing_text": "text",
+    "bad_text": "text",
+    "missing_id": "id",
+    "bad_id": "id",
+    "bad_lang": "lang_field",
+}
+
+_OTHERS = {
+    "invalid_utf8": 'If the files are of another encoding, name it with encoding = "..."; invalid_utf8 = "replace" '
+    "puts U+FFFD for each bad byte",
+    "bad_row": 'If quotes are ordinary characters there, write quotes = false; delimiter = "..." sets another',
+    "wrong_encoding": 'Name the encoding with encoding = "..."',
+    "lone_surrogate": "Repair what wrote the files: such text cannot be stored as UTF-8",
+    "document_too_large": "Raise max_document_bytes; for text files say with unit or separator what a document is",
+    "special_text": 'The texts hold special tokens: write special_text = "ordinary" in [encode] to read them as text',
+    "bad_json": "The files hold lines that are no JSON: write them again, or name their format",
+    "not_object": 'Each line must be an object such as {"text": "..."}',
+    "truncated": "The files are cut off: copy them again",
+    "corrupt": "The files are damaged, or of another format: copy them again, or set format",
+}
+
+
+def source_of(config: BuildConfig, read: ReadSettings) -> int:
+    """The number of the first source that reads files so."""
+    for number, source in enumerate(config.sources):
+        if settings_of(source, read.format, read.compression, read.forbidden) == read:
+            return number
+    return 0
+
+
+def guess_field(fields: Sequence[Field], role: str, named: str = "") -> str:
+    """The field that holds the text, id or lang of records, as far as names and values tell; "" if none seems to.
+
+    role: text, id or lang. named: what the build file calls it, wrongly.
+    """
+    fits: dict[str, Callable[[Field], bool]] = {
+        "text": lambda field: field.is_text,
+        "id": lambda field: field.is_text or "int" in field.kind or field.kind == "a number",
+        "lang": lambda field: field.is_text and all(isinstance(v, str) and valid_lang(v) for v in field.values),
+    }
+    names = [field.name for field in fields if fits[role](field)]
+    lowered = {name.lower(): name for name in reversed(names)}
+    if named and (close := difflib.get_close_matches(named.lower(), list(lowered), n=1, cutoff=0.7)):
+        return lowered[close[0]]
+    for usual in _NAMES[role]:
+        for name in names:
+            if name.lower() == usual or name.lower().endswith(f".{usual}"):
+                return name
+    if role == "lang":
+        codes = [f.name for f in fields if f.values and all(_is_code(value) for value in f.values)]
+        return codes[0] if codes else ""
+    if role == "text":
+        lengths = {
+            f.name: sum(len(v) for v in f.values if isinstance(v, str)) / len(f.values) for f in fields if f.values
+        }
+        longest = max((name for name in names if name in lengths), key=lambda name: lengths[name], default="")
+        return longest if longest and lengths[longest] >= 40 else (names[0] if len(names) == 1 else "")
+    return ""
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, str) and _LANG_CODE.fullmatch(value) is not None
+
+
+def mend_of(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequence[Field]) -> str:
+    """What to do about records that are rejected for one reason, as a sentence without its point."""
+    if seen is not None and (wrong := wrong_content(seen, settings)):
+        return wrong
+    key = KEYS.get(reason)
+    if key is None:
+        return _OTHERS.get(reason, "")
+    named = getattr(settings, key)
+    if settings.format in ("csv", "tsv") and len(fields) == 1:
+        for other, spelled in ((";", ";"), ("\t", "\\t"), ("|", "|"), (",", ",")):
+            if other in fields[0].name and other != settings.delimiter:
+                return f'The header is one field, {printable(fields[0].name.encode())!r}: write delimiter = "{spelled}"'
+    if not fields:
+        return f"Look at the fields and set {key}"
+    found = next((field for field in fields if field.name == named), None)
+    if reason == "bad_lang" and found is not None:
+        example = next((value for value in found.values if not (isinstance(value, str) and valid_lang(value))), None)
+        holds = f"{named!r} holds {printable(repr(example).encode())}, which is no language code" if example else ""
+        return f'{holds or f"{named!r} is not in each of them"}. Name another lang_field, or write lang = "..." instead'
+    guess = guess_field([field for field in fields if field.name != named], key.removesuffix("_field"), named)
+    advice = f': write {key} = "{guess}"' if guess else f": set {key} to one of them"
+    if key == "lang_field" and not guess:
+        advice = ': if none of them is a language, write lang = "..." instead'
+    if key == "id" and not guess:
+        advice = ": set id to one of them, or remove it"
+    return f"{said_fields(fields, settings)}{advice}"
+
+
+def said_fields(fields: Sequence[Field], settings: ReadSettings) -> str:
+    """Which fields there are, in words."""
+    shown = ", ".join(f"'{printable(field.name.encode())}'" for field in fields[:_MOST_NAMES])
+    more = f" and {len(fields) - _MOST_NAMES} more" if len(fields) > _MOST_NAMES else ""
+    return f"The {'columns' if settings.format in COLUMN_FORMATS else 'records'} have {shown}{more}"
+
+
+def wrong_content(seen: Peek, settings: ReadSettings) -> str:
+    """What is wrong with a file that is not of the format that it is read as, and the mend; "" if it is of it."""
+    name = printable(seen.file.url.rpartition("/")[2].encode())
+    is_compressed = seen.stored in COMPRESSED
+    if seen.stored == "empty":
+        return ""
+    if settings.format in COLUMN_FORMATS:
+        if seen.stored == settings.format:
+            return ""
+        mend = _mend_format(seen)
+        return f"{name} is {WORDS[seen.stored]}, not {WORDS[settings.format]}: {mend}"
+    if is_compressed and settings.compression == "none":
+        return f"{name} is {WORDS[seen.stored]}, and its name does not say so: rename it to {name}.{seen.stored}"
+    if settings.compression != "none" and seen.stored != settings.compression:
+        stem = name.rpartition(".")[0]
+        new = f"{stem}.{seen.stored}" if is_compressed else stem
+        return f"{name} is {WORDS[seen.stored]}, not what its name says: rename it to {new}"
+    if seen.inner in COLUMN_FORMATS:
+        if is_compressed:
+            return f"{name} is {WORDS[seen.inner]} within a compressed file: decompress it"
+        return f"{name} is {WORDS[seen.inner]}: {_mend_format(seen)}"
+    if settings.format == "warc" or seen.inner == "warc":
+        same = settings.format == seen.inner
+        return "" if same or settings.format == "text" else f"{name} is {WORDS[seen.inner]}: {_mend_format(seen)}"
+    if settings.format in ("csv", "tsv") and seen.inner == "json lines":
+        return f"{name} holds JSON lines: {_mend_format(seen)}"
+    if settings.format != "jsonl":
+        return ""
+    plain = name.removesuffix(f".{settings.compression}")
+    stem = plain.rpartition(".")[0] or plain
+    if seen.inner == "json array":
+        return f"{name} is one JSON array, not a record a line: jq -c '.[]' {plain} > {stem}.jsonl writes it so"
+    if seen.inner == "json object":
+        return f"{name} has records over several lines, not one a line: jq -c . {plain} > {stem}.jsonl writes it so"
+    return ""
+
+
+def is_json_as_text(seen: Peek, settings: ReadSettings) -> bool:
+    """Whether a file that is read as text holds JSON lines."""
+    return settings.format == "text" and seen.inner == "json lines" and seen.head.count(b"\n") > 1
+
+
+def _mend_format(seen: Peek) -> str:
+    written = {"json lines": "jsonl", "parquet": "parquet", "arrow": "arrow", "text": "text", "warc": "warc"}.get(
+        seen.inner
+    )
+    return f'write format = "{written}"' if written else "write it again, or exclude it"

@@ -1,0 +1,106 @@
+"""Why most of what a build rejected was rejected: the cause, an example with its line, and what to write instead."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from pipelines.reading.peek import fields_of, peek, record_fields
+from pipelines.reading.records import FileRejected
+from pipelines.reading.streams import LongPiece, Meter, PieceLimit, file_blocks, split_lines
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.mends import KEYS, mend_of, said_fields, source_of
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from schemas.config import BuildConfig
+from schemas.plan import InputFile, ReadSettings
+from tokcore.jsonable import from_jsonable
+
+_MAIN_SHARE = 0.9  # of all rejects, from which on one cause is the cause
+_PEEK_BYTES = 1 << 18
+_MOST_RECORDS = 100_000  # that are counted to find a line
+
+
+def main_cause(config: BuildConfig, output: str) -> str:
+    """The cause of nearly all rejects of an output in words, with its mend; "" if there are several."""
+    ledgers = [*_lines(urls.join(output, "rejected", "files.jsonl"))]
+    records, files = Counter[str](), Counter[str]()
+    for told in ledgers:
+        records.update(told["rejected"])
+        if told["rejected_file"]:
+            files[told["rejected_file"]] += 1
+    if bool(records) == bool(files):
+        return ""  # records here, files there
+    ((reason, number),) = (records or files).most_common(1)
+    if number < _MAIN_SHARE * (records or files).total():
+        return ""
+    worst = max(
+        ledgers, key=lambda told: told["rejected"].get(reason, 0) if records else told["rejected_file"] == reason
+    )
+    found = _file(output, worst["uri"])
+    reject = next(
+        (one for one in _lines(urls.join(output, "rejected", "rejected.jsonl")) if one["file"] == worst["uri"]), None
+    )
+    if found is None or reject is None:
+        return ""
+    file, settings = found
+    pin = storage.FileId(urls.resolve(config.base, file.uri), file.size_bytes, file.version)
+    seen = peek(pin, _PEEK_BYTES)
+    source = source_of(config, settings)
+    key = KEYS.get(reason)
+    where = config.at("source", source, key) if key else config.at("source", source)
+    fields = fields_of(seen, settings)
+    if not records:
+        what, place = f"{reason}: {files[reason]:,} of {len(ledgers):,} files", redact(file.uri)
+        mend = mend_of(reason, settings, seen, fields)
+    else:
+        number = worst["rejected"][reason]
+        what = f"{reason} in {100 * number / worst['records']:.4g} % of the records of {redact(file.uri)}"
+        place, line = _place(pin, settings, reject["record"])
+        fields = record_fields(line) or fields
+        mend = mend_of(reason, settings, seen, fields)
+        if key and worst["documents"]:
+            mend = (
+                f"{said_fields(fields, settings)}; others can be read: repair these, or leave the file out with exclude"
+            )
+    return f"  {what}, first {place}: {reject['detail']}\n  {where}: {mend}"
+
+
+def _lines(url: str) -> Iterator[dict[str, Any]]:
+    with io.BufferedReader(storage.open_read(url)) as lines:
+        for line in lines:
+            yield orjson.loads(line)
+
+
+def _file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
+    planned = find_manifest(output, "plan")
+    if planned is None:
+        return None
+    for line in _lines(urls.join(output, "plan", "files.jsonl")):
+        if line["uri"] == uri:
+            file = from_jsonable(InputFile, line, uri)
+            return file, planned.config.settings[file.settings]
+    return None
+
+
+def _place(pin: storage.FileId, settings: ReadSettings, record: int | None) -> tuple[str, bytes]:
+    """(the line of a record of JSON lines where it is not far, else its number; the record, if it was found)."""
+    if settings.format == "jsonl" and record is not None and record < _MOST_RECORDS:
+        limit = PieceLimit(*[3 * settings.max_document_bytes] * 2)
+        seen = number = 0
+        try:
+            for lines in split_lines(file_blocks(pin, 0, pin.size_bytes, settings, Meter()), limit):
+                for line in lines:
+                    number += 1
+                    if line.is_blank if isinstance(line, LongPiece) else not line.strip():
+                        continue
+                    if seen == record:
+                        return f"in line {number}", b"" if isinstance(line, LongPiece) else line
+                    seen += 1
+        except FileRejected:
+            pass
+    return f"in record {record}", b""

@@ -1,0 +1,227 @@
+"""Before any work: a look at the start of some files of each source, for what would fail after hours.
+
+Reads a bounded number of bytes per source, in threads, for stores answer slowly. A build is refused only where it would
+fail in the end: all that was seen of a source is wrong for one cause, and the source is more than max_rejected allows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pipelines.reading.peek import Field, Peek, fields_of, first_documents, peek
+from pipelines.reading.records import Batch, FileRejected
+from pipelines.stages.mends import KEYS, is_json_as_text, mend_of, source_of, wrong_content
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from schemas.config import BuildConfig
+from schemas.input_format import COLUMN_FORMATS
+from schemas.plan import InputFile, Plan, ReadSettings
+from tokcore.errors import ConfigError
+
+_THREADS = 16
+_MOST = 5  # causes that a message names
+_LONG_DOCUMENT_BYTES = 1 << 20  # a text file that is longer holds more than one document, most likely
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Depth:
+    """How much of each source is looked at."""
+
+    files: int  # of a source, fewer if there are many sources
+    bytes_each: int  # as stored
+    files_in_all: int
+
+
+BEFORE_A_BUILD = Depth(2, 1 << 16, 256)
+FOR_CHECK = Depth(24, 1 << 18, 256)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seen:
+    """One file of a sample."""
+
+    file: InputFile
+    peek: Peek
+    batch: Batch | None  # its first records; None if these can only be told by reading all of it
+    refused: str = ""  # why the file is rejected whole
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceSample:
+    """What was seen of the files that are read with the same settings."""
+
+    number: int  # of the settings in the plan
+    source: int  # number of the first source in the build file that reads like this
+    settings: ReadSettings
+    files: tuple[InputFile, ...]  # all of them
+    seen: tuple[Seen, ...]
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a source, or looks so."""
+
+    where: str  # the place in the build file
+    text: str
+    stops: bool  # whether a build would fail
+    example: str = ""  # a file and a record
+
+
+def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSample]:
+    """The start of some files of each source: of the first, the last, and those in between at equal distances."""
+    chosen: list[tuple[int, InputFile]] = []
+    files: dict[int, list[InputFile]] = {}
+    for file in plan.files:
+        files.setdefault(file.settings, []).append(file)
+    for number, listed in sorted(files.items()):
+        full = [file for file in listed if file.size_bytes] or listed
+        num = max(1, min(depth.files, len(full), depth.files_in_all // len(files)))
+        positions = sorted({i * (len(full) - 1) // max(1, num - 1) for i in range(num)})
+        chosen += [(number, full[i]) for i in positions]
+
+    def look(choice: tuple[int, InputFile]) -> Seen:
+        number, file = choice
+        pin = storage.FileId(urls.resolve(config.base, file.uri), file.size_bytes, file.version)
+        peeked = peek(pin, depth.bytes_each)
+        settings = plan.settings[number]
+        if wrong := wrong_content(peeked, settings):
+            return Seen(file, peeked, None, wrong)
+        try:
+            return Seen(file, peeked, first_documents(peeked, settings))
+        except FileRejected as error:
+            return Seen(file, peeked, None, f"{file.uri}: {error.detail}")
+
+    with ThreadPoolExecutor(min(_THREADS, max(1, len(chosen)))) as pool:
+        looked = [*pool.map(look, chosen)]
+    return [
+        SourceSample(
+            number,
+            source_of(config, plan.settings[number]),
+            plan.settings[number],
+            tuple(listed),
+            tuple(seen for (of, _), seen in zip(chosen, looked, strict=True) if of == number),
+        )
+        for number, listed in sorted(files.items())
+    ]
+
+
+def check_samples(config: BuildConfig, samples: Sequence[SourceSample]) -> list[Finding]:
+    """What is wrong with the sources, or looks so, in their order."""
+    total = max(1, sum(sample.stored_bytes for sample in samples))
+    limit = config.build.max_rejected
+    found = []
+    for sample in sorted(samples, key=lambda sample: sample.source):
+        is_much = sample.stored_bytes / total > limit
+        found += _of_content(config, sample, is_much)
+        found += _of_records(config, sample, is_much)
+        found += _of_long_texts(config, sample)
+    return found
+
+
+def describe(found: Sequence[Finding]) -> list[str]:
+    """The findings in words, each cause once."""
+    causes: dict[str, list[Finding]] = {}
+    for finding in found:
+        causes.setdefault(finding.text, []).append(finding)
+    said = []
+    for text, findings in causes.items():
+        others = f" The same holds for {len(findings) - 1} more sources." if len(findings) > 1 else ""
+        example = f" (first in {findings[0].example})" if findings[0].example else ""
+        said.append(f"{findings[0].where}: {text}{example}.{others}")
+    return said
+
+
+def refuse_wrong_sources(config: BuildConfig, plan: Plan) -> list[str]:
+    """Raise ConfigError if the build would fail for what its sources are; returns what else looks wrong."""
+    found = check_samples(config, sample_plan(config, plan, BEFORE_A_BUILD))
+    if stopping := describe([finding for finding in found if finding.stops]):
+        raise ConfigError("\n".join(stopping[:_MOST]))
+    return describe(found)[:_MOST]
+
+
+def _of_content(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
+    """Files that are not of the format that they are read as."""
+    where = config.at("source", sample.source, "files")
+    wrong = [seen.refused for seen in sample.seen if seen.refused]
+    if wrong:
+        is_all = len(wrong) == len(sample.seen)
+        others = f" ({len(wrong)} of {len(sample.seen)} files looked at are like this)" if len(sample.files) > 1 else ""
+        return [Finding(where, f"{redact(wrong[0])}{others}", is_all and is_much)]
+    is_told = config.sources[sample.source].format is not None
+    json = [seen for seen in sample.seen if is_json_as_text(seen.peek, sample.settings)]
+    if json and not is_told:
+        text = (
+            f'{redact(json[0].file.uri)} holds JSON lines, and is read as plain text: write format = "jsonl", '
+            f'or format = "text" if that is meant'
+        )
+        return [Finding(where, text, len(json) == len(sample.seen))]
+    return []
+
+
+def _of_records(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
+    """Records that the build would reject, and columns that are not there."""
+    read = [seen for seen in sample.seen if seen.batch is not None and seen.batch.num_records]
+    reasons = Counter(reject.reason for seen in read if seen.batch for reject in seen.batch.rejects)
+    num_records = sum(seen.batch.num_records for seen in read if seen.batch)
+    if not reasons:
+        return _of_columns(config, sample, is_much)
+    ((reason, number),) = reasons.most_common(1)
+    example = next(s for s in read if s.batch and any(r.reason == reason for r in s.batch.rejects))
+    assert example.batch is not None
+    reject = next(r for r in example.batch.rejects if r.reason == reason)
+    key = KEYS.get(reason)
+    where = config.at("source", sample.source, *([key] if key else []))
+    share = 100 * number / num_records
+    place = redact(example.file.uri) + (f", record {reject.record}" if reject.record is not None else "")
+    mend = mend_of(reason, sample.settings, example.peek, fields_of(example.peek, sample.settings))
+    if " = " in reject.detail:  # it says what to write
+        mend = ""
+    text = f"{share:.3g} % of the sampled records would be rejected: {reason}: {reject.detail}. {mend}".strip(" .")
+    return [Finding(where, text, number == num_records and is_much, place)]
+
+
+def _of_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
+    """Columns that the build file names and that no file looked at has."""
+    if sample.settings.format not in COLUMN_FORMATS:
+        return []
+    schemas = [(seen, fields) for seen in sample.seen if (fields := fields_of(seen.peek, sample.settings))]
+    for reason, key in (("missing_text", "text"), ("missing_id", "id"), ("bad_lang", "lang_field")):
+        named = getattr(sample.settings, key)
+        lacking = [one for one in schemas if named and not has_field(one[1], named)]
+        if lacking:
+            seen, fields = lacking[0]
+            where = config.at("source", sample.source, key)
+            mend = mend_of(reason, sample.settings, None, fields)
+            text = f"there is no column '{named}'. {mend}"
+            return [Finding(where, text, len(lacking) == len(schemas) and is_much, redact(seen.file.uri))]
+    return []
+
+
+def has_field(fields: Sequence[Field], name: str) -> bool:
+    """Whether a field of that name, or fields inside of it, are among some. Of a path into a list, the list."""
+    name = name.partition("[")[0]
+    return any(field.name == name or field.name.startswith(f"{name}.") for field in fields)
+
+
+def _of_long_texts(config: BuildConfig, sample: SourceSample) -> list[Finding]:
+    """Text files that are one document each and long."""
+    source = config.sources[sample.source]
+    if sample.settings.format != "text" or sample.settings.unit != "file" or source.unit is not None:
+        return []
+    longest = max(sample.files, key=lambda file: file.size_bytes)
+    ratio = max((seen.peek.unfolded_bytes / max(1, seen.file.size_bytes) for seen in sample.seen), default=1)
+    if (length := longest.size_bytes * ratio) < _LONG_DOCUMENT_BYTES:
+        return []
+    text = (
+        f"{redact(longest.uri)} is one document of "
+        f"about {length / 1e6:.1f} MB. If it holds many, say what one is: "
+        f'unit = "line", unit = "paragraph" or separator = "..."; if not, unit = "file"'
+    )
+    return [Finding(config.at("source", sample.source, "files"), text, False)]

@@ -1,0 +1,281 @@
+"""What check and build see in a sample of the input: wrong fields, formats and units, each with its mend; estimates."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.builds import jsonl, run, texts, tokcore, write
+
+from pipelines.inspect.estimate import Estimate, estimate
+from pipelines.reading.sniff import content_of
+from pipelines.stages.plan import plan_build
+from pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
+from schemas.config import load_config
+from tokcore.errors import ConfigError, StageError
+from tokcore.pretokenize import pretokenize
+
+DOCUMENTS = [{"content": text, "url": f"u/{i}", "language": "en"} for i, text in enumerate(texts("en", 30))]
+GOOD = [{"text": text} for text in texts("ru", 30)]
+
+
+def build_of(folder: Path, *sources: str, more: str = "") -> Path:
+    path = folder / "b.toml"
+    tables = "".join(f"[[source]]\n{source}\n" for source in sources)
+    path.write_text(f'version = 1\n[build]\noutput = "out"\n{more}\n{tables}[learn]\nvocab_size = 300\n')
+    return path
+
+
+def found(path: Path) -> tuple[list[str], list[str]]:
+    """(what stops a build, warnings), without the name of the build file."""
+    config = load_config(str(path))
+    findings = check_samples(config, sample_plan(config, plan_build(config), FOR_CHECK))
+    says = [describe([one for one in findings if one.stops == stops]) for stops in (True, False)]
+    stopping, warnings = ([text.replace(f"{path}:", "") for text in one] for one in says)
+    return stopping, warnings
+
+
+def parquet(rows: Sequence[dict[str, Any]]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows)), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "content", "message"),
+    [
+        (
+            'lang = "en"',
+            "a.jsonl",
+            jsonl(DOCUMENTS),
+            "100 % of the sampled records would be rejected: missing_text: field text. The records have 'content', "
+            "'url', 'language': write text = \"content\" (first in a.jsonl, record 0).",
+        ),
+        ('lang = "en"\ntext = "contents"', "a.jsonl.gz", jsonl(DOCUMENTS), 'write text = "content"'),
+        ('lang_field = "lang"\ntext = "content"', "a.jsonl.zst", jsonl(DOCUMENTS), 'write lang_field = "language"'),
+        ('lang = "en"\ntext = "content"\nid = "key"', "a.jsonl", jsonl(DOCUMENTS), 'write id = "url"'),
+        ('lang_field = "content"\ntext = "url"', "a.jsonl", jsonl(DOCUMENTS), "is no language code"),
+        ('lang = "en"', "a.parquet", parquet(DOCUMENTS), "The columns have 'content', 'url', 'language': write text"),
+        ('lang = "en"', "a.jsonl", jsonl([{"doc": {"body": "x" * 50}}]), 'write text = "doc.body"'),
+        ('lang = "en"', "a.csv", b"content,url\na b,1\nc d,2\n", 'write text = "content"'),
+        ('lang = "en"', "a.csv", b"text;url\na b;1\nc d;2\n", 'write delimiter = ";"'),
+        ('lang = "en"', "a.jsonl", gzip.compress(jsonl(GOOD)), "is compressed with gzip, and its name does not say so"),
+        ('lang = "en"\nformat = "jsonl"', "a.gz", jsonl(GOOD), "a.gz is JSON lines, not what its name says: rename"),
+        ('lang = "en"', "a.json", json.dumps(GOOD).encode(), "jq -c '.[]' a.json > a.jsonl writes it so"),
+        ('lang = "en"', "a.json", json.dumps(GOOD, indent=1).encode(), "jq -c '.[]' a.json > a.jsonl writes it so"),
+        ('lang = "en"', "a.json", json.dumps(GOOD[0], indent=1).encode(), "jq -c . a.json > a.jsonl writes it so"),
+        ('lang = "en"', "a.jsonl", parquet(GOOD), 'a.jsonl is a Parquet file: write format = "parquet"'),
+        ('lang = "en"', "a.parquet", jsonl(GOOD), 'is JSON lines, not a Parquet file: write format = "jsonl"'),
+        ('lang = "en"', "a.jsonl", b"WARC/1.0\r\nWARC-Type: warcinfo\r\n", 'is a WARC file: write format = "warc"'),
+        ('lang = "en"', "a.wet", jsonl(GOOD), 'a.wet is JSON lines: write format = "jsonl"'),
+        ('lang = "en"', "a.txt", jsonl(GOOD), 'holds JSON lines, and is read as plain text: write format = "jsonl"'),
+        ('lang = "en"', "a.txt", "Grüße".encode("utf-16"), 'set encoding = "utf-16"'),
+        ('lang = "en"', "a.jsonl", b"[1]\n[2]\n", "not_object"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_mend(tmp_path, source, name, content, message):
+    if name.endswith(("jsonl.gz", ".zst")):
+        write(tmp_path / name, content)
+    else:
+        (tmp_path / name).write_bytes(content)
+    path = build_of(tmp_path, f'{source}\nfiles = "{name}"')
+    (text,), warnings = found(path)
+    assert message in text, text
+    assert warnings == []
+    with pytest.raises(ConfigError) as raised:
+        run(path, tmp_path / "out")
+    assert message in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_paths_into_lists(tmp_path, name):
+    rows = [{"messages": [{"content": text}]} for text in texts("en", 9)]
+    (tmp_path / name).write_bytes(parquet(rows) if name.endswith("t") else jsonl(rows))
+    source = f'lang = "en"\nfiles = "{name}"\ntext = "messages'
+    assert found(build_of(tmp_path, f'{source}[*].content"')) == ([], [])
+    (text,), _ = found(build_of(tmp_path, f'{source}"'))
+    assert "messages[*].content" in text
+
+
+def test_one_cause_in_many_sources_is_said_once(tmp_path):
+    sources = []
+    for lang in ("en", "ru", "zh"):
+        write(tmp_path / f"{lang}.jsonl", jsonl(DOCUMENTS))
+        sources.append(f'lang = "{lang}"\nfiles = "{lang}.jsonl"')
+    (text,), _ = found(build_of(tmp_path, *sources))
+    assert text.endswith("(first in en.jsonl, record 0). The same holds for 2 more sources.")
+
+
+@pytest.mark.parametrize("wrong", ["few", "small", "allowed", "one file"])
+def test_what_a_build_can_take_is_a_warning(tmp_path, wrong):
+    write(tmp_path / "good.jsonl", jsonl(GOOD * 3))
+    write(tmp_path / "a.jsonl", jsonl([*GOOD, *DOCUMENTS[:2]] if wrong == "few" else DOCUMENTS[:1]))
+    write(tmp_path / "sub" / "b.jsonl", jsonl(GOOD))
+    files = '["a.jsonl", "sub/b.jsonl"]' if wrong == "one file" else '"a.jsonl"'
+    limit = {"few": "0.5", "small": "0.1", "allowed": "1", "one file": "0.1"}[wrong]
+    sources = ('lang = "en"\nfiles = "good.jsonl"', f'lang = "ru"\nfiles = {files}')
+    stopping, (warning,) = found(build_of(tmp_path, *sources, more=f"max_rejected = {limit}"))
+    assert stopping == []
+    assert "missing_text" in warning
+
+
+def test_a_long_text_file_is_pointed_out_until_unit_is_set(tmp_path):
+    write(tmp_path / "a.txt", b"One line of many.\n" * 100_000)
+    (warning,) = found(build_of(tmp_path, 'lang = "en"\nfiles = "a.txt"'))[1]
+    assert "a.txt is one document of about 1.8 MB. If it holds many, say what one is: unit =" in warning
+    for unit in ('unit = "line"', 'unit = "file"', 'separator = "many"'):
+        assert found(build_of(tmp_path, f'lang = "en"\nfiles = "a.txt"\n{unit}')) == ([], [])
+    write(tmp_path / "a.txt", jsonl(GOOD))
+    assert found(build_of(tmp_path, 'lang = "en"\nfiles = "a.txt"\nformat = "text"')) == ([], [])
+
+
+def test_good_sources_of_every_format_give_nothing(tmp_path):
+    rows = [{"id": str(i), "text": one["text"], "lang": "ru"} for i, one in enumerate(GOOD)]
+    for name in ("a.jsonl", "a.jsonl.gz", "a.jsonl.zst"):
+        write(tmp_path / name, jsonl(rows))
+    (tmp_path / "a.parquet").write_bytes(parquet(rows))
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, pa.schema([("text", "string")])):
+        pass
+    write(tmp_path / "empty.jsonl", b"")
+    (tmp_path / "a.csv").write_text('id,text,lang\n1,"a\nb",ru\n')
+    names = ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow", "empty.jsonl", "a.csv"]
+    assert found(build_of(tmp_path, f'lang = "ru"\nfiles = {json.dumps(names)}')) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("head", "content"),
+    [
+        (b"", "empty"),
+        (b"BZh91AY", "bz2"),
+        (b"\x50\x2a\x4d\x18\0\0\0\0", "zst"),
+        (b"\xef\xbb\xbf{}\n", "json lines"),
+        (b'{"a": "cut', "json lines"),
+        ('{"text": "Straße"}\n'.encode("latin-1"), "json lines"),
+        (b'{"a": 1, "b": "cut\n', "text"),
+        (b"[1, 2]\n[3]\n", "text"),
+        (b"[Verse 1]\nOh", "text"),
+        (b"{curly}\ntext", "text"),
+        (b"a\0b", "binary"),
+        (b"WARC/1.0\r\n", "warc"),
+    ],
+)
+def test_contents(head, content):
+    assert content_of(head) == content
+
+
+def test_a_sample_is_bounded_and_follows_from_the_input_alone(tmp_path, monkeypatch):
+    for i in range(40):
+        write(tmp_path / f"{i:02}.jsonl", jsonl(GOOD * 60))  # 1 MB each
+    config = load_config(str(build_of(tmp_path, 'lang = "ru"\nfiles = "*.jsonl"')))
+    plan = plan_build(config)
+    first = sample_plan(config, plan, BEFORE_A_BUILD)
+    assert [seen.file.uri for seen in first[0].seen] == ["00.jsonl", "39.jsonl"]
+    assert all(seen.peek.stored_bytes == BEFORE_A_BUILD.bytes_each for seen in first[0].seen)
+    many = sample_plan(config, plan, FOR_CHECK)
+    assert len(many[0].seen) == FOR_CHECK.files
+    once, twice = (estimate(config, sample_plan(config, plan, FOR_CHECK), 1) for _ in range(2))
+    assert once is not None
+    assert twice is not None
+    assert once._replace(seconds=0) == twice._replace(seconds=0)
+
+
+def exactly(path: Path) -> Estimate:
+    config = load_config(str(path))
+    told = estimate(config, sample_plan(config, plan_build(config), FOR_CHECK), 2)
+    assert told is not None
+    return told
+
+
+def test_estimates_are_exact_where_the_sample_is_the_corpus(tmp_path):
+    documents = [one["text"] for one in GOOD]
+    write(tmp_path / "a.jsonl", jsonl(GOOD))
+    path = build_of(tmp_path, 'lang = "ru"\nfiles = "a.jsonl"')
+    told = exactly(path)
+    pretokens = [pretoken for text in documents for pretoken in pretokenize(text, "o200k")]
+    assert told.is_whole
+    assert (told.text_bytes, told.sample_bytes) == (sum(len(text.encode()) for text in documents),) * 2
+    assert (told.pretokens, told.distinct) == (len(pretokens), len(set(pretokens)))
+    assert told.vocab_least == told.vocab_most
+    # The largest vocabulary is that which learning reaches, no token more.
+    path.write_text(path.read_text().replace("300", str(told.vocab_least)))
+    run(path, tmp_path / "out")
+    path.write_text(path.read_text().replace(str(told.vocab_least), str(told.vocab_least + 1)))
+    with pytest.raises(Exception, match=f"the counts give only {told.vocab_least} tokens"):
+        run(path, tmp_path / "more")
+
+
+def test_a_sample_bounds_the_vocabulary_and_is_near_in_size(tmp_path):
+    num_bytes = 0
+    for i in range(4):
+        documents = [{"text": text} for text in texts("en", 6000, seed=i)]
+        num_bytes += sum(len(one["text"].encode()) for one in documents)
+        write(tmp_path / f"{i}.jsonl", jsonl(documents))
+    told = exactly(build_of(tmp_path, 'lang = "en"\nfiles = "*.jsonl"'))
+    assert not told.is_whole
+    assert math.isclose(told.text_bytes, num_bytes, rel_tol=0.1)
+    assert 256 < told.vocab_least < told.vocab_most
+    assert 0 < told.sample_bytes < num_bytes
+
+
+def test_check_prints_what_it_found_and_ends_as_the_build_would(tmp_path):
+    write(tmp_path / "a.jsonl", jsonl(DOCUMENTS))
+    path = build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"')
+    for command in ("check", "build", "count"):
+        done = tokcore(command, path)
+        assert done.returncode == 2
+        assert f"{path}:5: source[0].text: 100 % of the sampled records" in done.stderr
+    assert not (tmp_path / "out").exists()
+    done = tokcore("check", path, "--set", "source.text=content")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "estimates   from all of it" in done.stdout
+    assert "largest vocabulary" in done.stdout
+    done = tokcore("check", path, "--set", "source.text=content", "--set", "learn.vocab_size=99999")
+    assert "vocab_size = 99,999 is more: lower it" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines() if not line.startswith("output"))
+
+
+def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
+    """The start of the file is as it should be, so only reading all of it finds the rest."""
+    rows = [*({"text": "x" * 200} for _ in range(1500)), *({"content": "y" * 200, "url": "u"} for _ in range(1500))]
+    data = jsonl(rows).replace(b'{"content"', b'\n{"content"', 1)  # a blank line, which is no record
+    write(tmp_path / "a.jsonl", data)
+    path = build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"')
+    with pytest.raises(StageError) as raised:
+        run(path, tmp_path / "out")
+    message = str(raised.value)
+    assert "nearly all for one cause:\n  missing_text in 50 % of the records of a.jsonl, first in line 1502" in message
+    assert f"{path}:5: source[0].text: The records have 'content', 'url'; others can be read: repair these" in message
+    assert "raise build.max_rejected" not in message
+    assert message.count("missing_text") == 1
+
+
+def test_a_field_that_all_records_lack_is_named_where_no_sample_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])
+    write(tmp_path / "a.jsonl", jsonl(DOCUMENTS))
+    with pytest.raises(StageError) as raised:
+        run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")
+    assert "missing_text in 100 % of the records of a.jsonl, first in line 1: field text" in str(raised.value)
+    assert "The records have 'content', 'url', 'language': write text = \"content\"" in str(raised.value)
+
+
+def test_a_cause_of_whole_files_names_one(tmp_path):
+    write(tmp_path / "a.jsonl", jsonl(GOOD * 100))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(jsonl(GOOD))[:-5])
+    with pytest.raises(StageError, match=r"truncated: 1 of 2 files, first b\.jsonl\.gz(?s:.)*copy them again"):
+        run(build_of(tmp_path, 'lang = "ru"\nfiles = "?.jsonl*"'), tmp_path / "out")
+
+
+def test_rejects_of_several_causes_are_listed(tmp_path):
+    rows = [*({"text": "x" * 200} for _ in range(1500)), *({"text": 5} for _ in range(50))]
+    write(tmp_path / "a.jsonl", jsonl(rows) + b"{}\n" * 50)
+    with pytest.raises(StageError, match=r"bad_text(?s:.)*or raise build\.max_rejected"):
+        run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")
