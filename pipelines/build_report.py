@@ -10,6 +10,7 @@ from rich.cells import chop_cells
 
 from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
 from pipelines.stages.commit import run_facts
+from pipelines.stages.rejects import REJECTED
 from pipelines.store import urls
 from schemas.stage_manifests import BuildManifest, BuiltLanguage
 from tokcore.shards import open_shards
@@ -27,7 +28,7 @@ def print_build(output: str, build: BuildManifest, all_languages: bool = False) 
     """Print the largest languages, one decoded document, the totals, and where everything is."""
     print("\n".join(_languages(build.languages, all_languages)))
     print()
-    _print_records(build)
+    _print_records(output, build)
     if urls.is_local(output):
         _print_document(output)
     _print_totals(output, build)
@@ -50,7 +51,7 @@ def _languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> l
     return lines
 
 
-def _print_records(build: BuildManifest) -> None:
+def _print_records(output: str, build: BuildManifest) -> None:
     records, files = build.totals.records, build.totals.files
     rejected = sum(records.rejected.values())
     print(f"{records.read:,} records read = {records.documents:,} documents + {rejected:,} rejected")
@@ -58,7 +59,9 @@ def _print_records(build: BuildManifest) -> None:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
         print(f"no documents by their kind: {kinds}")
     if files.rejected:
-        print(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected")
+        reasons = ", ".join(f"{times:,} {reason}" for reason, times in files.rejected.items())
+        print(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected: {reasons}")
+        print(f"  they are named in {urls.join(output, 'rejected', REJECTED)}")
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
         print(f"corpus text spells {printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")

@@ -1,7 +1,7 @@
-"""The sizes to which the compressed buffers of an Arrow file claim to unfold, read before the library allocates them.
+"""What the messages of an Arrow file say of their buffers, read and checked before the library allocates or uses them.
 
 An IPC message is a length, a flatbuffer and a body. Each compressed buffer in the body begins with its uncompressed
-size. These sizes only serve to refuse a file: the library reads and checks the same bytes again.
+size. All of this only serves to refuse a file: the library reads and checks the same bytes again.
 Source: Arrow columnar format, "Serialization and Interprocess Communication"; Message.fbs and File.fbs.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from pipelines.store.storage import ReadFile
+from pipelines.reading.row_file import RowFile
 
 _CONTINUATION = 0xFFFFFFFF
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # MessageHeader
@@ -18,24 +19,28 @@ _FOOTER_TAIL = struct.Struct("<i6s")  # length of the footer, magic
 _BLOCK_BYTES = 24
 
 
-def read_batch_sizes(opened: ReadFile, is_file: bool) -> Iterator[tuple[int, int]]:
+def read_batch_sizes(file: RowFile, is_file: bool) -> Iterator[tuple[int, int]]:
     """(stored bytes, claimed unfolded bytes) of the compressed buffers of every batch.
 
-    Raises ValueError if this is not an Arrow file.
+    Raises ValueError if this is not an Arrow file, or if a batch is not within it.
     """
+    described = 0
     try:
-        for offset in _find_blocks(opened) if is_file else _find_messages(opened):
-            yield _read_sizes(opened, offset)
+        for offset in _find_blocks(file) if is_file else _find_messages(file):
+            if (message := _read_message(file, offset)) is not None:
+                described += len(message.metadata)
+                if described > file.size_bytes:  # a footer may name the same message a million times
+                    raise ValueError("messages that overlap")
+                yield _read_sizes(file, message)
     except (struct.error, IndexError, OverflowError) as error:
         raise ValueError("not an Arrow message") from error
 
 
-def _find_blocks(opened: ReadFile) -> Iterator[int]:
+def _find_blocks(file: RowFile) -> Iterator[int]:
     """Positions of the batches, from the file's footer."""
-    opened.seek(opened.size() - _FOOTER_TAIL.size)
-    length, _ = _FOOTER_TAIL.unpack(opened.read(_FOOTER_TAIL.size))
-    opened.seek(opened.size() - _FOOTER_TAIL.size - length)
-    footer = opened.read(length)
+    end = file.size_bytes - _FOOTER_TAIL.size
+    length, _ = _FOOTER_TAIL.unpack(file.read_at(end, _FOOTER_TAIL.size))
+    footer = file.read_at(end - length, length)
     root = _at(footer, 0)
     for number in (2, 3):  # dictionaries, recordBatches
         if field := _field(footer, root, number):
@@ -44,39 +49,41 @@ def _find_blocks(opened: ReadFile) -> Iterator[int]:
                 yield struct.unpack_from("<q", footer, start + 4 + _BLOCK_BYTES * i)[0]
 
 
-def _find_messages(opened: ReadFile) -> Iterator[int]:
+def _find_messages(file: RowFile) -> Iterator[int]:
     """Positions of the messages of a stream, in order."""
     offset = 0
-    while (message := _read_message(opened, offset)) is not None:
+    while (message := _read_message(file, offset)) is not None:
         yield offset
-        metadata, body = message
-        field = _field(metadata, _at(metadata, 0), 3)  # bodyLength
-        length = struct.unpack_from("<q", metadata, field)[0] if field else 0
-        if length < 0:
-            raise ValueError("a message of negative length")
-        offset = body + length
+        offset = message.body + message.body_bytes
 
 
-def _read_message(opened: ReadFile, offset: int) -> tuple[bytes, int] | None:
-    """(flatbuffer, position of the body) of a message; None at the end of a stream."""
-    opened.seek(offset)
-    prefix = opened.read(8)
+class _Message(NamedTuple):
+    metadata: bytes  # a flatbuffer
+    body: int  # its position
+    body_bytes: int
+
+
+def _read_message(file: RowFile, offset: int) -> _Message | None:
+    """The message at a position; None at the end of a stream."""
+    prefix = file.read_at(offset, 8)
     if len(prefix) < 8:
         return None
     marker, length = struct.unpack("<Ii", prefix)
     start = offset + 8
     if marker != _CONTINUATION:  # before version 0.15 a message began with its length
         length, start = marker, offset + 4
-        opened.seek(start)
-    metadata = opened.read(length) if length > 0 else b""
-    return (metadata, start + length) if metadata else None
+    metadata = file.read_at(start, length) if length > 0 else b""
+    if not metadata:
+        return None
+    field = _field(metadata, _at(metadata, 0), 3)  # bodyLength
+    body_bytes = struct.unpack_from("<q", metadata, field)[0] if field else 0
+    if not 0 <= body_bytes <= file.size_bytes - start - length:
+        raise ValueError(f"a message of {body_bytes} bytes at byte {start + length} of {file.size_bytes}")
+    return _Message(metadata, start + length, body_bytes)
 
 
-def _read_sizes(opened: ReadFile, offset: int) -> tuple[int, int]:
-    message = _read_message(opened, offset)
-    if message is None:
-        return 0, 0
-    metadata, body = message
+def _read_sizes(file: RowFile, message: _Message) -> tuple[int, int]:
+    metadata = message.metadata
     root = _at(metadata, 0)
     kind = metadata[_field(metadata, root, 1)]
     if kind not in (_DICTIONARY_BATCH, _RECORD_BATCH):
@@ -84,17 +91,40 @@ def _read_sizes(opened: ReadFile, offset: int) -> tuple[int, int]:
     batch = _at(metadata, _field(metadata, root, 2))
     if kind == _DICTIONARY_BATCH:
         batch = _at(metadata, _field(metadata, batch, 1))  # data
-    if not _field(metadata, batch, 3):  # compression
-        return 0, 0
-    buffers = _at(metadata, _field(metadata, batch, 2))
+    _require_rows(metadata, batch)
+    is_compressed = bool(_field(metadata, batch, 3))
     stored = unfolded = 0
-    for i in range(_int32(metadata, buffers)):
-        start, length = struct.unpack_from("<qq", metadata, buffers + 4 + 16 * i)
-        if length >= 8:
-            opened.seek(body + start)
+    for start, length in _pairs(metadata, batch, 2):  # buffers
+        if min(start, length) < 0 or (length and start + length > message.body_bytes):
+            raise ValueError(f"a buffer of {length} bytes at byte {start} of a body of {message.body_bytes}")
+        if is_compressed and length >= 8:
             stored += length
-            unfolded += max(0, struct.unpack("<q", opened.read(8))[0])  # -1: not compressed
+            claimed = struct.unpack("<q", file.read_at(message.body + start, 8))[0]
+            unfolded += max(0, claimed)  # -1: not compressed
     return stored, unfolded
+
+
+def _require_rows(metadata: bytes, batch: int) -> None:
+    """Raise ValueError for a batch or a column whose numbers of rows and nulls cannot be."""
+    field = _field(metadata, batch, 0)
+    if field and struct.unpack_from("<q", metadata, field)[0] < 0:
+        raise ValueError("a batch of negative length")
+    for length, num_nulls in _pairs(metadata, batch, 1):  # nodes
+        if not -1 <= num_nulls <= length:  # -1: not counted
+            raise ValueError(f"{num_nulls} nulls in {length} rows")
+    if field := _field(metadata, batch, 4):  # variadicBufferCounts
+        start = _at(metadata, field)
+        for i in range(_int32(metadata, start)):
+            if struct.unpack_from("<q", metadata, start + 4 + 8 * i)[0] < 0:
+                raise ValueError("a negative number of buffers")
+
+
+def _pairs(metadata: bytes, table: int, number: int) -> Iterator[tuple[int, int]]:
+    """The elements of a vector of pairs of 64-bit integers; none if the table leaves the vector out."""
+    if field := _field(metadata, table, number):
+        start = _at(metadata, field)
+        for i in range(_int32(metadata, start)):
+            yield struct.unpack_from("<qq", metadata, start + 4 + 16 * i)
 
 
 def _int32(data: bytes, at: int) -> int:

@@ -2,7 +2,7 @@
 
 The Arrow libraries trust their input: a forged offset or dictionary index makes them read past a buffer, and a stream
 cut between two messages looks like a shorter stream. So every array is validated in full, and every file must have its
-proper end.
+proper end. Some files end the process all the same, so this runs in one of its own: see pipelines.reading.reader.
 """
 
 from __future__ import annotations
@@ -16,28 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.reading import streams
 from pipelines.reading.arrow_messages import read_batch_sizes
 from pipelines.reading.fields import add_document
+from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from pipelines.reading.list_texts import ListTexts, path_hint, text_leaves
+from pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
 from pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, printable
-from pipelines.reading.streams import read_to_end_first
-from pipelines.store.storage import FileId, ReadFile, open_pinned
+from pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
 from schemas.field_path import EACH, Step, steps_of
 from schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
 MAX_ROWS = 1 << 8
-_IN_MEMORY_BYTES = 1 << 26
-# Limit of the rows decoded at once, and of a row group's column, which may have MAX_RATIO times its stored size more.
-_MAX_DECODED_BYTES = 1 << 28
 
 _PARQUET_MAGIC = b"PAR1"
 _ARROW_MAGIC = b"ARROW1"
 _ARROW_STREAM_END_BYTES = 8
 
-# What the libraries raise for bytes they cannot read; if the store failed, ReadFile.failure says so.
-_DECODE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
+# What the libraries raise for bytes they cannot read.
+_DECODE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError)
 
 
 class _Rows(NamedTuple):
@@ -61,30 +58,27 @@ class _NotText:
 _NOT_TEXT = _NotText()
 
 
-def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
+def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
     """The rows of a parquet or Arrow file, in batches. Raises FileRejected before the first batch if it is damaged."""
+    name = "parquet" if settings.format == "parquet" else "Arrow"
 
     def rows() -> Iterator[_Rows]:
-        with open_pinned(file) as opened:
-            try:
-                yield from (_parquet_rows if settings.format == "parquet" else _arrow_rows)(opened, settings)
-            except _DECODE_ERRORS as error:
-                if opened.failure is not None:
-                    raise opened.failure from error
-                detail = f"{'parquet' if settings.format == 'parquet' else 'Arrow'} data that cannot be decoded"
-                raise FileRejected("corrupt", detail) from error
-
-    def limit_size() -> Iterator[_Rows]:
-        limit = streams.FREE_BYTES + streams.MAX_RATIO * file.size_bytes
+        limit = FREE_BYTES + MAX_RATIO * file.size_bytes
         size_bytes = 0
-        for part in rows():
-            size_bytes += part.size_bytes
-            if size_bytes > limit:
-                raise FileRejected("over_limit", f"more than {limit} bytes of columns from {file.size_bytes} stored")
-            yield part
+        try:
+            for part in (_parquet_rows if settings.format == "parquet" else _arrow_rows)(file, settings):
+                size_bytes += part.size_bytes
+                if size_bytes > limit:
+                    detail = f"more than {limit} bytes of columns from {file.size_bytes} stored"
+                    raise FileRejected("over_limit", detail)
+                yield part
+        except MemoryError:  # says nothing about the bytes; some of the library's are ArrowExceptions, too
+            raise
+        except _DECODE_ERRORS as error:
+            raise FileRejected("corrupt", f"{name} data that cannot be decoded") from error
 
     builder = BatchBuilder(settings)
-    for part in read_to_end_first(limit_size, lambda part: part.size_bytes):
+    for part in read_to_end_first(rows, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
             columns = [_values(column, start, num_rows) for column in (part.id, part.lang)]
@@ -99,127 +93,91 @@ def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
 # ------------------------------------------------------------------------------------------------------------- formats
 
 
-def _source(opened: ReadFile) -> Any:
-    opened.seek(0)
-    if opened.size() <= _IN_MEMORY_BYTES:
-        return pa.BufferReader(opened.read())
-    return pa.PythonFile(opened, mode="r")
-
-
-def _require_magic(opened: ReadFile, magic: bytes, name: str) -> None:
-    opened.seek(0)
-    start = opened.read(len(magic))
+def _require_magic(file: RowFile, magic: bytes, name: str) -> None:
+    start = file.read_at(0, len(magic))
     if start != magic[: len(start)]:
         raise FileRejected("corrupt", f"not {name}: it starts with {printable(start)}")
-    opened.seek(max(0, opened.size() - len(magic)))
-    if opened.size() < 2 * len(magic) or opened.read(len(magic)) != magic:
+    if file.size_bytes < 2 * len(magic) or file.read_at(file.size_bytes - len(magic), len(magic)) != magic:
         raise FileRejected("truncated", f"{name} ends with {printable(magic)}; this one does not")
 
 
-def _parquet_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
-    _require_magic(opened, _PARQUET_MAGIC, "a parquet file")
-    file = pq.ParquetFile(_source(opened), buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
-    paths = _paths(file.schema_arrow, settings)
-    leaves = text_leaves(file.schema, paths[0])
+def _parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
+    _require_magic(file, _PARQUET_MAGIC, "a parquet file")
+    groups = read_row_groups(file)
+    library = _open_parquet(file, [])
+    if library.num_row_groups != len(groups):
+        raise ValueError("another number of row groups for the library")
+    paths = _paths(library.schema_arrow, settings)
+    leaves = text_leaves(library.schema, paths[0])
     if leaves:  # as dictionaries, or a few stored bytes could repeat a long text in every member of a list
-        file = pq.ParquetFile(
-            _source(opened),
-            buffer_size=1 << 20,
-            pre_buffer=False,
-            page_checksum_verification=True,
-            read_dictionary=leaves,
-        )
+        library = _open_parquet(file, leaves)
     columns = sorted({".".join(_names(path)) for path in paths if path})
     num_rows = 0
-    for group in range(file.num_row_groups):
-        metadata = file.metadata.row_group(group)
+    for number, group in enumerate(groups):
         if not columns or not paths[0]:
-            yield _Rows(metadata.num_rows, None, None, None)
-            num_rows += metadata.num_rows
+            yield _Rows(group.num_rows, None, None, None)
+            num_rows += group.num_rows
             continue
-        per_row = metadata.total_byte_size // max(1, metadata.num_rows)
-        longest = _longest_value(opened, metadata, columns)
-        _require_bounded_lists(metadata, leaves)
-        rows_at_once = max(1, min(MAX_ROWS, BATCH_BYTES // max(1, per_row), _MAX_DECODED_BYTES // longest))
-        for batch in file.iter_batches(rows_at_once, row_groups=[group], columns=columns, use_threads=False):
+        rows_at_once = _rows_at_once(file, group, columns)
+        _require_bounded_lists(group, leaves)
+        for batch in library.iter_batches(rows_at_once, row_groups=[number], columns=columns, use_threads=False):
             yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
             num_rows += batch.num_rows
-    if num_rows != file.metadata.num_rows:
-        raise FileRejected("corrupt", f"{file.metadata.num_rows} rows promised, {num_rows} found")
+    promised = sum(group.num_rows for group in groups)
+    if num_rows != promised:
+        raise FileRejected("corrupt", f"{promised} rows promised, {num_rows} found")
 
 
-def _longest_value(opened: ReadFile, group: Any, columns: list[str]) -> int:
-    """An upper bound of the bytes that each row of a group can repeat: its columns' largest dictionary, at least 1.
-
-    Raises FileRejected for a column that would unfold beyond the limit.
-    """
+def _rows_at_once(file: RowFile, group: RowGroup, columns: list[str]) -> int:
+    """How many rows of a group to decode at once: each may repeat the largest entry of a dictionary."""
     longest = 1
-    for number in range(group.num_columns):
-        chunk = group.column(number)
-        if not any(chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}.") for name in columns):
-            continue
-        if chunk.total_uncompressed_size > _MAX_DECODED_BYTES + streams.MAX_RATIO * chunk.total_compressed_size:
-            detail = f"a column of {chunk.total_uncompressed_size} bytes from {chunk.total_compressed_size} stored"
-            raise FileRejected("over_limit", detail)
-        if chunk.has_dictionary_page:
-            opened.seek(chunk.dictionary_page_offset)
-            size_bytes = _page_bytes(opened.read(_PAGE_HEADER_BYTES))
-            if size_bytes > _MAX_DECODED_BYTES:
-                raise FileRejected("over_limit", f"a dictionary of {size_bytes} bytes, more than {_MAX_DECODED_BYTES}")
-            longest = max(longest, size_bytes)
-    return longest
+    for column in group.columns:
+        if any(column.path == name or column.path.startswith(f"{name}.") for name in columns):
+            longest = max(longest, require_bounded(file, column))
+    per_row = group.unfolded_bytes // max(1, group.num_rows)
+    return max(1, min(MAX_ROWS, BATCH_BYTES // max(1, per_row), MAX_DECODED_BYTES // longest))
 
 
-def _require_bounded_lists(group: Any, leaves: list[str]) -> None:
+def _require_bounded_lists(group: RowGroup, leaves: list[str]) -> None:
     """Raises FileRejected if lists have more members than their stored bytes are worth."""
-    for number in range(group.num_columns):
-        chunk = group.column(number)
-        limit = (_MAX_DECODED_BYTES + streams.MAX_RATIO * chunk.total_compressed_size) // _MEMBER_BYTES
-        if chunk.path_in_schema in leaves and chunk.num_values > limit:
-            detail = f"a column of {chunk.num_values} members from {chunk.total_compressed_size} bytes stored"
+    for column in group.columns:
+        limit = (MAX_DECODED_BYTES + MAX_RATIO * column.stored_bytes) // _MEMBER_BYTES
+        if column.path in leaves and column.num_values > limit:
+            detail = f"a column of {column.num_values} members from {column.stored_bytes} bytes stored"
             raise FileRejected("over_limit", detail)
 
 
 _MEMBER_BYTES = 16  # of a member of a list, decoded as an index into a dictionary
-_PAGE_HEADER_BYTES = 32
 
 
-def _page_bytes(header: bytes) -> int:
-    """The uncompressed size in a page's header: the second of its fields, which are 32-bit integers.
-
-    In Thrift's compact protocol a field is a byte (0x15 for the next field, if it has 32 bits) and a zigzag varint.
-    """
-    at, value = 0, 0
-    for _ in range(2):
-        if header[at : at + 1] != b"\x15":
-            raise ValueError("not the header of a page")
-        at, value = at + 1, 0
-        for shift in range(0, 35, 7):
-            value |= (header[at] & 0x7F) << shift
-            at += 1
-            if not header[at - 1] & 0x80:
-                break
-    return (value >> 1) ^ -(value & 1)
+def _open_parquet(file: RowFile, as_dictionaries: list[str]) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        file.source(),
+        buffer_size=1 << 20,
+        pre_buffer=False,
+        page_checksum_verification=True,
+        read_dictionary=as_dictionaries,
+    )
 
 
-def _arrow_rows(opened: ReadFile, settings: ReadSettings) -> Iterator[_Rows]:
-    start = opened.read(len(_ARROW_MAGIC))
+def _arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
+    start = file.read_at(0, len(_ARROW_MAGIC))
     if not start:
         raise FileRejected("truncated", "an Arrow file is never empty")
     is_file = _ARROW_MAGIC.startswith(start)
     if is_file:
-        _require_magic(opened, _ARROW_MAGIC, "an Arrow file")
+        _require_magic(file, _ARROW_MAGIC, "an Arrow file")
+    for stored, unfolded in read_batch_sizes(file, is_file):
+        if unfolded > MAX_DECODED_BYTES + MAX_RATIO * stored:
+            raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")
     open_reader = pa.ipc.open_file if is_file else pa.ipc.open_stream
-    schema = open_reader(_source(opened)).schema
+    schema = open_reader(file.source()).schema
     paths = _paths(schema, settings)
     needed = sorted({schema.get_field_index(_names(path)[0]) for path in paths if path}) or [0] * (len(schema) > 0)
-    for stored, unfolded in read_batch_sizes(opened, is_file):
-        if unfolded > _MAX_DECODED_BYTES + streams.MAX_RATIO * stored:
-            raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=needed)
-    source = _source(opened)
+    source = file.source()
     reader = open_reader(source, options=options)
-    for batch in _file_batches(reader) if is_file else _stream_batches(reader, source, opened.size()):
+    for batch in _file_batches(reader) if is_file else _stream_batches(reader, source, file.size_bytes):
         batch.validate()
         yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
 
@@ -316,9 +274,21 @@ def _validate(array: pa.Array) -> pa.Array:
         pa.string_view(): pa.binary_view(),
     }
     if kind in as_bytes:
-        array = array.cast(as_bytes[kind])
+        array.validate()
+        array = array.view(as_bytes[kind])  # unlike a cast it does not touch the values, which are not validated yet
     array.validate(full=True)
-    return array.cast(pa.large_binary()) if array.type == pa.binary_view() else array
+    return _unfold_views(array) if array.type == pa.binary_view() else array
+
+
+def _unfold_views(array: pa.Array) -> pa.Array:
+    """The same values, each with bytes of its own. The library's own cast reads what a view says whose row is null."""
+    if not len(array):
+        return pa.array([], pa.large_binary())
+    views = np.frombuffer(array.buffers()[1], np.int32, 4 * len(array), 16 * array.offset).reshape(-1, 4)
+    size_bytes = int(views[array.is_valid().to_numpy(zero_copy_only=False), 0].sum(dtype=np.int64))
+    if size_bytes > MAX_DECODED_BYTES + array.nbytes:  # any number of views may show the same bytes
+        raise FileRejected("over_limit", f"views of {size_bytes} bytes in {array.nbytes}")
+    return pa.array(array.to_pylist(), pa.large_binary())
 
 
 def _values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
@@ -345,7 +315,8 @@ def _bytes(array: pa.Array) -> list[bytes | None]:
     validity, offset_buffer, data_buffer = array.buffers()
     if offset_buffer is None or not len(array):
         return [None if validity is not None else b""] * len(array)
-    offsets = np.frombuffer(offset_buffer, width)[array.offset : array.offset + len(array) + 1].tolist()
+    # By count: a hostile buffer need not hold a whole number of offsets.
+    offsets = np.frombuffer(offset_buffer, width, len(array) + 1, array.offset * np.dtype(width).itemsize).tolist()
     data = memoryview(data_buffer if data_buffer is not None else b"")
     texts: list[bytes | None] = [bytes(data[low:high]) for low, high in itertools.pairwise(offsets)]
     if array.null_count:

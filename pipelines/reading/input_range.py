@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pipelines.reading.jsonl import read_json_lines
+from pipelines.reading.limits import read_to_end_first
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import REASONS, Batch, FileRejected, Reject
-from pipelines.reading.streams import Meter, file_blocks, read_to_end_first, whole_file_blocks
+from pipelines.reading.streams import Meter, file_blocks, whole_file_blocks
 from pipelines.store.storage import FileId
 from schemas.encodings import UTF8
 from schemas.input_format import Compression, FileFormat
@@ -76,8 +77,8 @@ def read_documents(
     """
     meter = meter or Meter()
     if settings.format in ("parquet", "arrow"):
-        # Imported late: few callers need it, and pyarrow's modules take a tenth of a second to import.
-        from pipelines.reading.columns import read_columns
+        # Imported late: few callers need it.
+        from pipelines.reading.reader import read_columns
 
         return _count_whole_file(read_columns(file, settings), file, meter)
     if settings.format in ("csv", "tsv", "warc"):

@@ -44,6 +44,7 @@ REASONS: Mapping[str, str] = {
     "corrupt": "the file fails a checksum or a check of its structure",
     "wrong_encoding": "the file begins with the byte order mark of another encoding, or lacks the one it needs",
     "over_limit": "reading the file would need more memory or output than is allowed",
+    "reader_crashed": "the library that decodes the file twice ended the process that reads it",
 }
 
 

@@ -8,26 +8,20 @@ What the compressions are, and how each proves its end: pipelines.reading.compre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.reading.compressed import decompressed
 from pipelines.reading.encodings import MARK_BYTES, check_mark, to_utf8
+from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from pipelines.reading.records import SAMPLE_BYTES, FileRejected
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.plan import ReadSettings
 
-Block = TypeVar("Block")
-
 BLOCK_BYTES = 1 << 20
-# A file that unfolds to no more than this is decompressed once and kept; a larger one is read twice: to check, to use.
-KEPT_BYTES = 1 << 27
-# A file may unfold to FREE_BYTES plus MAX_RATIO bytes for each stored byte; more is taken for a decompression bomb.
-FREE_BYTES = 1 << 32
-MAX_RATIO = 256
 
 _IS_HEX_DIGIT = np.isin(np.arange(256), np.frombuffer(b"0123456789ABCDEFabcdef", np.uint8))
 
@@ -76,27 +70,6 @@ def _stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterat
         else:
             yield from _join(_limit(decompressed(opened, settings.compression), file.size_bytes))
         meter.stored_bytes = opened.tell()
-
-
-def read_to_end_first(read: Callable[[], Iterator[Block]], size_of: Callable[[Block], int]) -> Iterator[Block]:
-    """The blocks of read(), but none before read() has come to its end once.
-
-    Up to KEPT_BYTES of blocks are kept for that; if there are more, read() is called a second time.
-    """
-    kept: list[Block] = []
-    size_bytes = 0
-    for block in read():
-        size_bytes += size_of(block)
-        if size_bytes <= KEPT_BYTES:
-            kept.append(block)
-        else:
-            kept.clear()
-    if size_bytes > KEPT_BYTES:
-        yield from read()
-    else:
-        kept.reverse()
-        while kept:
-            yield kept.pop()
 
 
 def _line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:

@@ -7,9 +7,16 @@ must be written again as it was. Each kind runs in a process of its own, so that
 from __future__ import annotations
 
 import argparse
+import base64
+import bz2
 import contextlib
+import csv
 import faulthandler
+import gzip
+import hashlib
+import io
 import json
+import lzma
 import os
 import random
 import re
@@ -18,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +35,10 @@ import pyarrow as pa
 from support.manifests import MANIFESTS
 from support.vocabularies import spec_of_merges
 
+from pipelines.reading import streams
+from pipelines.reading.input_range import REASONS, FileRejected, read_documents
+from pipelines.store import storage
+from schemas.plan import ReadSettings
 from schemas.stage_manifests import parse_manifest
 from tokcore.bpe import Merge
 from tokcore.errors import TokError
@@ -135,6 +147,94 @@ def _example_manifest() -> bytes:
     return MANIFESTS["shards"].to_bytes()
 
 
+# What the input of each reader holds: fields that need quotes, text of several bytes, and a record that is empty.
+CORPUS = [("1", "plain"), ("2", 'a "quoted"\r\nline, or two'), ("3", "zwölf 日本 😀"), ("4", ""), ("5", "last\n\n")]
+MAX_INPUT_DOCUMENT_BYTES = 1 << 12
+
+
+def _documents(data: bytes, settings: ReadSettings) -> list[bytes]:
+    """The documents; every record must be one or be rejected for a reason, and nothing is given out before a proof."""
+    with storage.write_attempt("memory://fuzz-input") as file:
+        file.write(data)
+    texts: list[bytes] = []
+    num_records = 0
+    try:
+        for batch in read_documents(storage.stat("memory://fuzz-input"), 0, len(data), settings):
+            assert batch.num_records == batch.texts.num_texts + len(batch.rejects), "nothing is lost"
+            assert all(reject.reason in REASONS for reject in batch.rejects), "reasons are named"
+            texts += [batch.texts.text(i) for i in range(batch.texts.num_texts)]
+            numbers = sorted([*batch.ordinals.tolist(), *(reject.record for reject in batch.rejects)])
+            assert numbers == list(range(num_records, num_records + batch.num_records)), "records are numbered"
+            num_records += batch.num_records
+    except FileRejected:
+        assert not num_records, "a file is rejected before anything of it is given out"
+        raise
+    assert all(len(text) <= MAX_INPUT_DOCUMENT_BYTES for text in texts)
+    for text in texts:
+        text.decode()  # of UTF-8, whatever the bytes were
+    return texts
+
+
+def _input(format: str, **changes: Any) -> Read:
+    """Reading an input file: the same documents whatever the size of the blocks."""
+    settings = ReadSettings(
+        **{
+            "format": format,
+            "compression": "none",
+            "text": "" if format in ("text", "warc") else "text",
+            "id": "",
+            "lang": "en",
+            "lang_field": "",
+            "invalid_utf8": "reject",
+            "max_document_bytes": MAX_INPUT_DOCUMENT_BYTES,
+            "unit": "",
+            "separator": "",
+            **changes,
+        }
+    )
+
+    def read(data: bytes, folder: Path) -> None:
+        outcomes: list[list[bytes] | None] = []
+        for size_bytes in (streams.BLOCK_BYTES, 3):
+            with unittest.mock.patch.object(streams, "BLOCK_BYTES", size_bytes):
+                try:
+                    outcomes.append(_documents(data, settings))
+                except FileRejected as error:
+                    outcomes.append(None)  # of two kinds of damage either may be met first
+                    rejected = error
+        assert outcomes[0] == outcomes[1], "blocks change nothing"
+        if outcomes[0] is None:
+            raise rejected
+
+    return read
+
+
+def _json_lines() -> bytes:
+    return b"".join(json.dumps({"id": id, "text": text}).encode() + b"\n" for id, text in CORPUS)
+
+
+def _messages() -> bytes:
+    rows = ({"text": [{"role": id, "content": text}, {"content": None}, None]} for id, text in CORPUS)
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def _rows(delimiter: str) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows([("id", "text"), *CORPUS])
+    return out.getvalue().encode()
+
+
+def _warc() -> bytes:
+    records = []
+    for kind, block in (("warcinfo", b"x: y"), *(("conversion", text.encode()) for _, text in CORPUS)):
+        digest = base64.b32encode(hashlib.sha1(block, usedforsecurity=False).digest()).decode()
+        head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Block-Digest: sha1:{digest}\r\nContent-Type: text/plain\r\n"
+        records.append(f"{head}Content-Length: {len(block)}\r\n\r\n".encode() + block + b"\r\n\r\n")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nplain"
+    head = "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n"
+    return b"".join(records) + f"{head}Content-Length: {len(answer)}\r\n\r\n".encode() + answer + b"\r\n\r\n"
+
+
 # kind -> (how it is read, how a valid one is made)
 KINDS: dict[str, tuple[Read, Callable[[], bytes]]] = {
     "tokcore_json": (_tokcore_json, lambda: _spec().to_json_bytes()),
@@ -143,6 +243,16 @@ KINDS: dict[str, tuple[Read, Callable[[], bytes]]] = {
     "manifest": (_manifest, _example_manifest),
     "idx": (_idx, lambda: index_bytes(np.array([4, 0, 5], np.int32))),
     "arrow_shard": (_arrow_shard, _example_shard),
+    "input_csv": (_input("csv", delimiter=","), lambda: _rows(",")),
+    "input_tsv": (_input("tsv", delimiter="\t", quotes=False), lambda: _rows("\t")),
+    "input_csv_gz": (_input("csv", delimiter=",", compression="gz"), lambda: gzip.compress(_rows(","), mtime=0)),
+    "input_jsonl_bz2": (_input("jsonl", compression="bz2"), lambda: bz2.compress(_json_lines())),
+    "input_jsonl_xz": (_input("jsonl", compression="xz"), lambda: lzma.compress(_json_lines()) + bytes(4)),
+    "input_jsonl_utf16": (_input("jsonl", encoding="utf-16"), lambda: _json_lines().decode().encode("utf-16")),
+    "input_jsonl_path": (_input("jsonl", text="text[*].content"), lambda: _messages()),
+    "input_text_cp1252": (_input("text", unit="line", encoding="cp1252"), lambda: "Öl\nplain\n".encode("cp1252")),
+    "input_warc": (_input("warc"), _warc),
+    "input_warc_gz": (_input("warc", compression="gz"), lambda: gzip.compress(_warc(), mtime=0)),
     "decode": (_decode, lambda: Tokenizer(_spec()).encode("abab aba é").tobytes()),
 }
 

@@ -1,4 +1,4 @@
-"""Fuzz the kernel and the reading of artifacts for a while each: make fuzz [FUZZ_SECONDS=60] [TARGET=...] [SEED=1].
+"""Fuzz the kernel and the readers for a while each: make fuzz [FUZZ_SECONDS=60] [TARGET=...] [SEED=1].
 
 With clang and its libFuzzer if both are installed (or CXX), else with g++ and driver.cpp. What stops a target is kept
 in out/fuzz; once it is fixed, its bytes belong to tests/fuzz/regressions/TARGET.
@@ -13,19 +13,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fuzz import row_files
 from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, fuzz, replay
 from support.sanitized import Programs
 
 
 def main() -> int:
+    everything = [*TARGETS, *KINDS, *row_files.KINDS]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    parser.add_argument("--target", action="append", choices=[*TARGETS, *KINDS])
+    parser.add_argument("--target", action="append", choices=everything)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("out/fuzz"))
     arguments = parser.parse_args()
-    targets = arguments.target or [*TARGETS, *KINDS]
+    targets = arguments.target or everything
     arguments.output.mkdir(parents=True, exist_ok=True)
     native = [target for target in targets if target in TARGETS]
     failed = []
@@ -36,6 +38,8 @@ def main() -> int:
     for target in targets:
         if target in KINDS:
             reason = fuzz_artifacts(target, arguments.seed, arguments.output, seconds=arguments.seconds)
+        elif target in row_files.KINDS:
+            reason = row_files.fuzz_row_files(target, arguments.seed, arguments.output, seconds=arguments.seconds)
         else:
             assert programs is not None
             reason = _fuzz(programs, target, arguments)

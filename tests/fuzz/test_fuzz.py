@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fuzz import row_files
 from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, folders, fuzz, replay
 from support.sanitized import Programs
@@ -47,4 +48,10 @@ def test_a_defect_stops_the_program_and_leaves_its_input(sanitized: Programs, tm
 @pytest.mark.parametrize("kind", KINDS)
 def test_artifacts(kind: str, tmp_path: Path) -> None:
     reason = fuzz_artifacts(kind, 1, tmp_path, runs=400)
+    assert not reason, reason
+
+
+@pytest.mark.parametrize("kind", row_files.KINDS)
+def test_row_files(kind: str, tmp_path: Path) -> None:
+    reason = row_files.fuzz_row_files(kind, 1, tmp_path, runs=400)
     assert not reason, reason

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
-from pipelines.reading import compressed, streams
+from pipelines.reading import compressed, limits, streams
 from pipelines.reading.input_range import FileRejected, read_documents
 from pipelines.store import storage
 
@@ -148,7 +148,7 @@ def test_edges_of_rows():
 def test_bad_quoting_rejects_the_file(data, message, block, kept, monkeypatch):
     """Before anything is given out, even of a file too large to keep."""
     monkeypatch.setattr(streams, "BLOCK_BYTES", block)
-    monkeypatch.setattr(streams, "KEPT_BYTES", kept)
+    monkeypatch.setattr(limits, "KEPT_BYTES", kept)
     with storage.write_attempt("memory://quotes") as file:
         file.write(data)
     with pytest.raises(FileRejected, match=message):
@@ -192,6 +192,6 @@ def test_compressed_rows_prove_both_ends(compression, monkeypatch):
             rows(stored[:cut], compression=compression)
     with pytest.raises(FileRejected, match="truncated: the quote"):
         rows(COMPRESS[compression](data[:13]), compression=compression)
-    monkeypatch.setattr(streams, "KEPT_BYTES", 0)
+    monkeypatch.setattr(limits, "KEPT_BYTES", 0)
     monkeypatch.setattr(compressed, "READ_BYTES", 7)
     assert rows(stored, compression=compression) == ([b"first", b"sec\nond", b"last"], [])

@@ -15,6 +15,8 @@ from support.reading import read, reading
 
 from pipelines.reading import columns
 from pipelines.reading.input_range import FileRejected
+from pipelines.reading.row_file import RowFile
+from pipelines.store import storage
 from schemas.field_path import steps_of
 
 
@@ -172,12 +174,14 @@ def test_a_text_repeated_in_a_list_is_not_built():
         assert reasons(rejects) == [(1, "document_too_large")]
 
 
-def test_more_members_than_stored_bytes_are_worth(monkeypatch):
-    monkeypatch.setattr(columns, "_MAX_DECODED_BYTES", 1000)
-    monkeypatch.setattr(columns.streams, "MAX_RATIO", 1)
+def test_more_members_than_stored_bytes_are_worth(monkeypatch, tmp_path):
+    monkeypatch.setattr(columns, "MAX_DECODED_BYTES", 1000)
+    monkeypatch.setattr(columns, "MAX_RATIO", 1)
     lists = pa.ListArray.from_arrays(pa.array([0, 50_000], pa.int32()), pa.array(["x"] * 50_000))
+    pq.write_table(pa.table({"t": lists}), tmp_path / "a.parquet")
+    file = RowFile(storage.open_read(str(tmp_path / "a.parquet")))
     with pytest.raises(FileRejected, match="over_limit: a column of 50000 members"):
-        rows(pa.table({"t": lists}), "parquet", text="t[*]")
+        list(columns.decode_columns(file, reading(format="parquet", text="t[*]")))
 
 
 VALUE = st.none() | st.sampled_from(["", "a", "é\n"]) | st.integers(0, 3)

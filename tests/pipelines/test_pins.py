@@ -16,7 +16,7 @@ from support.builds import SETTINGS, SOURCES, build_file, jsonl, small_corpus, w
 from test_read import reading
 
 from pipelines.local.run_options import RunOptions
-from pipelines.reading import columns, streams
+from pipelines.reading import limits
 from pipelines.reading.input_range import read_documents
 from pipelines.stages.build import Build
 from pipelines.store import storage
@@ -78,8 +78,8 @@ def listed(path: Path, data: bytes) -> storage.FileId:
 @pytest.fixture(autouse=True)
 def _nothing_is_kept(monkeypatch):
     """Everything is read from the file, and compressed files twice, as large ones are."""
-    monkeypatch.setattr(streams, "KEPT_BYTES", 0)
-    monkeypatch.setattr(columns, "_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(limits, "KEPT_BYTES", 0)
+    monkeypatch.setattr(limits, "IN_MEMORY_BYTES", 0)
 
 
 @pytest.mark.parametrize("change", CHANGES)

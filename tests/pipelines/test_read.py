@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
-from pipelines.reading import columns, compressed, records, streams
+from pipelines.reading import compressed, limits, reader, records, streams
 from pipelines.reading.input_range import FileRejected, read_documents, settings_of
 from pipelines.reading.jsonl import _without_lone_surrogates
 from pipelines.reading.records import printable
@@ -415,7 +415,7 @@ SOUND = {
 @pytest.mark.parametrize(("compression", "stored"), [(c, s) for c in SOUND for s in SOUND[c]])
 @pytest.mark.parametrize("kept", [0, 1 << 20])
 def test_sound_streams(compression, stored, kept, monkeypatch):
-    monkeypatch.setattr(streams, "KEPT_BYTES", kept)
+    monkeypatch.setattr(limits, "KEPT_BYTES", kept)
     assert read(stored, compression=compression) == (WANTED, [])
 
 
@@ -466,7 +466,7 @@ def test_a_cut_stream_is_rejected(compression, which):
 
 @COMPRESSIONS
 def test_a_cut_stream_is_rejected_before_anything_is_given_out(compression, monkeypatch):
-    monkeypatch.setattr(streams, "KEPT_BYTES", 0)
+    monkeypatch.setattr(limits, "KEPT_BYTES", 0)
     rng = np.random.default_rng(1)
     content = lines(*[doc(rng.bytes(500).hex()) for _ in range(9000)])
     stored = COMPRESS[compression](content)
@@ -757,8 +757,8 @@ def test_a_cut_file_of_rows_is_rejected(writer):
 
 @WRITER
 def test_large_files_of_rows_are_read_from_the_store(writer, monkeypatch):
-    monkeypatch.setattr(columns, "_IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(streams, "KEPT_BYTES", 0)
+    monkeypatch.setattr(limits, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(limits, "KEPT_BYTES", 0)
     table = pa.table({"text": [f"row {i}" for i in range(5000)]})
     texts, rejects = rows(table, writer)
     assert (texts, rejects) == ([b"row %d" % i for i in range(5000)], [])
@@ -806,8 +806,14 @@ def test_a_store_that_fails_under_parquet_is_not_a_rejection(monkeypatch, tmp_pa
     path = tmp_path / "a.parquet"
     path.write_bytes(parquet(pa.table({"text": ["x" * 100] * 1000})))
     pin = storage.stat(str(path))
-    monkeypatch.setattr(columns, "_IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(columns, "_require_magic", lambda *_: os.truncate(path, 100))
+    monkeypatch.setattr(limits, "IN_MEMORY_BYTES", 0)
+    serve = reader._Reader._serve
+
+    def truncate_first(self, *arguments):
+        os.truncate(path, 100)
+        serve(self, *arguments)
+
+    monkeypatch.setattr(reader._Reader, "_serve", truncate_first)
     with pytest.raises(StageError, match="input changed"):
         list(read_documents(pin, 0, pin.size_bytes, reading(format="parquet")))
 

@@ -12,7 +12,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from pipelines.reading import streams, warc
+from pipelines.reading import limits, streams, warc
 from pipelines.reading.input_range import FileRejected, read_documents
 from pipelines.store import storage
 
@@ -87,7 +87,7 @@ TEXTS = [b"first", "zwölf\r\n\r\nWARC/1.0".encode(), b"", b"last" * 1000]
 @pytest.mark.parametrize("kept", [0, 1 << 20])
 def test_a_wet_file(block, kept, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", block)
-    monkeypatch.setattr(streams, "KEPT_BYTES", kept)
+    monkeypatch.setattr(limits, "KEPT_BYTES", kept)
     assert read(wet(), how()) == (TEXTS, [])
     assert read(wet(gzipped=True), how(compression="gz")) == (TEXTS, [])
     assert skipped(wet()) == {"warcinfo": 1}
@@ -219,7 +219,7 @@ def test_a_changed_byte_of_a_record_is_found():
 @pytest.mark.parametrize("kept", [0, 1 << 20])
 def test_broken_framing_rejects_the_file(data, message, block, kept, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", block)
-    monkeypatch.setattr(streams, "KEPT_BYTES", kept)
+    monkeypatch.setattr(limits, "KEPT_BYTES", kept)
     monkeypatch.setattr(warc, "MAX_HEADER_BYTES", 2000)
     with storage.write_attempt("memory://framing") as file:
         file.write(data)

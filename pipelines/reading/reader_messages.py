@@ -1,0 +1,124 @@
+"""What a reader process and its parent say to each other. No pickle: the reader has hostile bytes in its memory.
+
+A message is a letter, a length and a body. The parent asks for a file. The reader asks for bytes of it, gives batches,
+and says how it ended. Bytes and batches travel through a piece of memory that both share, which costs a tenth of what a
+pipe costs; a batch that is too large for it is the body of its message. The parent answers each use of that memory, so
+only one of them writes to it.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import tempfile
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from pipelines.reading.records import Batch, Reject
+from tokcore.labels import Labels
+from tokcore.texts import Texts
+
+SHARED_BYTES = 1 << 23
+
+# From the parent.
+REQUEST = b"?"  # JSON: size and settings of a file, limits
+DONE = b"d"  # what was asked for is in the shared memory; or a batch was taken out of it
+# From the reader.
+READ = b"r"  # position, length: wants these bytes of the file
+BATCH = b"b"  # a batch, in the shared memory if the body says no more than its length
+REJECTED = b"x"  # JSON: reason, detail
+FAILED = b"f"  # a defect of ours: traceback
+END = b"e"
+
+PLACE = struct.Struct("<QQ")
+_HEAD = struct.Struct("<cQ")
+_LENGTH = struct.Struct("<Q")
+
+
+def shared_file() -> int:
+    """Descriptor of the memory that both sides share."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create("reader")
+    else:
+        with tempfile.TemporaryFile() as named:
+            file = os.dup(named.fileno())
+    os.truncate(file, SHARED_BYTES)
+    return file
+
+
+def send(pipe: BinaryIO, kind: bytes, *parts: Any) -> None:
+    """Write one message; parts: buffers."""
+    pipe.write(_HEAD.pack(kind, _size(parts)))
+    for part in parts:
+        pipe.write(part)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> tuple[bytes, bytes]:
+    """Read one message: (kind, body). Raises EOFError if the other side has ended."""
+    head = pipe.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        raise EOFError
+    kind, length = _HEAD.unpack(head)
+    body = pipe.read(length)
+    if len(body) < length:
+        raise EOFError
+    return kind, body
+
+
+def send_batch(pipe: BinaryIO, shared: mmap.mmap, batch: Batch) -> None:
+    """Give a batch to the parent, which must have answered all that was sent before."""
+    parts = _pack(batch)
+    if (size_bytes := _size(parts)) > SHARED_BYTES:
+        send(pipe, BATCH, *parts)
+        return
+    at = 0
+    for part in parts:
+        shared[at : at + len(part)] = part
+        at += len(part)
+    send(pipe, BATCH, _LENGTH.pack(size_bytes))
+
+
+def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
+    """The batch of a BATCH message. Raises ValueError if its texts lie outside of it."""
+    if len(body) == _LENGTH.size:
+        body = shared[: _LENGTH.unpack(body)[0]]
+    (length,) = _LENGTH.unpack_from(body)
+    head = json.loads(body[8 : 8 + length])
+    num, at = head["texts"], 8 + length
+    offsets = np.frombuffer(body, np.int64, num + 1, at)
+    ordinals = np.frombuffer(body, np.int64, num, at + offsets.nbytes)
+    codes = np.frombuffer(body, np.int32, num, at + offsets.nbytes + ordinals.nbytes)
+    data = np.frombuffer(body, np.uint8, -1, at + offsets.nbytes + ordinals.nbytes + codes.nbytes)
+    if offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
+        raise ValueError("a reader process sent texts that lie outside of their batch")
+    return Batch(
+        texts=Texts(data, offsets),
+        ids=head["ids"],
+        langs=Labels(tuple(head["langs"]), codes),
+        ordinals=ordinals,
+        rejects=[Reject(*reject) for reject in head["rejects"]],
+        num_records=head["records"],
+    )
+
+
+def _pack(batch: Batch) -> list[Any]:
+    texts, langs = batch.texts, batch.langs
+    head = {
+        "texts": texts.num_texts,
+        "ids": batch.ids,
+        "langs": langs.names,
+        "rejects": batch.rejects,
+        "records": batch.num_records,
+    }
+    told = json.dumps(head).encode()
+    told += b" " * (-len(told) % 8)  # what follows is aligned
+    arrays: tuple[Any, ...] = (texts.offsets, batch.ordinals, langs.codes, texts.data)
+    return [_LENGTH.pack(len(told)), told, *(memoryview(array).cast("B") for array in arrays if array.nbytes)]
+
+
+def _size(parts: Any) -> int:
+    return sum(map(len, parts))
