@@ -49,8 +49,14 @@ class BuildTable:
     """[build]"""
 
     name: Annotated[str, "for people; changes no byte", Limits(may_be_empty=True)] = ""
-    output: Annotated[str, "any fsspec URL; a relative path starts at the build file's folder", Limits(is_path=True)]
-    seed: Annotated[int, "of sampling and of the validation split", Limits(least=0)] = 0
+    output: Annotated[
+        str,
+        "a folder, or a URL of s3, gs, az or hf; a relative path starts at the build file's folder",
+        Limits(is_path=True),
+    ]
+    seed: Annotated[
+        int, "decides which documents are sampled, and which go to the validation split", Limits(least=0)
+    ] = 0
     max_rejected: Annotated[
         Decimal, "share of records or stored bytes above which the build fails; 1 = never", Limits(least=0, most=1)
     ] = Decimal("0.001")
@@ -65,34 +71,30 @@ class Source:
     files: Annotated[tuple[str, ...], "URL, glob or list of them", Limits(least=1, or_one=True, is_path=True)]
     exclude: Annotated[
         tuple[str, ...],
-        "globs of files to leave out; one without / is of names in any folder",
+        "globs of files to leave out; one without / matches names in any folder",
         Limits(or_one=True, is_path=True),
     ] = ()
-    split: Annotated[
-        str | None, "of Hugging Face folders: files names the folder, and its files of this split are read"
-    ] = None
-    format: Annotated[FileFormat | None, "not set: each file's suffix tells"] = None
+    split: Annotated[str | None, "for a Hugging Face folder, which files names: read only this split of it"] = None
+    format: Annotated[FileFormat | None, "not set: follows from each file's suffix"] = None
     text: Annotated[str, "field or column of the text, or a path: data.body, messages[*].content"] = "text"
     id: Annotated[str | None, "field or column of the document's id"] = None
-    invalid_utf8: Annotated[Literal["reject", "replace", "bytes"], "what becomes of a text that is not valid UTF-8"] = (
+    invalid_utf8: Annotated[Literal["reject", "replace", "bytes"], "what to do with a text that is not valid UTF-8"] = (
         "reject"
     )
     max_document_bytes: Annotated[int, "a longer text is rejected", Limits(least=1)] = 268_435_456
     encoding: Annotated[
         str,
-        "of jsonl, csv, tsv and text files",
+        "for jsonl, csv, tsv and text: how the files encode text",
         Limits(options=ENCODINGS, meant=OTHER_ENCODING_NAMES, instead="or convert the files to UTF-8"),
     ] = UTF8
     unit: Annotated[
-        Literal["file", "line", "paragraph"] | None, "of text files: what a document is; not set: a file"
+        Literal["file", "line", "paragraph"] | None, "for text files: what a document is; not set: a file"
     ] = None
-    separator: Annotated[str | None, "of text files: what stands between two documents, in place of unit"] = None
+    separator: Annotated[str | None, "for text files: what separates two documents; replaces unit"] = None
     delimiter: Annotated[
-        str | None, "of csv and tsv: the character between two fields; not set: a comma, of tsv a tab"
+        str | None, "for csv and tsv: the character between two fields; not set: a comma, for tsv a tab"
     ] = None
-    quotes: Annotated[bool, 'of csv and tsv: fields may stand in "quotes"; false: quotes are ordinary characters'] = (
-        True
-    )
+    quotes: Annotated[bool, 'for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters'] = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,7 @@ class PretokenizeTable:
         "split pattern by name",
         Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
     ] = DEFAULT_PATTERN
-    regex: Annotated[str | None, "a split pattern of your own, in place of pattern; slower"] = None
+    regex: Annotated[str | None, "a split pattern of your own; replaces pattern; slower"] = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +134,9 @@ class CountTable:
     max_pretoken_bytes: Annotated[
         int, "a longer pre-token is cut at a character for counting; 0 keeps it whole", Limits(least=0)
     ] = 1024
-    memory_bytes: Annotated[int, "per worker; a table over it spills, nothing is dropped", Limits(least=1 << 20)] = (
-        536_870_912
-    )
+    memory_bytes: Annotated[
+        int, "per worker; a larger table spills to disk, nothing is dropped", Limits(least=1 << 20)
+    ] = 536_870_912
     sample: Annotated[
         Decimal, "share of documents counted, by hash of (seed, document key)", Limits(above=0, most=1)
     ] = Decimal(1)
@@ -150,33 +152,33 @@ class MixTable:
     """[mix]"""
 
     strategy: Annotated[
-        Literal["temperature", "unimax", "natural", "weights"], "how the counts of languages are weighed"
+        Literal["temperature", "unimax", "natural", "weights"], "how the counts of languages are weighted"
     ] = "temperature"
     alpha: Annotated[
         Decimal,
-        "of temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
+        "for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
         Limits(least=0, most=1),
     ] = mixing.DEFAULT.alpha
     density: Annotated[
         Decimal,
-        "of temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all",
+        "for temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all",
         Limits(least=0, most=mixing.MAX_DENSITY),
     ] = mixing.DEFAULT.density
     density_cap: Annotated[
-        Decimal, "of temperature: bytes per pre-token / the mean counts as at most this", Limits(least=1)
+        Decimal, "for temperature: the most that bytes per pre-token / their mean counts as", Limits(least=1)
     ] = mixing.DEFAULT.density_cap
     preset: Annotated[
-        Literal["fair"] | None, "of temperature: sets alpha, density and density_cap for premiums closer to 1"
+        Literal["fair"] | None, "for temperature: sets alpha, density and density_cap for premiums closer to 1"
     ] = None
     unit: Annotated[
-        Literal["bytes", "pretokens", "documents"], "of temperature and unimax: what a language's size is measured in"
+        Literal["bytes", "pretokens", "documents"], "for temperature and unimax: the unit of a language's size"
     ] = "bytes"
     max_epochs: Annotated[
-        Decimal | None, "of unimax, which requires it: most times that a language is repeated", Limits(above=0)
+        Decimal | None, "for unimax, which requires it: how often a language may be repeated", Limits(above=0)
     ] = None
-    budget: Annotated[int | None, "of unimax, in units; not set: the size of the corpus", Limits(least=1)] = None
+    budget: Annotated[int | None, "for unimax, in units; not set: the size of the corpus", Limits(least=1)] = None
     weights: Annotated[
-        Mapping[str, Decimal], "of weights: language = factor on its counts; 1 where not named", Limits(above=0)
+        Mapping[str, Decimal], "for weights: language = factor on its counts; 1 if not named", Limits(above=0)
     ] = dataclasses.field(default_factory=dict)
 
     @property
@@ -202,14 +204,14 @@ class LearnTable:
     ] = None
     allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
     min_count: Annotated[
-        int, "a pair whose weighted count, divided by the scale, is below it is not merged", Limits(least=0)
+        int, "pairs with a smaller weighted count (divided by the scale) are not merged", Limits(least=0)
     ] = 2
     min_documents: Annotated[
-        int, "a pre-token seen in fewer documents, over all languages, takes no part; 0 and 1: all do", Limits(least=0)
+        int, "pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part", Limits(least=0)
     ] = 0
     max_token_bytes: Annotated[int, "no merge makes a longer token; 0: no limit", Limits(least=0)] = 0
     chat_template: Annotated[
-        str | None, "a file with a Jinja template of chats, for tokenizer_config.json; changes no id"
+        str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"
     ] = None
 
 
@@ -250,7 +252,7 @@ class EncodeTable:
         tuple[str, ...], "special tokens after each document; not set: the declared ones of role document_end"
     ] = (END_OF_TEXT,)
     special_text: Annotated[
-        Literal["ordinary", "special", "reject"], "what corpus text that spells a special token becomes; it is counted"
+        Literal["ordinary", "special", "reject"], "how to read corpus text that spells a special token; it is counted"
     ] = "ordinary"
 
 
@@ -260,17 +262,18 @@ class ShardsTable:
 
     formats: Annotated[
         tuple[str, ...],
-        "what is written, each from the same tokens",
+        "file formats of the shards; each holds the same tokens",
         Limits(least=1, options=tuple(SHARD_FORMATS), distinct=True),
     ] = DEFAULT_FORMATS
     target_tokens: Annotated[int, "a shard ends with the document that reaches it", Limits(least=1)] = 10_000_000
     by: Annotated[Literal["plan", "lang"], "one sequence of shards, or one per language"] = "plan"
-    validation: Annotated[
-        Decimal, "share of documents, by key, that go to shards of their own", Limits(least=0, below=1)
-    ] = Decimal(0)
-    compression: Annotated[Literal["zstd", "lz4", "none"], "of Arrow files"] = "zstd"
+    validation: Annotated[Decimal, "share of documents, by key, for the validation split", Limits(least=0, below=1)] = (
+        Decimal(0)
+    )
+    compression: Annotated[Literal["zstd", "lz4", "none"], "for Arrow files"] = "zstd"
     dtype: Annotated[
-        Literal["int32", "uint16"], "of the ids in Megatron files; uint16 is half the size, for at most 65,536 ids"
+        Literal["int32", "uint16"],
+        "for Megatron files: type of the ids; uint16 is half the size, for at most 65,536 ids",
     ] = "int32"
 
 
@@ -279,7 +282,7 @@ class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
     from_: Annotated[str, "tokcore.json, tokenizer.json or a tiktoken rank file", Limits(is_path=True)]
-    pattern: Annotated[str | None, "of a rank file, which requires it: the name of its split pattern, or a regex"] = (
+    pattern: Annotated[str | None, "for a rank file, which requires it: the name of its split pattern, or a regex"] = (
         None
     )
 

@@ -50,6 +50,20 @@ def test_the_readme_leads_to_every_page_that_explains_a_folder():
         assert f"({folder}/README.md" in readme
 
 
+def test_the_map_of_tokcore_names_every_module():
+    page = (ROOT / "tokcore" / "README.md").read_text().split("## Modules")[1].split("\n## ")[0]
+    named = {name.rpartition("/")[2] for name in re.findall(r"`([\w/]+)`", page)}
+    modules = {path.stem for folder in ("", "formats") for path in (ROOT / "tokcore" / folder).glob("*.py")}
+    assert modules - {"__init__"} <= named
+
+
+def test_the_map_of_schemas_names_every_module():
+    page = (ROOT / "schemas" / "README.md").read_text().split("\n## ")[0]
+    assert {path.name for path in (ROOT / "schemas").glob("*.py")} - {"__init__.py"} <= set(
+        re.findall(r"\((\w+\.py)\)", page)
+    )
+
+
 def test_every_promise_names_tests():
     folder = ROOT / "tests"
     table = (folder / "README.md").read_text().split("| promise | tests |\n|---|---|\n")[1].split("\n\n")[0]

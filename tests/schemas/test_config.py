@@ -335,7 +335,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (MINIMAL.replace("1", "true", 1), "1: version = true: expected 1"),
         (MINIMAL.replace("1", "1.0", 1), "1: version = 1.0: expected 1"),
         # required
-        ("version = 1\n" + SOURCE, 'build.output is missing: add a line output = "..." (any fsspec URL'),
+        ("version = 1\n" + SOURCE, 'build.output is missing: add a line output = "..." (a folder, or a URL'),
         ("version = 1\n[build]\nseed = 1\n" + SOURCE, "2: build.output is missing"),
         (START, "source is missing: add a table [[source]]"),
         (START + "[[source]]\nlang = 'en'", '4: source[0].files is missing: add a line files = "..."'),
@@ -427,7 +427,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             "8: shards.validation = 1: expected a number of at least 0 and below 1.",
         ),
         # empty strings and lists
-        (MINIMAL.replace('"out"', '""'), '3: build.output = "": expected a string that is not empty (any fsspec URL'),
+        (MINIMAL.replace('"out"', '""'), '3: build.output = "": expected a string that is not empty (a folder'),
         (MINIMAL.replace('"en.jsonl"', '""'), '6: source[0].files = "": expected a string that is not empty'),
         (MINIMAL.replace('"en.jsonl"', '["a", ""]'), '6: source[0].files[1] = "": expected a string that is not empty'),
         (MINIMAL.replace('"en.jsonl"', "[]"), "6: source[0].files = []: expected at least 1 of them."),
@@ -831,7 +831,7 @@ def test_the_schema_names_every_key():
         "minimum": 0,
         "maximum": 1,
         "default": 0.7,
-        "description": "of temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
+        "description": "for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
     }
     json.dumps(schema, allow_nan=False)
 
