@@ -804,7 +804,7 @@ _READING = (
         "pipelines/reading/reader_process.py",
         "        self._settle()\n        messages.send_batch(",
         "        messages.send_batch(",
-        _tests("pipelines/test_reader.py::test_texts_that_are_larger_than_the_shared_memory", "pipelines/test_read.py"),
+        _tests("pipelines/test_reader.py::test_a_batch_waits_until_it_is_wanted"),
     ),
     Defect(
         "views-behind-nulls",

@@ -305,7 +305,7 @@ def test_a_killed_reader_is_no_rejection(tmp_path, monkeypatch):
         read(pin)
 
 
-def test_two_crashes_condemn_a_file_and_kills_do_not_count(tmp_path, monkeypatch):
+def test_two_crashes_condemn_a_file(tmp_path, monkeypatch):
     pin = parquet(tmp_path / "good.parquet", ["a", "b"])
     killing = Killing(monkeypatch, signal.SIGBUS, 2)
     with pytest.raises(FileRejected, match="reader_crashed"):
@@ -335,6 +335,18 @@ def test_a_reader_that_is_ended_half_way(tmp_path, monkeypatch):
 def test_texts_that_are_larger_than_the_shared_memory(tmp_path):
     documents = ["x" * (reader_messages.SHARED_BYTES + 1), "y", "z" * (reader_messages.SHARED_BYTES // 2), "ł" * 99]
     assert read(parquet(tmp_path / "a.parquet", documents)) == [text.encode() for text in documents]
+
+
+def test_a_batch_waits_until_it_is_wanted(tmp_path):
+    """However far the reader could be ahead."""
+    documents = [f"{i} " * 200 for i in range(30_000)]
+    pin = parquet(tmp_path / "a.parquet", documents)
+    batches = read_documents(pin, 0, pin.size_bytes, settings())
+    got = [next(batches)]
+    time.sleep(1)
+    got += batches
+    assert len(got) > 3
+    assert [one.texts.text(i).decode() for one in got for i in range(one.texts.num_texts)] == documents
 
 
 def test_a_reading_that_is_given_up_leaves_no_process(tmp_path, monkeypatch):
