@@ -1,4 +1,4 @@
-"""Nouns: what crosses a boundary between processes or machines."""
+"""Nouns: what crosses a boundary between processes or machines. schemas/README.md has a map of the modules."""
 
 from schemas.document import Document, EncodedDocument
 

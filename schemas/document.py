@@ -1,4 +1,4 @@
-"""Documents as users' pipelines pass them, and the key that decides sampling, validation and shuffling.
+"""Documents as users' pipelines pass them, and the key that decides sampling and the validation split.
 
 pipelines reads documents from files; tokcore works on their text.
 """

@@ -81,7 +81,7 @@ class Manifest(Generic[Config, Totals, Language, About]):
         return found
 
     def content_id(self) -> str:
-        """sha256 over everything but codec-dependent fields, the work key and the root itself."""
+        """sha256 over all but the root, the identity, and what a codec decides: sizes and hashes of stored files."""
         value = to_jsonable(self)
         del value["root"]
         return hashlib.sha256(canonical_json(_content(value))).hexdigest()

@@ -1,4 +1,4 @@
-"""Shards as the manifest of the encode stage names them: an entry a file, each with what is said of its shard."""
+"""Shards as the manifest of the encode stage lists them: one entry per file, each with the facts about its shard."""
 
 from __future__ import annotations
 

@@ -64,6 +64,13 @@ def test_the_map_of_schemas_names_every_module():
     )
 
 
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in (ROOT / "pipelines").glob("*/__init__.py")))
+def test_the_contents_of_a_room_name_every_module(room):
+    folder = ROOT / "pipelines" / room
+    contents = set(re.findall(r"\w+", (folder / "__init__.py").read_text()))
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} <= contents
+
+
 def test_every_promise_names_tests():
     folder = ROOT / "tests"
     table = (folder / "README.md").read_text().split("| promise | tests |\n|---|---|\n")[1].split("\n\n")[0]

@@ -1,4 +1,4 @@
-"""Canonical JSON and sha256: the one place that makes bytes for hashing.
+"""Canonical JSON, the only form in which JSON is hashed, and sha256.
 
 Canonical JSON has one byte form: UTF-8, keys sorted by code point, no spaces, integers only, one "\\n" at the end.
 """

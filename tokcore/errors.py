@@ -62,10 +62,10 @@ class ChecksumError(FormatError):
 
     >>> import tokcore
     >>> try:
-    ...     raise tokcore.ChecksumError("shards/arrow/train-00000-000.arrow: its sha256 is not the committed one")
+    ...     raise tokcore.ChecksumError("shards/arrow/train-00000-00000.arrow: its sha256 is not the committed one")
     ... except tokcore.FormatError as error:
     ...     print(error)
-    shards/arrow/train-00000-000.arrow: its sha256 is not the committed one
+    shards/arrow/train-00000-00000.arrow: its sha256 is not the committed one
     """
 
 

@@ -1,9 +1,9 @@
 """Mixing: the integer weight of each language, from exact decimals. No float anywhere.
 
-A language's counts are multiplied with its weight before merges are learned from the sum of all languages. Weights are
+A language's counts are multiplied by its weight before merges are learned from the sum of all languages. Weights are
 fixed-point multipliers r = q / p: p is a language's share of the corpus in the chosen unit, q its target share. So the
 total size stays the same, and a weighted count divided by the scale reads like a count. Sizes come from counting, and
-counting.merge_rows applies the weights.
+pretoken_tables.merge_rows applies the weights.
 """
 
 from __future__ import annotations

@@ -67,6 +67,6 @@ def rows_from_tuples(rows: list[tuple[bytes, int, int]]) -> CountRows:
 
 
 def tuples_from_rows(rows: CountRows) -> list[tuple[bytes, int, int]]:
-    """The inverse of count_rows."""
+    """The inverse of rows_from_tuples."""
     keys = (rows.keys.text(i) for i in range(rows.num_rows))
     return list(zip(keys, rows.counts.tolist(), rows.documents.tolist(), strict=True))

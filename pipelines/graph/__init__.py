@@ -2,5 +2,5 @@
 
 launch: runs the count and the encode stage. runner: opens a pipeline on the chosen runner.
 count_graph, encode_graph: the transforms of a stage. coders: how their elements are encoded.
-transforms: CountPretokens and EncodeDocuments, for pipelines of your own.
+transforms: CountPretokens and EncodeDocuments, for pipelines of your own. checks: what they ask of their input.
 """

@@ -2,8 +2,9 @@
 
 propose, build_text: a folder of data as a build file. language_names: languages that names tell.
 estimate: what a build will take and give, from a sample.
-verify, verify_manifests, verify_shards: is it what was committed? rebuild: make one shard again and compare.
+verify, verify_manifests, verify_shards: is the output what was committed? rebuild: make one shard again and compare.
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.
-diff: what differs between two outputs. audit: what is odd about a vocabulary. gc: remove unfinished work.
+diff: what differs between two outputs. gc: remove unfinished work.
+audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 """

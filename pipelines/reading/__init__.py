@@ -1,8 +1,14 @@
-"""Input files become batches of documents; one module per format.
+"""Input files become batches of documents; one module for each format.
 
 input_range: start here; reads one input range of any format.
-records: the results: batches, rejected records and their reasons.
-streams: a file's bytes, decompressed and checked to its end; the lines of a byte stream.
-jsonl: JSON lines. plain: plain text. columns: parquet and Arrow. arrow_messages: how large an Arrow file unfolds.
-peek, sniff: the start of a file, in bounded time: what it holds, its fields, its first documents.
+records: the result: batches, rejected records and their reasons. fields: documents out of named fields.
+streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. encodings: other encodings than UTF-8.
+limits: how much a file may unfold to, and why nothing is given out before a file proves its end.
+
+jsonl: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.
+row_file, arrow_messages, parquet_layout, thrift: check a Parquet or Arrow file before the library reads it.
+list_texts: texts in lists of a column.
+reader, reader_process, reader_messages: run columns in a process of its own, which may crash.
+
+peek, sniff: the beginning of a file, in bounded time: what it holds, its fields, its first documents.
 """

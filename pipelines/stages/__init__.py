@@ -1,13 +1,20 @@
-"""The stages of a build, in the order of work. No Beam; `graph` is imported when a stage has work for it.
+"""The stages of a build. No Beam here: a stage imports `graph` when it has work for it.
 
-build: one build file and one output; calls the stages in order.
-plan, inputs: list and pin the inputs. source_checks, mends: look at their start, and say what to write instead.
-work_items: cut them into ranges, and deal these into work items.
-count_corpus, make_tokenizer (with learn), encode_corpus, finish: a function each, from manifests to a manifest.
-stage: what all of them do: find what stands, or make, claim, publish and commit it. commit: claims and manifests.
-standing: what an output holds of a build, and what differs. replacing, reuse: make a stage again, or take it over from
-another output. named_files: whether files are there.
-results, ledger, rejects: what workers recorded; every record accounted for, and committed. reject_causes: why most of
-what was rejected was.
-documents_digest, token_counts: what the shards hold. semantics: what makes earlier work stale.
+In the order of work:
+- build: one build file and one output; calls the stages in order.
+- plan, inputs: list the inputs and pin them. work_items: cut them into ranges, and group these into work items.
+- source_checks, mends: read the beginning of some files, and say what is wrong and what to write instead.
+- count_corpus, make_tokenizer (with learn), encode_corpus, finish: one function for each stage, from manifests to a
+  manifest.
+
+What all stages share:
+- stage: skips a stage, takes it over or makes it. commit: claims and manifests. named_files: are all files there?
+- standing: what an output holds already, and how it differs from this build. replacing: `--replace`. reuse: `--from`.
+- semantics: versions that make earlier work stale.
+
+What they read and write:
+- results: the records of workers. ledger: the sums that must balance.
+- rejects: the files of rejected/. reject_causes: why most records were rejected.
+- documents_digest, token_counts: what the shards hold. tokenizer_files: what a tokenizer consists of.
+- dataset_card: README.md of the output.
 """

@@ -1,7 +1,7 @@
 """The one door to files: list, pin, read, write and publish them, locally or in an object store.
 
-Nothing else in this repository opens, lists or renames files that a build file or a command line names; what a URL may
-be says pipelines.store.urls.
+No other folder of pipelines opens, lists or renames files that a build file or a command line names.
+pipelines.store.urls says what a URL may be.
 
 Three promises that callers lean on:
   - a listing is never answered from a cache, and what it lists is pinned (`FileId`): a later read notices a change;

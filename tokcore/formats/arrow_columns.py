@@ -1,4 +1,4 @@
-"""Arrow files of documents, a row a document: what Arrow shards and documents files have in common.
+"""Arrow files of documents, one row per document: what Arrow shards and documents files have in common.
 
     id: string (or null)   lang: string   source: string   ordinal: int64
 

@@ -1,4 +1,4 @@
-"""Token shards as Arrow IPC files: a row a document, readable by anything that reads Arrow.
+"""Token shards as Arrow IPC files: one row per document, readable by anything that reads Arrow.
 
     tokens: list<int32>   id: string (or null)   lang: string   source: string   ordinal: int64
 

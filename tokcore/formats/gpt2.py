@@ -1,4 +1,4 @@
-"""GPT-2's pair of files: vocab.json (token -> id) and merges.txt (a merge a line), in the printable byte alphabet.
+"""GPT-2's pair of files: vocab.json (token -> id) and merges.txt (one merge per line), in the printable byte alphabet.
 
 They hold no normalizer and no pattern; readers split as GPT-2 does.
 """

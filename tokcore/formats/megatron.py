@@ -1,4 +1,4 @@
-"""Token shards as Megatron's indexed datasets: `.bin` (ids, back to back) and `.idx`, one sequence a document.
+"""Token shards as Megatron's indexed datasets: `.bin` (ids, back to back) and `.idx`, one sequence per document.
 
     .bin   int32 ids, or uint16 where the build file says so
     .idx   9 bytes "MMIDIDX" 00 00 | uint64 version 1 | uint8 dtype code | uint64 sequences | uint64 documents + 1
@@ -155,7 +155,7 @@ def read_index(path: str) -> Index:
     """The index in a .idx file, in memory that does not grow with it.
 
     Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
-    ids of its dtype and one sequence a document, VersionError for another version.
+    ids of its dtype and one sequence per document, VersionError for another version.
     """
     size = _size_of(path)
     with Path(path).open("rb") as file:

@@ -1,4 +1,4 @@
-"""tiktoken's rank file: one line a token, `base64(bytes) SPACE rank LF`, in the order of ranks.
+"""tiktoken's rank file: one line per token, `base64(bytes) SPACE rank LF`, in the order of ranks.
 
 The split pattern and the special tokens live outside of the file.
 """
