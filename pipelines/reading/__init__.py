@@ -10,5 +10,5 @@ row_file, arrow_messages, parquet_layout, thrift: check a Parquet or Arrow file 
 list_texts: texts in lists of a column.
 reader, reader_process, reader_messages: run columns in a process of its own, which may crash.
 
-peek, sniff: the beginning of a file, in bounded time: what it holds, its fields, its first documents.
+peek, sniff, column_names: the beginning of a file, in bounded time: what it holds, its fields, its first documents.
 """

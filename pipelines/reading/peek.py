@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import orjson
 
+from pipelines.reading.column_names import arrow_columns, parquet_columns
 from pipelines.reading.compressed import decompressed
 from pipelines.reading.encodings import to_utf8
 from pipelines.reading.input_range import read_documents
@@ -29,6 +30,8 @@ from schemas.plan import ReadSettings
 _MAX_COLUMNS_BYTES = 1 << 24
 # bzip2 gives nothing before the end of its first block.
 _LEAST_STORED_BYTES: Mapping[Compression, int] = {"bz2": 1 << 20, "xz": 1 << 20}
+_TAIL_BYTES = 1 << 16  # in which most footers lie
+_MAX_FOOTER_BYTES = 1 << 22
 _NEXT_ANSWER = b"\r\n\r\nWARC/"
 _MAX_VALUES = 200  # records whose fields are looked at
 _MAX_NAMES = 200
@@ -66,13 +69,13 @@ class Peek:
 
 def peek(file: storage.FileId, size_bytes: int) -> Peek:
     """The start of a file, about size_bytes of it as stored. Raises StageError if the store does not answer."""
-    start = storage.read_start(file.url, min(size_bytes, file.size_bytes))
+    start = storage.read_part(file.url, 0, min(size_bytes, file.size_bytes))
     stored = content_of(start)
     head = start
     if stored in COMPRESSED:
         compression: Compression = stored  # type: ignore[assignment]  # the names are the same
         if (more := _LEAST_STORED_BYTES.get(compression, 0)) > size_bytes:
-            start = storage.read_start(file.url, min(more, file.size_bytes))
+            start = storage.read_part(file.url, 0, min(more, file.size_bytes))
         head = _unfold(start, compression, 8 * size_bytes)
     return Peek(file, stored, content_of(head), head, len(start), len(start) == file.size_bytes)
 
@@ -195,30 +198,21 @@ def _paths(record: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def column_fields(seen: Peek) -> list[Field]:
-    """The columns of a parquet or Arrow file, those of structs as paths; none if it cannot be read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with storage.open_pinned(seen.file) as opened:
-        try:
-            if seen.stored == "parquet":
-                schema = pq.read_schema(pa.PythonFile(opened, mode="r"))
-            elif seen.head.startswith(b"ARROW1"):
-                schema = pa.ipc.open_file(pa.PythonFile(opened, mode="r")).schema
-            else:
-                schema = pa.ipc.open_stream(pa.PythonFile(opened, mode="r")).schema
-        except (pa.ArrowException, OSError, ValueError):
-            return []
-    return [*_columns(schema, "")]
+    """The columns of a parquet or Arrow file, those of structs as paths; none if they cannot be read."""
+    try:
+        columns = parquet_columns(_footer(seen)) if seen.stored == "parquet" else arrow_columns(seen.head)
+    except ValueError:
+        return []
+    return [Field(column.name, column.kind) for column in columns]
 
 
-def _columns(fields: Any, prefix: str) -> Iterator[Field]:
-    import pyarrow as pa
-
-    for field in fields:
-        kind = field.type
-        if pa.types.is_struct(kind):
-            yield from _columns(kind, f"{prefix}{field.name}.")
-        else:
-            plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-            yield Field(f"{prefix}{field.name}", str(plain))
+def _footer(seen: Peek) -> bytes:
+    """What a parquet file says of itself: before its last eight bytes, which are its length and a mark."""
+    size_bytes = seen.file.size_bytes
+    end = storage.read_part(seen.file.url, max(0, size_bytes - _TAIL_BYTES), size_bytes)
+    length = int.from_bytes(end[-8:-4], "little") + 8
+    if length > min(size_bytes, _MAX_FOOTER_BYTES):
+        raise ValueError(f"a footer of {length} bytes")
+    if length > len(end):
+        end = storage.read_part(seen.file.url, size_bytes - length, size_bytes)
+    return end[len(end) - length : -8]

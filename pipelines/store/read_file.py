@@ -200,14 +200,15 @@ def read_bytes(url: str) -> bytes:
         return file.read()
 
 
-def read_start(url: str, size_bytes: int) -> bytes:
-    """The first bytes of a file, all of it if it is shorter. Asks a store for no more than these."""
+def read_part(url: str, start: int, end: int) -> bytes:
+    """The bytes [start, end) of a file, as far as it has them. Asks a store for no more than these."""
     system, path = file_system(url)
     if is_local(url):
         with open_read(url) as file:
-            return file.read(size_bytes)
+            file.seek(start)
+            return file.read(end - start)
     with named("read", url):
-        return cast(bytes, retrying("read", url, lambda: system.cat_file(path, start=0, end=size_bytes)))
+        return cast(bytes, retrying("read", url, lambda: system.cat_file(path, start=start, end=end)))
 
 
 def sha256(url: str) -> str:

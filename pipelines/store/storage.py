@@ -24,7 +24,7 @@ from pipelines.store import local_files, remote_files
 from pipelines.store.crashpoints import reached
 from pipelines.store.listing import list_files
 from pipelines.store.pins import FileId, Footprint, stat
-from pipelines.store.read_file import ReadFile, open_pinned, open_read, read_bytes, read_start, require_sha256, sha256
+from pipelines.store.read_file import ReadFile, open_pinned, open_read, read_bytes, read_part, require_sha256, sha256
 from pipelines.store.redaction import redact
 from pipelines.store.retries import named, retrying
 from pipelines.store.urls import file_system, is_local, local_path, scheme_of
@@ -43,7 +43,7 @@ __all__ = [
     "open_read",
     "publish",
     "read_bytes",
-    "read_start",
+    "read_part",
     "remove_empty_folders",
     "remove_file",
     "remove_tree",
