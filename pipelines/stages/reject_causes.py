@@ -55,18 +55,16 @@ def main_cause(config: BuildConfig, output: str) -> str:
     where = config.at("source", source, key) if key else config.at("source", source)
     fields = fields_of(seen, settings)
     if not records:
-        what, place = f"{reason}: {files[reason]:,} of {len(ledgers):,} files", redact(file.uri)
+        of = f" ({files[reason]:,} of {len(ledgers):,} files)"
         mend = mend_of(reason, settings, seen, fields)
-    else:
-        number = worst["rejected"][reason]
-        what = f"{reason} in {100 * number / worst['records']:.4g} % of the records of {redact(file.uri)}"
-        place, line = _place(pin, settings, reject["record"])
-        fields = record_fields(line) or fields
-        mend = mend_of(reason, settings, seen, fields)
-        if key and worst["documents"]:
-            mend = (
-                f"{said_fields(fields, settings)}; others can be read: repair these, or leave the file out with exclude"
-            )
+        return f"  {redact(file.uri)}: the whole file: {reason}: {reject['detail']}{of}\n  {where}: {mend}"
+    number = worst["rejected"][reason]
+    what = f"{reason} in {100 * number / worst['records']:.4g} % of the records of {redact(file.uri)}"
+    place, line = _place(pin, settings, reject["record"])
+    fields = record_fields(line) or fields
+    mend = mend_of(reason, settings, seen, fields)
+    if key and worst["documents"]:
+        mend = f"{said_fields(fields, settings)}; others can be read: repair these, or leave the file out with exclude"
     return f"  {what}, first {place}: {reject['detail']}\n  {where}: {mend}"
 
 
