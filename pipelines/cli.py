@@ -181,7 +181,7 @@ _SET = click.option(
     "assigned",
     multiple=True,
     metavar="KEY=VALUE",
-    help="In place of a key of the build file: learn.vocab_size=65536, source.0.text=content, "
+    help="Replace a value of the build file: learn.vocab_size=65536, source.0.text=content, "
     "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
 )
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
@@ -192,10 +192,10 @@ _TOKENIZER = click.option(
     metavar="URL",
     help="An output, tokcore.json, tokenizer.json, a folder of them, or a rank file.",
 )
-_PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="Of a rank file: how it splits text.")
+_PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file: its split pattern.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")
-_QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and of the result only its hash.")
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and only the hash of the result.")
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what each stage finds, makes and commits.")
 
 
@@ -273,7 +273,7 @@ def _stage_command(
         type=click.Choice(replaceable),
         help="Remove what this step made, and all that follows from it; then make them again.",
     )
-    @click.option("--from", "reuse", metavar="OUTPUT", help="Take over what this other output holds of the build.")
+    @click.option("--from", "reuse", metavar="OUTPUT", help="Take over from this output the stages that still apply.")
     @_JSON
     def command(
         build_file: str,
@@ -454,13 +454,13 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
     )
 )
 @click.argument("what", metavar="OUTPUT|SHARD[:N]")
-@click.option("--tokenizer", "path", default="", help="What wrote the shard; default: that of the output it is in.")
+@click.option("--tokenizer", "path", default="", help="Tokenizer that wrote the shard; default: that of its output.")
 @_ALL
 @_JSON
 def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
     """Show an output's shards, a shard's header, or a document.
 
-    Of document N, counted from 0, the text is shown beside the tokens, cut at a screen.
+    For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen.
     """
     from pipelines import show as run
     from pipelines.store import urls

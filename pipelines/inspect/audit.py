@@ -114,7 +114,7 @@ def _of_written(
     rows = {row["id"]: row for row in table.to_pylist()}
     every = sorted({*tokenizer.spec.model.ids.tolist(), *specials})
     if strangers := rows.keys() - set(every):
-        raise FormatError(f"token counts: id {min(strangers)} is none of the tokenizer's")
+        raise FormatError(f"token counts: id {min(strangers)} is not one of the tokenizer's ids")
     if tops is not None:
         if tops.keys() != rows.keys():
             id = min(tops.keys() ^ rows.keys())

@@ -50,7 +50,7 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
     for item in made.items:
         for file, rows in _count_by_file(output, made.assignment(item).ranges, shards_of[item.number]):
             if len(rows.ids) and int(rows.ids[-1]) >= vocab_size:
-                raise FormatError(f"shards: id {int(rows.ids[-1])} is none of the tokenizer's {vocab_size}")
+                raise FormatError(f"shards: id {int(rows.ids[-1])} is not below the tokenizer's {vocab_size}")
             unfinished[file] = add_up([unfinished[file], rows]) if file in unfinished else rows
         for r in item.ranges:
             ranges_left[r.file] -= 1

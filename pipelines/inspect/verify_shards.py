@@ -271,7 +271,7 @@ class _Order:
             row = int(np.flatnonzero(~ascending)[0])
             self._problems.append(
                 f"shards: {shard.name}: {batch.sources[row]}, ordinal {int(ordinals[row])} "
-                f"stands behind ordinal {int(before_ordinals[row])}: out of order, or there twice"
+                f"comes after ordinal {int(before_ordinals[row])}: out of order, or there twice"
             )
         self._last[shard.lang, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
         for number in np.unique(numbers).tolist():

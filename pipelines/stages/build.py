@@ -204,7 +204,7 @@ class Build:
         return f"this build, unfinished: {', '.join(there.found)}" if there.found else "nothing"
 
     def _settle(self, plan: Plan | None) -> None:
-        """Make room for this build, or refuse what stands in its way. plan: None where inputs do not matter."""
+        """Make room for this build, or refuse what is in its way. plan: None where inputs do not matter."""
         finish_replacing(self.output)
         imported = self.imported_tokenizer()
         if self.replace:
@@ -223,7 +223,7 @@ class Build:
             )
 
     def _gives_way(self, there: Standing) -> bool:
-        """Whether what stands is another build that failed before it had made anything, and none is at work."""
+        """Whether the output holds another build that failed before it had made anything, and no build is at work."""
         return there.is_worth_nothing and not there.inputs_changed and not others_at_work(self.output, self._sign)
 
     def _identity(self, plan: Plan | None) -> str:

@@ -94,7 +94,7 @@ def require_manifest(output: str, stage: str, command: str) -> AnyManifest:
 
 
 def folder_of(output: str, stage: str) -> str:
-    """Where the files of a stage have their final names; the build's own manifest lies in the output itself."""
+    """The folder of a stage's finished files; the build's own manifest is in the output itself."""
     return output if stage == BUILD else urls.join(output, stage)
 
 
@@ -144,7 +144,7 @@ def commit(output: str, manifest: Committed, run: Mapping[str, Any], scratch: st
         standing = storage.read_bytes(url)
         other = parse_manifest(standing, url, manifest.stage)
         if other.identity != manifest.identity:
-            raise ConfigError(f"{url}: another build committed here meanwhile. Choose another build.output.")
+            raise ConfigError(f"{url}: another build has committed here in the meantime. Choose another build.output.")
         if standing != data:
             raise StageError(
                 f"{url}: the same configuration and inputs gave other bytes before; "

@@ -85,7 +85,7 @@ def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
 
 
 def require_rejects(run: BuildRun, stage: str) -> None:
-    """Raise ConfigError if a stage stands that says what it read, and rejected/, which it made, does not."""
+    """Raise ConfigError if a stage that read the corpus is there, and rejected/, which it made, is gone."""
     if find_manifest(run.output, stage) is not None and find_manifest(run.output, "rejected") is None:
         command = "count" if stage == "counts" else "encode"
         raise ConfigError(

@@ -67,7 +67,7 @@ def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
 
 
 def make_room(output: str, command: str, is_imported: bool) -> None:
-    """Remove what a command made, where nothing of worth follows from it."""
+    """Remove what a command made, if nothing worth keeping follows from it."""
     _remove(output, stages_removed(command, is_imported), b"")
 
 

@@ -1,4 +1,4 @@
-"""One stage of a build: found where it stands, or made, claimed, published and committed."""
+"""One stage of a build: skipped if its manifest is there, else made, claimed, published and committed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[An
 
 
 def _require_inputs(output: str, key: StageKey[Any]) -> None:
-    """Raise ConfigError unless what the stage was made from still stands: another build may have replaced it."""
+    """Raise ConfigError if what the stage was made from is gone: another build may have replaced it."""
     for name, made_from in key.inputs.items():
         manifest = find_manifest(output, name)
         if manifest is None or manifest.as_input() != made_from:
@@ -182,7 +182,7 @@ def other_build(
     detail = "; ".join(reasons or more_reasons()) or "it was made by another release of tokcore"
     return ConfigError(
         f"{redact(manifest_url(output, standing.stage))}: the output holds a different build: {detail}. "
-        f"Another one may have been faster. Choose another build.output; `tokcore check` says what stands in this one."
+        f"Another one may have been faster. Choose another build.output; `tokcore check` says what this one holds."
     )
 
 

@@ -1,4 +1,4 @@
-"""What stands in an output: whether it is of this build, what differs in the build file's words, and the way out."""
+"""What an output holds already: does it belong to this build, what differs (in the build file's words), what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def is_worth_nothing(self) -> bool:
-        """Whether all that stands is what a build makes in a moment, or made to say why it failed."""
+        """Whether the output holds only what a build makes in a moment, or wrote to say why it failed."""
         tokenizer = self.found.get("tokenizer")
         is_copy = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
         return self.found.keys() <= {"plan", "rejected", *(["tokenizer"] if is_copy else [])}
@@ -116,7 +116,7 @@ def _reasons(
     config = made.config if now[made.stage] is None else now[made.stage]
     reasons = changed_settings(made.config, config)
     reasons += [
-        f"was made from another {name} than the one that stands here"
+        f"was made from another {name} than the one that is here"
         for name, made_from in made.inputs.items()
         if name in found and name not in different and found[name].as_input() != made_from
     ]
@@ -126,7 +126,7 @@ def _reasons(
 
 
 def _plan_reasons(output: str, config: BuildConfig, made: PlanManifest, plan: Plan) -> list[str]:
-    """What the build file says otherwise of the input than it did for the plan that stands."""
+    """What the build file says about the input now, where that differs from the plan that is there."""
     reasons = []
     if made.config.range_bytes != config.plan.range_bytes:
         reasons.append(f"plan.range_bytes was {made.config.range_bytes}, now {config.plan.range_bytes}")

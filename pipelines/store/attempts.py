@@ -82,7 +82,7 @@ class Attempts:
             return result
         winner = self.result(key, type(result))
         if winner is None:
-            raise StageError(f"{redact(url)}: was there, and was removed. Run the command again.")
+            raise StageError(f"{redact(url)}: another process removed it. Run the command again.")
         return winner
 
     def _record_url(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""What workers are told, from what a stage's manifest says: alike for a build and for a repeated part of it."""
+"""What workers are told, made from a stage's manifest. A build and `verify --rebuild` tell them the same."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_an_answer_that_is_lost_while_another_build_was_first(monkeypatch):
         real(path, value, mode=mode, **options)
 
     faulty(monkeypatch, pipe_file=create)
-    with pytest.raises(ConfigError, match=r"another build committed here meanwhile. Choose another build.output"):
+    with pytest.raises(ConfigError, match=r"another build has committed here in the meantime. Choose another"):
         commit_all(manifest())
     assert find_manifest(OUTPUT, "counts") == theirs
 

@@ -286,9 +286,11 @@ def _read_added_tokens(value: Any, normalizer: Sequence[str]) -> list[SpecialTok
         content, id = token["content"], token["id"]
         for flag in ("single_word", "lstrip", "rstrip"):
             if token.get(flag):
-                raise FormatError(f"added token {content!r} with {flag} is not supported: it takes in text around it")
+                raise FormatError(f"added token {content!r} with {flag} is not supported: it matches text around it")
         if token.get("normalized", not token.get("special", False)) and normalizer:
-            raise FormatError(f"added token {content!r} is matched in normalized text: ours are matched before")
+            raise FormatError(
+                f"added token {content!r} is matched in normalized text; tokcore matches before it normalizes"
+            )
         if type(id) is not int or not 0 <= id < ID_LIMIT:
             raise FormatError(f"added token {content!r} has the id {id!r}")
         special.append(SpecialToken(content, id))
@@ -306,13 +308,13 @@ def _with_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_
         if ids != sorted(set(ids)):
             raise FormatError(
                 f"post_processor puts the tokens {[by_id[id] for id in ids]} around a text, which is not the order of "
-                f"their ids, each once: set it to null, and encode.prepend and append to these tokens"
+                f"their ids, each once: set it to null, and list these tokens in encode.prepend and encode.append"
             )
         roles |= {by_id[id]: role for id in ids}
     if twice := set(around[0]) & set(around[1]):
         raise FormatError(
             f"post_processor puts {by_id[min(twice)]!r} both before and after a text, and a token has one role: "
-            f"set it to null, and encode.prepend and append to this token"
+            f"set it to null, and list this token in encode.prepend and encode.append"
         )
     return [dataclasses.replace(token, role=roles.get(token.text, PLAIN)) for token in special]
 
@@ -330,7 +332,7 @@ def _around_text(post_processor: Any) -> tuple[list[int], list[int]]:
     if kind in ("BertProcessing", "RobertaProcessing"):
         return [post_processor["cls"][1]], [post_processor["sep"][1]]
     if kind != "TemplateProcessing":
-        raise FormatError(f"post_processor {kind} is not supported: set it to null, and encode.prepend and append")
+        raise FormatError(f"post_processor {kind} is not supported: set it to null, and use encode.prepend and append")
     sides: tuple[list[int], list[int]] = ([], [])
     num_texts = 0
     for piece in post_processor["single"]:

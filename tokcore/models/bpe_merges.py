@@ -67,7 +67,7 @@ def check_ranks_suffice(tokens: Sequence[bytes], ids: Ids, table: MergeTable) ->
         result = int(table.result[wrong][0])
         token = tokens[int(np.searchsorted(ids, result))]
         raise FormatError(
-            f"token {result}, {token!r}: its id is not in the order of merges, which is all that ranks are"
+            f"token {result}, {token!r}: its id breaks the order of merges, and a rank file holds no other order"
         )
     check_own_encoding(tokens, ids, table)
 

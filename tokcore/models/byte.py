@@ -93,7 +93,7 @@ class ByteEncoder(Encoder):
 
     def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         if self._pattern is None:
-            raise ValueError("an encoder without a pattern: texts must come split")
+            raise ValueError("this encoder has no pattern: call encode_pieces with texts that are split already")
         return self.encode_pieces(texts, *kernel.split(self._pattern, texts), threads)
 
     def encode_pieces(

@@ -101,7 +101,7 @@ def test_ids_that_are_no_ranks_are_refused():
     spec = spec_of_merges([Merge(b"a", b"b", 2), Merge(b"b", b"c", 2)], GPT2, [], [])
     model = spec.model
     swapped = MergesModel(model.tokens, model.ids, model.merges[::-1].copy(), False)
-    with pytest.raises(FormatError, match="not in the order of merges"):
+    with pytest.raises(FormatError, match="breaks the order of merges"):
         rank_file(TokenizerSpec((), GPT2, swapped))
 
 
