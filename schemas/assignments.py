@@ -92,7 +92,7 @@ def _setting(key: Key) -> Setting | None:
 
 
 def _value(text: str, setting: Setting | None) -> Any:
-    """The value as TOML; the text itself where it is not TOML, or where a string is wanted and it is none."""
+    """The value as TOML; the text itself if it is not TOML, or if the key takes a string and the value is not one."""
     try:
         parsed = tomllib.loads(f"value = {text}", parse_float=Decimal)
     except (ValueError, InvalidOperation, RecursionError):

@@ -363,7 +363,7 @@ class BuildConfig:
         )
 
     def learn_identity(self) -> LearnedConfig | ImportedConfig:
-        """The settings that can change the tokenizer; of an imported one that is its fingerprint, not where it lies."""
+        """The settings that can change the tokenizer; for an imported one, its fingerprint, wherever its file is."""
         if self.tokenizer is not None:
             return ImportedConfig()
         # A token with an id of its own gets it wherever it stands in the file.

@@ -20,8 +20,8 @@ from tokcore.jsonable import to_jsonable
 
 Config = TypeVar("Config")  # the settings that can change these bytes
 Totals = TypeVar("Totals")
-Language = TypeVar("Language")  # what is said of each language
-About = TypeVar("About")  # what is said of each file
+Language = TypeVar("Language")  # the facts about each language
+About = TypeVar("About")  # the facts about each file
 
 # What depends on codec, file version or how work was keyed rather than on what is in the files.
 _NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity"})

@@ -57,7 +57,7 @@ def _shard(about: ShardAbout, files: Sequence[StoredFile]) -> ShardRef:
 
 
 def shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
-    """What formats are told of a build. fingerprint, vocab_size: of its tokenizer."""
+    """What formats need to know about a build. fingerprint, vocab_size: of its tokenizer."""
     told = {"dtype": config.dtype} if config.dtype else {}  # else no format asks for it
     return ShardSettings(fingerprint, vocab_size, config.compression, **told)
 

@@ -109,7 +109,7 @@ class CountedLanguage:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableAbout:
-    """Of a count table."""
+    """The facts about a count table."""
 
     lang: str
     rows: int
@@ -163,7 +163,7 @@ class SpecialConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LearnedConfig:
-    """Of a tokenizer that the build learns."""
+    """The configuration of a tokenizer that the build learns."""
 
     model: str
     vocab_size: int
@@ -181,7 +181,7 @@ class LearnedConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImportedConfig:
-    """Of a tokenizer that the build file names: not where it lies, but which it is."""
+    """The configuration of a tokenizer that the build file names: which one it is, not where its file is."""
 
     tokenizer: Literal["imported"] = "imported"
     fingerprint: str = dataclasses.field(
@@ -252,7 +252,7 @@ class EncodedLanguage:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShardAbout:
-    """Of a file of a shard; of several files of one shard it is the same."""
+    """The facts about a file of a shard; the same for all files of one shard."""
 
     shard: str  # name
     item: int  # number of the work item that wrote it
@@ -265,7 +265,7 @@ class ShardAbout:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CorpusAbout:
-    """Of token_counts.parquet and of the indexes of formats' folders: numbers of all shards."""
+    """The facts about token_counts.parquet and the indexes of formats' folders: totals of all shards."""
 
     documents: int
     tokens: int

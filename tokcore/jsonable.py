@@ -38,7 +38,7 @@ class Place(NamedTuple):
         return Place(self.name, f"{self.path}[{index}]")
 
     def error(self, expected: str, found: object) -> FormatError:
-        """For a value that is not what stands here: say both."""
+        """The error for a value that is not what is expected here."""
         return FormatError(f"{self}: expected {expected}, found {found!r:.80}")
 
 

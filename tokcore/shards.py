@@ -99,7 +99,7 @@ class Shards(Sequence[Ids]):
 
     @property
     def fingerprint(self) -> str:
-        """Of the tokenizer that wrote them; "" if there is no shard, or none that names it.
+        """The fingerprint of the tokenizer that wrote them; "" if there is no shard, or none that names it.
 
         >>> len(shards.fingerprint)
         64
@@ -108,7 +108,7 @@ class Shards(Sequence[Ids]):
 
     @property
     def num_tokens(self) -> int:
-        """Of all documents; reads the files unless a manifest tells.
+        """The tokens of all documents together; reads the files unless a manifest has the number.
 
         >>> shards.num_tokens
         11

@@ -192,7 +192,7 @@ class ShardContent:
 
 
 def document_digests(langs: Labels, tokens: Ids, offsets: Offsets) -> list[bytes]:
-    """For each document 32 bytes: sha256 of its language and token ids, and of nothing else.
+    """The digest of each document, 32 bytes: sha256 of its language and token ids, and of nothing else.
 
     Of "tokcore-document-tokens-v1", a zero byte, the language's UTF-8 length (uint32), the language, the ids (int32).
     """

@@ -214,11 +214,11 @@ class Tokenizer(Vocabulary):
     ) -> pa.ListArray | Padded:
         """The ids of each text, as a pyarrow list<int32> array, or as rows of equal width if padding is set.
 
-        texts: a list of str or bytes, or an Arrow string, binary or dictionary array without nulls. allow_special: as
-        for encode. max_tokens: keep no more than the first of each text. padding: "right" or "left", with pad_id or, if
-        it is None, the token of role padding.
-        Raises TypeError and ValueError for what is no text, with its position, and ValueError if there are 2**31 ids or
-        more, which one list array cannot hold.
+        texts: a list of str or bytes, or an Arrow string, binary or dictionary array without nulls.
+        allow_special: as for encode. max_tokens: keep only that many ids of each text, the first ones.
+        padding: "right" or "left", with pad_id or, if it is None, the token of role padding.
+        Raises TypeError or ValueError for a value that is not text, with its position, and ValueError if there are
+        2**31 ids or more, which one list array cannot hold.
 
         >>> tokenizer.encode_batch(["low", "lower low"]).to_pylist()
         [[257], [257, 259, 258]]
@@ -240,7 +240,7 @@ class Tokenizer(Vocabulary):
         return list_array(ids, offsets) if padding is None else pad(ids, offsets, padding, cast(int, pad_id))
 
     def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> Encoded:
-        """encode_texts of a list of str and bytes, which are read where they lie if the tokenizer has no normalizer.
+        """encode_texts of a list of str and bytes, which are read in place if the tokenizer has no normalizer.
 
         >>> tokenizer.encode_strings(["low", b"lower"]).ids.tolist()
         [257, 257, 259]
@@ -281,7 +281,9 @@ class Tokenizer(Vocabulary):
         return self._encode_special(texts, threads, self._shared.special_ids)
 
     def spelled_special(self, texts: Texts) -> Counter[str]:
-        """How often all texts together spell each special token: the leftmost, of several the longest, no overlaps.
+        """How often all texts together spell each special token.
+
+        Of overlapping ones the leftmost counts, then the longest.
 
         >>> tokenizer.spelled_special(texts_from_strings(["low<|endoftext|>", "<|endoftext|>"]))
         Counter({'<|endoftext|>': 2})
@@ -298,7 +300,7 @@ class Tokenizer(Vocabulary):
         """The bytes of the text that has these ids, or a str if errors is set; a special token gives its text.
 
         ids: a list, or a numpy or Arrow array. errors: as for bytes.decode: "strict", "replace" and so on.
-        Raises IdentityError for an unused id and TypeError for what is no integer, both with the position.
+        Raises IdentityError for an unused id and TypeError for a value that is not an integer, both with the position.
 
         >>> tokenizer.decode([257, 258, 261])
         b'low low<|endoftext|>'
@@ -365,7 +367,7 @@ class Tokenizer(Vocabulary):
         return self.spec.model.lossless
 
     def normalized(self, text: bytes, with_special: bool = False) -> bytes:
-        """What decode of a lossless tokenizer gives back of the text's ids: its normalized form.
+        """The normalized form of a text: what decode gives back if the tokenizer is lossless.
 
         with_special: spelled special tokens were encoded as such, so they stay as they are.
 

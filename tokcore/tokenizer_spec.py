@@ -1,7 +1,8 @@
 """TokenizerSpec: everything that decides which ids a text becomes, and its one file form, tokcore.json.
 
-The fingerprint is the sha256 of the canonical JSON of all of it; where a learned merge's count is kept beside, it is
-not part of it. Leaves to others: encoding (tokcore.tokenizer) and foreign formats (tokcore.formats).
+The fingerprint is the sha256 of the canonical JSON of all that decides ids. The file also holds the counts of learned
+merges and a chat template; the fingerprint leaves these out.
+Leaves to others: encoding (tokcore.tokenizer) and foreign formats (tokcore.formats).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class TokenizerSpec:
 
     normalizer: steps of tokcore.normalize, in order. pattern: Pretokenizer.spec. special: in the order of ids.
     chat_template: Jinja, for readers of our exports; it decides no ids, so it is no part of the fingerprint.
-    Raises FormatError where ids or texts are not unique, a limit is passed, or the model is not what it must be.
+    Raises FormatError if ids or texts are not unique, a limit is passed, or the model is not valid.
     """
 
     normalizer: tuple[str, ...]

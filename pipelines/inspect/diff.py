@@ -36,7 +36,7 @@ NUM_EXAMPLES = 5
 def diff(one: str, other: str) -> dict[str, Any]:
     """What differs between the builds of two outputs, by kind; an empty dict if nothing does.
 
-    Raises ConfigError unless both hold at least one finished stage, FormatError for a manifest that is none.
+    Raises ConfigError unless both hold at least one finished stage, FormatError for a file that is not a manifest.
     """
     a, b = _Side(one), _Side(other)
     parts = {
@@ -108,7 +108,7 @@ def _stages(a: _Side, b: _Side) -> dict[str, Any]:
 
 
 def _configuration(a: _Side, b: _Side) -> dict[str, Any]:
-    """Dotted key -> [its value in a, in b]. Of the plan only its range size: how files are read is said with them."""
+    """Dotted key -> [its value in a, in b]. Of the plan only its range size: _inputs compares how files are read."""
     found: dict[str, Any] = {}
     for stage in STAGES:
         if (both := _both(a.stages().get(stage), b.stages().get(stage))) is None:

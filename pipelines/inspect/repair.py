@@ -168,7 +168,7 @@ class _Repair:
                     self._put("shards", entry, attempts.url(file.attempt) if file is not None else "")
 
     def _repair_indexes(self, entries: list[FileEntry[Any]]) -> None:
-        """Write again what is said of all shards together."""
+        """Write the files again that describe all shards together."""
         of_all = [entry for entry in entries if not isinstance(entry.about, ShardAbout)]
         if not of_all:
             return

@@ -25,7 +25,7 @@ def add_document(
     text: bytes, or LongText; None if it is missing; anything else is no text. document_id, lang: str or bytes; None if
     they are missing.
     noun: what the format calls a field. missing, bad: ends of the details about a field that is missing, and about a
-    text that is none.
+    value that is not text.
     """
     if isinstance(text, LongText):
         builder.reject("document_too_large", too_large(text.size_bytes, settings), b"")

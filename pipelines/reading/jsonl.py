@@ -168,7 +168,8 @@ def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
     """A function from a record to the field's value, or to None if the record lacks the field.
 
     A name with dots means the field of exactly that name if there is one, else a path into nested objects. Of a path
-    with `[*]` the value is the texts joined; None if there are none; if one is no string, what is in its place.
+    with `[*]` the value is the texts, joined; None if there are none; a value that is not text if one
+    of them is not a string.
     """
     path = steps_of(name)
     if path == (name,):

@@ -227,7 +227,7 @@ class Build:
         return there.is_worth_nothing and not there.inputs_changed and not others_at_work(self.output, self._sign)
 
     def _identity(self, plan: Plan | None) -> str:
-        """Of what this build is made from."""
+        """The identity of the build: sha256 of what it is made from."""
         imported = self.imported_tokenizer()
         parts = [
             to_jsonable(self.config.stage_configs()),

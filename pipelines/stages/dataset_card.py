@@ -136,7 +136,7 @@ def _data_files(folder: str, one: ShardFormat, splits: Sequence[str]) -> list[di
 
 
 def _size_category(num: int) -> str:
-    """Of a number of documents, as the hub has it.
+    """The size class of a number of documents, as the Hugging Face hub names it.
 
     >>> _size_category(999), _size_category(1000), _size_category(10**7), _size_category(10**12)
     ('n<1K', '1K<n<10K', '10M<n<100M', 'n>1T')

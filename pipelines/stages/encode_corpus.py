@@ -72,7 +72,7 @@ def _checked(
     spec: TokenizerSpec,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
-    """What the workers made, once it adds up, with what is said of all shards together."""
+    """What the workers made, after the sums were checked, and the files that describe all shards together."""
     items = read_items(attempts, plan, ItemEncoded)
     languages = languages_of(items)
     reached("stage.worked")
@@ -126,7 +126,7 @@ def _check_read_as_counted(output: str, files: list[ledger.FileLedger], language
 def _write_indexes(
     config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
 ) -> list[StoredFile]:
-    """What formats say of all shards together, under attempt names."""
+    """Write the files in which formats describe all shards together, under attempt names."""
     stored = []
     for path, data in folder_indexes(config.formats, shards, settings).items():
         with attempts.new_file(path) as new:

@@ -23,7 +23,7 @@ def reusable(other: str, stage: str, identity: str) -> AnyManifest | None:
 
 
 def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> list[tuple[StoredFile, Any]]:
-    """The files that a manifest of another output names, copied to a working folder, with what is said of each.
+    """The files that a manifest of another output names, copied to a working folder, and the facts about each.
 
     Raises StageError, naming the file, if its bytes are not those that the manifest names.
     """

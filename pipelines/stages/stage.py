@@ -56,7 +56,7 @@ class StageKey(Generic[Config]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Made(Generic[Totals, Language, About]):
-    """What a stage made: its files, which lie in its working folder, with what is said of each; figures."""
+    """What a stage made: its files, which are in its working folder, the facts about each, and totals."""
 
     files: Sequence[tuple[StoredFile, About]]
     totals: Totals
@@ -159,7 +159,7 @@ def _manifest_of(
 
 
 def _facts_of(run: BuildRun, started: float) -> dict[str, Any]:
-    """For run.json, which no hash covers."""
+    """What run.json says about the stage; no hash covers it."""
     return {
         "name": run.config.build.name,
         "base": run.config.base,

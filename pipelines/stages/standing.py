@@ -46,7 +46,7 @@ class Standing:
         return self.found.keys() <= {"plan", "rejected", *(["tokenizer"] if is_copy else [])}
 
     def error(self, output: str, build_file: str) -> ConfigError:
-        """For a build that is not the one that the output holds: says what differs, and what to do."""
+        """The error for a build that is not the one in the output: says what differs, and what to do."""
         said = "".join(
             f"\n  {stage}: {reason}" for stage, reasons in self.differences.items() for reason in reasons[:_MAX_REASONS]
         )
@@ -98,7 +98,7 @@ def _configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bo
     if imported is not None and isinstance(tokenizer, ImportedConfig):
         tokenizer = ImportedConfig.of(imported)
     return {
-        # Equal plans reject the same; what counting has said of it stands.
+        # Equal plans reject the same records, so the rejects that counting committed stay.
         "rejected": None if is_counted else RejectedConfig(config.encode.special_text),
         "counts": configs.counts,
         "tokenizer": tokenizer,

@@ -1,4 +1,4 @@
-"""Files that lie in folders of data and are none: hidden files, READMEs, marks of other tools, and our own outputs.
+"""Files in folders of data that are not data: hidden files, READMEs, files that other tools leave, our own outputs.
 
 A glob never takes them, unless the last part of it names them: `README*`, `.*`. A file named alone is always taken.
 """

@@ -18,7 +18,7 @@ WORKER_MODULES = ("pipelines.work.count_item", "pipelines.work.encode_item")
 
 
 def count_job(config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int) -> CountJob:
-    """For the workers of the count stage. base: folder of the build file. memory_bytes: of each worker."""
+    """What the workers of the count stage need. base: folder of the build file. memory_bytes: limit of each worker."""
     return CountJob(
         attempts=attempts,
         base=base,
@@ -42,7 +42,7 @@ def encode_job(
     tokenizer_sha256: str,
     spec: TokenizerSpec,
 ) -> EncodeJob:
-    """For the workers of the encode stage. tokenizer_url, tokenizer_sha256: of the tokcore.json of spec.
+    """What the workers of the encode stage need. tokenizer_url, tokenizer_sha256: of the tokcore.json of spec.
 
     Raises ConfigError if the tokenizer lacks a special token that documents are to begin or end with.
     """

@@ -79,7 +79,7 @@ class ColumnFile:
     def __init__(self, path: str, fields: Sequence[pa.Field], what: str) -> None:
         """fields: the columns it must have. what: a file of that kind is called so in errors.
 
-        Raises FormatError if it is none, VersionError if another release wrote it.
+        Raises FormatError if it is not such a file, VersionError if another release wrote it.
         """
         self.path = path
         self._file = _mapped(path)
@@ -91,7 +91,7 @@ class ColumnFile:
 
     @property
     def fingerprint(self) -> str:
-        """Of the tokenizer."""
+        """The fingerprint of the tokenizer."""
         return self.metadata[_FINGERPRINT_KEY]
 
     def columns(self, row: int) -> tuple[str | None, str, str, int]:

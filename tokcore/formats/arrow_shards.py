@@ -86,7 +86,7 @@ class ArrowShard(ColumnFile):
 
     @property
     def num_tokens(self) -> int:
-        """Of all documents; decodes the tokens of every record batch, and nothing else."""
+        """The ids of all documents together; decodes the tokens of every record batch, and nothing else."""
         batches = self._only(_TOKENS.name)
         offsets = (batches.decoded(number).column(0).offsets for number in range(len(batches)))
         return sum(of_batch[-1].as_py() - of_batch[0].as_py() for of_batch in offsets)

@@ -84,7 +84,7 @@ class Documents(ColumnFile):
     """One documents file, memory-mapped. Safe to read from several threads."""
 
     def __init__(self, path: str) -> None:
-        """Raises FormatError if it is none, VersionError if another release wrote it."""
+        """Raises FormatError if it is not a documents file, VersionError if another release wrote it."""
         super().__init__(path, _FIELDS, "documents file")
         told = self.metadata.get("tokcore.vocab_size", "")
         if not (told.isascii() and told.isdigit() and len(told) <= 10):

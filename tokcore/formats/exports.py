@@ -16,7 +16,7 @@ class Export(NamedTuple):
 
     # (name, content) of each file. Raises FormatError, naming what the format cannot hold.
     files: Callable[[TokenizerSpec], Sequence[tuple[str, bytes]]]
-    # What a reader of the files must be told besides; empty if there is nothing.
+    # What the files do not hold and their reader must know; empty if there is nothing.
     left_out: Callable[[TokenizerSpec], str]
     # How a path ends that is to hold the first file alone. Any other is a folder; None: it never is.
     alone: str | None = None

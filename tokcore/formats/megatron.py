@@ -94,7 +94,7 @@ def index_bytes(lengths: Ids, dtype: str = "int32") -> bytes:
 
 
 class Index(NamedTuple):
-    """Of each document of a .bin file: where it begins, in bytes (int64), and its number of ids (int32).
+    """Where each document of a .bin file begins, in bytes (int64), and its number of ids (int32).
 
     Both are views of the mapped .idx file. num_tokens: of all documents. dtype: of the ids in the .bin file.
     """

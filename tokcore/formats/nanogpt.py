@@ -28,7 +28,7 @@ INDEX_VERSION = 1
 
 
 def dtype_of(vocab_size: int) -> str:
-    """Of the ids in a file.
+    """The dtype of the ids in a file.
 
     >>> dtype_of(65_536), dtype_of(65_537)
     ('uint16', 'uint32')

@@ -50,11 +50,11 @@ class ShardReader(Protocol):
     def __len__(self) -> int: ...
     @property
     def dtype(self) -> str:
-        """Of the ids as stored, as numpy calls it."""
+        """The numpy dtype of the ids as stored."""
 
     @property
     def fingerprint(self) -> str:
-        """Of the tokenizer; "" if no file of the shard names it."""
+        """The fingerprint of the tokenizer; "" if no file of the shard names it."""
 
     @property
     def num_tokens(self) -> int: ...
@@ -80,7 +80,7 @@ class ShardFormat(Protocol):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Of a shard's files, after its stem. A shard goes by the path of the first."""
+        """The endings of a shard's files, after its stem. The path of the first file names the shard."""
 
     @property
     def has_columns(self) -> bool:
@@ -88,7 +88,7 @@ class ShardFormat(Protocol):
 
     @property
     def maps_ids(self) -> bool:
-        """Whether a document of int32 ids is a view of the file. Of several formats, open_shards takes one that is."""
+        """Whether a document of int32 ids is a view of the file. open_shards prefers such a format."""
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class ShardFormat(Protocol):
         """How others than tokcore read its files, for the dataset card. OUT stands for the folder of the output."""
 
     def dtype(self, settings: ShardSettings) -> str:
-        """Of the ids as stored, as numpy calls it."""
+        """The numpy dtype of the ids as stored."""
 
     def main_file(self, path: str) -> str | None:
         """The path by which a shard goes, if path means one: by any of its files, or without their suffix.
@@ -156,7 +156,7 @@ class ShardWithDocuments:
 
     @property
     def fingerprint(self) -> str:
-        """Of the tokenizer; "" if there is no documents file."""
+        """The fingerprint of the tokenizer; "" if there is no documents file."""
         return self._documents.fingerprint if self._documents is not None else ""
 
     @property

@@ -57,7 +57,7 @@ def rank_file(spec: TokenizerSpec) -> bytes:
 
 
 def left_out(spec: TokenizerSpec) -> str:
-    """What a reader of the file must be told besides."""
+    """What the file does not hold and its reader must know."""
     special = ", ".join(f"{token.text!r} = {token.id}" for token in spec.special) or "none"
     return (
         f"a rank file holds no split pattern and no special tokens: "

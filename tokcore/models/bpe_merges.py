@@ -38,7 +38,7 @@ def encoder_of(
 
 
 def merges_of_ranks(tokens: Sequence[bytes], ids: Ids) -> Ids:
-    """Of each token the two parts that its bytes come down to just before they become it: int32 [m, 2], in rank order.
+    """The two tokens that each token is made of, by merging its bytes in rank order: ids, int32 [m, 2], in rank order.
 
     Raises FormatError, naming the token, for ranks that merges cannot express.
     """
