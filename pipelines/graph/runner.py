@@ -74,7 +74,17 @@ def _local_pipeline(options: RunOptions) -> beam.Pipeline:
         f"--direct_num_workers={THREADS_PER_WORKER * options.num_workers}",
         *options.runner,
     )
-    return beam.Pipeline(options=PipelineOptions(list(arguments)))
+    return beam.Pipeline(options=_KeepViews(list(arguments)))
+
+
+class _KeepViews(PipelineOptions):
+    """Beam's options that make each view once: Beam asks for some at every transform, and each parses all arguments."""
+
+    def view_as(self, cls: type[Any]) -> Any:
+        views = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        return views[cls]
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
