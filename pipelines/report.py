@@ -120,12 +120,12 @@ def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
         return
     most = told["vocab_most"]
     if told["is_whole"]:
-        print(f"  largest vocabulary  about {least:,} tokens; the mix of languages moves it")
+        print(f"  largest vocabulary  about {least:,} tokens; it depends on the mix of languages")
     else:
-        print(f"  largest vocabulary  {least:,} tokens from the sample alone; of all the text")
-        print(f"            more, less than {number(most)} (if all of it were as new as the sample)")
+        print(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
+        print(f"            gives more, but fewer than {number(most)}, as if all of it were as new as the sample")
     if vocab_size > most:
-        print(f"  vocab_size = {vocab_size:,} is more: lower it, or allow_smaller = true")
+        print(f"  vocab_size = {vocab_size:,} is more: lower it, or set allow_smaller = true")
 
 
 def print_stage(output: str, manifest: AnyManifest) -> None:

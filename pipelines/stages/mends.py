@@ -38,10 +38,10 @@ _OTHERS = {
     "puts U+FFFD for each bad byte",
     "bad_row": 'If quotes are ordinary characters there, write quotes = false; delimiter = "..." sets another',
     "wrong_encoding": 'Name the encoding with encoding = "..."',
-    "lone_surrogate": "Repair what wrote the files: such text cannot be stored as UTF-8",
+    "lone_surrogate": "Fix the program that wrote the files: UTF-8 cannot hold such text",
     "document_too_large": "Raise max_document_bytes; for text files say with unit or separator what a document is",
     "special_text": 'The texts hold special tokens: write special_text = "ordinary" in [encode] to read them as text',
-    "bad_json": "The files hold lines that are no JSON: write them again, or name their format",
+    "bad_json": "The files hold lines that are not JSON: write them again, or name their format",
     "not_object": 'Each line must be an object such as {"text": "..."}',
     "reader_crashed": "Write the files again with a current library, or leave them out with exclude",
     "over_limit": "The files unfold to far more than they store: write them again in smaller parts, or leave them out",
@@ -93,7 +93,7 @@ def _is_code(value: object) -> bool:
 
 
 def mend_of(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequence[Field]) -> str:
-    """What to do about records that are rejected for one reason, as a sentence without its point."""
+    """What to do about records that are rejected for one reason, as a sentence without its full stop."""
     if seen is not None and (wrong := wrong_content(seen, settings)):
         return wrong
     key = KEYS.get(reason)
@@ -109,8 +109,8 @@ def mend_of(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequ
     found = next((field for field in fields if field.name == named), None)
     if reason == "bad_lang" and found is not None:
         example = next((value for value in found.values if not (isinstance(value, str) and valid_lang(value))), None)
-        holds = f"{named!r} holds {printable(repr(example).encode())}, which is no language code" if example else ""
-        return f'{holds or f"{named!r} is not in each of them"}. Name another lang_field, or write lang = "..." instead'
+        holds = f"{named!r} holds {printable(repr(example).encode())}, which is not a language code" if example else ""
+        return f'{holds or f"some records lack {named!r}"}. Name another lang_field, or write lang = "..." instead'
     guess = guess_field([field for field in fields if field.name != named], key.removesuffix("_field"), named)
     advice = f': write {key} = "{guess}"' if guess else f": set {key} to one of them"
     if key == "lang_field" and not guess:
@@ -128,7 +128,7 @@ def said_fields(fields: Sequence[Field], settings: ReadSettings) -> str:
 
 
 def wrong_content(seen: Peek, settings: ReadSettings) -> str:
-    """What is wrong with a file that is not of the format that it is read as, and the mend; "" if it is of it."""
+    """What is wrong with a file that is not of the format that it is read as, and how to fix it; "" if it is."""
     name = printable(seen.file.url.rpartition("/")[2].encode())
     is_compressed = seen.stored in COMPRESSED
     if seen.stored == "empty":
@@ -146,7 +146,7 @@ def wrong_content(seen: Peek, settings: ReadSettings) -> str:
         return f"{name} is {WORDS[seen.stored]}, not what its name says: rename it to {new}"
     if seen.inner in COLUMN_FORMATS:
         if is_compressed:
-            return f"{name} is {WORDS[seen.inner]} within a compressed file: decompress it"
+            return f"{name} is {WORDS[seen.inner]} inside a compressed file: decompress it"
         return f"{name} is {WORDS[seen.inner]}: {_mend_format(seen)}"
     if settings.format == "warc" or seen.inner == "warc":
         same = settings.format == seen.inner
@@ -158,9 +158,9 @@ def wrong_content(seen: Peek, settings: ReadSettings) -> str:
     plain = name.removesuffix(f".{settings.compression}")
     stem = plain.rpartition(".")[0] or plain
     if seen.inner == "json array":
-        return f"{name} is one JSON array, not a record a line: jq -c '.[]' {plain} > {stem}.jsonl writes it so"
+        return f"{name} is one JSON array, not one record per line. To convert it: jq -c '.[]' {plain} > {stem}.jsonl"
     if seen.inner == "json object":
-        return f"{name} has records over several lines, not one a line: jq -c . {plain} > {stem}.jsonl writes it so"
+        return f"{name} has records that span lines, not one per line. To convert it: jq -c . {plain} > {stem}.jsonl"
     return ""
 
 

@@ -20,13 +20,13 @@ from schemas.config import BuildConfig
 from schemas.plan import InputFile, ReadSettings
 from tokcore.jsonable import from_jsonable
 
-_MAIN_SHARE = 0.9  # of all rejects, from which on one cause is the cause
+_MAIN_SHARE = 0.9  # a cause with at least this share of all rejects is the cause
 _PEEK_BYTES = 1 << 18
 _MOST_RECORDS = 100_000  # that are counted to find a line
 
 
 def main_cause(config: BuildConfig, output: str) -> str:
-    """The cause of nearly all rejects of an output in words, with its mend; "" if there are several."""
+    """The cause of nearly all rejects of an output in words, and how to fix it; "" if there are several."""
     ledgers = [*_lines(urls.join(output, "rejected", "files.jsonl"))]
     records, files = Counter[str](), Counter[str]()
     for told in ledgers:
@@ -64,7 +64,7 @@ def main_cause(config: BuildConfig, output: str) -> str:
     fields = record_fields(line) or fields
     mend = mend_of(reason, settings, seen, fields)
     if key and worst["documents"]:
-        mend = f"{said_fields(fields, settings)}; others can be read: repair these, or leave the file out with exclude"
+        mend = f"{said_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
     return f"  {what}, first {place}: {reject['detail']}\n  {where}: {mend}"
 
 
@@ -86,7 +86,7 @@ def _file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
 
 
 def _place(pin: storage.FileId, settings: ReadSettings, record: int | None) -> tuple[str, bytes]:
-    """(the line of a record of JSON lines where it is not far, else its number; the record, if it was found)."""
+    """(where a record is: its line if it is an early one of JSON lines, else its number; the record, if found)."""
     if settings.format == "jsonl" and record is not None and record < _MOST_RECORDS:
         limit = PieceLimit(*[3 * settings.max_document_bytes] * 2)
         seen = number = 0

@@ -142,7 +142,7 @@ def describe(found: Sequence[Finding]) -> list[str]:
 
 
 def refuse_wrong_sources(config: BuildConfig, plan: Plan) -> list[str]:
-    """Raise ConfigError if the build would fail for what its sources are; returns what else looks wrong."""
+    """Raise ConfigError if the build would fail because of its sources; return what else looks wrong."""
     found = check_samples(config, sample_plan(config, plan, BEFORE_A_BUILD))
     if stopping := describe([finding for finding in found if finding.stops]):
         raise ConfigError("\n".join(stopping[:_MOST]))
@@ -208,13 +208,13 @@ def _of_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> lis
 
 
 def has_field(fields: Sequence[Field], name: str) -> bool:
-    """Whether a field of that name, or fields inside of it, are among some. Of a path into a list, the list."""
+    """Whether fields have that name or are inside of it. For a path into a list, the list counts."""
     name = name.partition("[")[0]
     return any(field.name == name or field.name.startswith(f"{name}.") for field in fields)
 
 
 def _of_long_texts(config: BuildConfig, sample: SourceSample) -> list[Finding]:
-    """Text files that are one document each and long."""
+    """Text files that are read as one document each and are long."""
     source = config.sources[sample.source]
     if sample.settings.format != "text" or sample.settings.unit != "file" or source.unit is not None:
         return []
@@ -224,7 +224,7 @@ def _of_long_texts(config: BuildConfig, sample: SourceSample) -> list[Finding]:
         return []
     text = (
         f"{redact(longest.uri)} is one document of "
-        f"about {length / 1e6:.1f} MB. If it holds many, say what one is: "
+        f"about {length / 1e6:.1f} MB. If it holds several documents, say how to separate them: "
         f'unit = "line", unit = "paragraph" or separator = "..."; if not, unit = "file"'
     )
     return [Finding(config.at("source", sample.source, "files"), text, False)]

@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_left_out_with_its_reason(data):
     sources, text = proposed(data)
     assert [source["files"] for source in sources] == ["data/good.jsonl"]
     for said in (
-        "array.json: array.json is one JSON array, not a record a line",
+        "array.json: array.json is one JSON array, not one record per line",
         "numbers.ndjson: no field looks like text. The records have 'a'",
         "program.bin: binary data, of no known format",
         "empty.txt: empty",

@@ -62,16 +62,16 @@ def parquet(rows: Sequence[dict[str, Any]]) -> bytes:
         ('lang = "en"\ntext = "contents"', "a.jsonl.gz", jsonl(DOCUMENTS), 'write text = "content"'),
         ('lang_field = "lang"\ntext = "content"', "a.jsonl.zst", jsonl(DOCUMENTS), 'write lang_field = "language"'),
         ('lang = "en"\ntext = "content"\nid = "key"', "a.jsonl", jsonl(DOCUMENTS), 'write id = "url"'),
-        ('lang_field = "content"\ntext = "url"', "a.jsonl", jsonl(DOCUMENTS), "is no language code"),
+        ('lang_field = "content"\ntext = "url"', "a.jsonl", jsonl(DOCUMENTS), "is not a language code"),
         ('lang = "en"', "a.parquet", parquet(DOCUMENTS), "The columns have 'content', 'url', 'language': write text"),
         ('lang = "en"', "a.jsonl", jsonl([{"doc": {"body": "x" * 50}}]), 'write text = "doc.body"'),
         ('lang = "en"', "a.csv", b"content,url\na b,1\nc d,2\n", 'write text = "content"'),
         ('lang = "en"', "a.csv", b"text;url\na b;1\nc d;2\n", 'write delimiter = ";"'),
         ('lang = "en"', "a.jsonl", gzip.compress(jsonl(GOOD)), "is compressed with gzip, and its name does not say so"),
         ('lang = "en"\nformat = "jsonl"', "a.gz", jsonl(GOOD), "a.gz is JSON lines, not what its name says: rename"),
-        ('lang = "en"', "a.json", json.dumps(GOOD).encode(), "jq -c '.[]' a.json > a.jsonl writes it so"),
-        ('lang = "en"', "a.json", json.dumps(GOOD, indent=1).encode(), "jq -c '.[]' a.json > a.jsonl writes it so"),
-        ('lang = "en"', "a.json", json.dumps(GOOD[0], indent=1).encode(), "jq -c . a.json > a.jsonl writes it so"),
+        ('lang = "en"', "a.json", json.dumps(GOOD).encode(), "To convert it: jq -c '.[]' a.json > a.jsonl"),
+        ('lang = "en"', "a.json", json.dumps(GOOD, indent=1).encode(), "To convert it: jq -c '.[]' a.json > a.jsonl"),
+        ('lang = "en"', "a.json", json.dumps(GOOD[0], indent=1).encode(), "To convert it: jq -c . a.json > a.jsonl"),
         ('lang = "en"', "a.jsonl", parquet(GOOD), 'a.jsonl is a Parquet file: write format = "parquet"'),
         ('lang = "en"', "a.parquet", jsonl(GOOD), 'is JSON lines, not a Parquet file: write format = "jsonl"'),
         ('lang = "en"', "a.jsonl", b"WARC/1.0\r\nWARC-Type: warcinfo\r\n", 'is a WARC file: write format = "warc"'),
@@ -131,7 +131,10 @@ def test_what_a_build_can_take_is_a_warning(tmp_path, wrong):
 def test_a_long_text_file_is_pointed_out_until_unit_is_set(tmp_path):
     write(tmp_path / "a.txt", b"One line of many.\n" * 100_000)
     (warning,) = found(build_of(tmp_path, 'lang = "en"\nfiles = "a.txt"'))[1]
-    assert "a.txt is one document of about 1.8 MB. If it holds many, say what one is: unit =" in warning
+    assert (
+        "a.txt is one document of about 1.8 MB. If it holds several documents, say how to separate them: unit ="
+        in warning
+    )
     for unit in ('unit = "line"', 'unit = "file"', 'separator = "many"'):
         assert found(build_of(tmp_path, f'lang = "en"\nfiles = "a.txt"\n{unit}')) == ([], [])
     write(tmp_path / "a.txt", jsonl(GOOD))
@@ -253,7 +256,7 @@ def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
         run(path, tmp_path / "out")
     message = str(raised.value)
     assert "nearly all for one cause:\n  missing_text in 50 % of the records of a.jsonl, first in line 1502" in message
-    assert f"{path}:5: source[0].text: The records have 'content', 'url'; others can be read: repair these" in message
+    assert f"{path}:5: source[0].text: The records have 'content', 'url'; other records are fine: fix these" in message
     assert "raise build.max_rejected" not in message
     assert message.count("missing_text") == 1
 
