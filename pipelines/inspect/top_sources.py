@@ -1,7 +1,7 @@
 """Which input file has most of each token id, found by reading all shards of an output.
 
 Documents come file by file, in the order of the plan, so the counts of a file are added up while its documents pass,
-and only the largest count of each id is kept. Memory: one work item's counts, and two numbers an id.
+and only the largest count of each id is kept. Memory: one work item's counts, and two numbers per id.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Hashes prove only that nothing changed since they were written down. This finds shards that were wrong then, and edits
 whose hashes were updated: tokens, bounds and columns are hashed as content, and checked against every rule that the
-encode stage keeps. Works on one item at a time. Memory does not grow with the item, but for 8 bytes a document.
+encode stage keeps. Works on one item at a time. Memory does not grow with the item, but for 8 bytes per document.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Found:
     problems: list[str] = dataclasses.field(default_factory=list)
     documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by source
     languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens]
-    digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes a document
+    digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes per document
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
 
 

@@ -43,7 +43,7 @@ class ItemReader:
     """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers."""
 
     def __init__(self, assignment: Assignment, base: str, rejects: Sha256Writer | None = None) -> None:
-        """base: folder against which relative uris are resolved. rejects: gets a canonical JSON line a reject."""
+        """base: folder against which relative uris are resolved. rejects: gets a canonical JSON line per reject."""
         self._assignment = assignment
         self._base = base
         self._rejects = rejects

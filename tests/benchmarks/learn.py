@@ -129,7 +129,7 @@ def rustbpe(path: str, pattern: str) -> Result:
 
 
 def gigatoken(path: str, pattern: str) -> Result:
-    """From one buffer, a line a document."""
+    """From one buffer, a line per document."""
     import gigatoken as peer
 
     _require(pattern == "gpt2", "has the pattern gpt2 only")
