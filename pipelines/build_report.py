@@ -103,7 +103,7 @@ def _time(output: str, build: BuildManifest) -> str:
     """Wall time of all stages and the rate per core, as far as the run.json files tell; empty if they do not."""
     facts = [run_facts(output, stage) for stage in _TIMED if stage in build.inputs]
     seconds = [spent for one in facts if isinstance(spent := one.get("seconds"), int | float)]
-    workers = [number for one in facts if type(number := one.get("workers")) is int]  # not told of other runners
+    workers = [number for one in facts if type(number := one.get("workers")) is int]  # unknown for other runners
     if len(seconds) < len(facts):
         return ""
     rate = ""

@@ -1,8 +1,8 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
 Exit codes: 0 done, 1 verify found a problem, repair left one or diff found a difference, 2 the command line or build
-file is wrong, 3 a stage failed. As for any program in a shell: 130 interrupted by Ctrl-C, 141 the reader of the output
-closed it, 143 SIGTERM.
+file is wrong, 3 a stage failed. As for any program in a shell: 130 interrupted by Ctrl-C, 141 nobody reads the output
+any more, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ Exit codes:
   2         the command line or the build file is wrong
   3         a stage failed
   130, 143  interrupted by Ctrl-C or SIGTERM: the same command goes on
-  141       the reader of the output closed it
+  141       another program stopped reading the output, as head does
 
 \b
 Shell completion, for bash (zsh and fish likewise):
@@ -263,7 +263,7 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
 def _stage_command(
     name: str, done: str, run: Callable[[Any], Any], replaceable: tuple[str, ...], text: str, *examples: str
 ) -> None:
-    """done: what the command has done, for a message. replaceable: what it can be told to make again."""
+    """done: what the command has done, for a message. replaceable: the stages that --replace takes."""
 
     @commands.command(name, help=text, epilog=_examples(*examples))
     @_BUILD_FILE
@@ -610,7 +610,7 @@ def _absolute(output: str) -> str:
 
     url = urls.resolve(os.getcwd(), _expanded(output))  # noqa: PTH109 - resolve wants a str
     if url.endswith(".toml") and urls.is_local(url) and Path(url).is_file():
-        raise ConfigError(f"{output}: a build file, where its output is expected: write {_output_of(url)}")
+        raise ConfigError(f"{output}: is a build file; name its output instead: {_output_of(url)}")
     return url
 
 
@@ -635,7 +635,7 @@ def _expanded(path: str) -> str:
 
 
 def _shown(name: str) -> AbstractContextManager[object]:
-    """Say on stderr what takes long."""
+    """Show progress on stderr while the block runs."""
     from pipelines.local.progress import StageProgress
 
     return StageProgress().stage(name, minor=True)

@@ -26,7 +26,7 @@ from tokcore.tokenizer import Tokenizer
 # Folders from an output to a shard's file: shards, the format, the language.
 _LEVELS_UP = 4
 
-# Of neighbouring tokens, so that each can be told from the next.
+# Colours of neighbouring tokens, so that one can see where each ends.
 _COLORS = ("cyan", "yellow", "green", "magenta")
 
 # Lines of a screen that are left to the header of a document and to the shell's prompt.
@@ -106,7 +106,7 @@ class ShownDocument:
 
 
 def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocument:
-    """A document of the shards at a path. tokenizer: to decode it; None: that of the output the shards lie in.
+    """A document of the shards at a path. tokenizer: decodes it; None: the one of the output that holds the shards.
 
     Raises ConfigError if there are fewer documents, IdentityError for a tokenizer that did not write them.
     """
@@ -125,7 +125,7 @@ def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocu
 
 
 def _tokenizer_above(place: Path, shards: Shards) -> Tokenizer | None:
-    """The tokenizer of the output that a shard lies in, if it is there and wrote the shard."""
+    """The tokenizer of the output that holds a shard; None if it is not there or did not write the shard."""
     for folder in (place, *place.parents[:_LEVELS_UP]):
         if (folder / "tokenizer" / "tokcore.json").is_file():
             try:

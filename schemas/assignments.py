@@ -44,7 +44,7 @@ def parse_assignment(text: str) -> Assignment:
 
 
 def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
-    """Put the value into a parsed build file; returns the keys that it now stands at.
+    """Put the value into a parsed build file; return the keys that now have it.
 
     `source.0.text` is of the first source, `source.text` of each. Raises ConfigError for a source that is not there,
     and for a key inside of something that is no table.

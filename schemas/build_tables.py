@@ -1,4 +1,4 @@
-"""The tables of a build file: one frozen dataclass each. Defaults, meanings and limits stand here and nowhere else.
+"""The tables of a build file: one frozen dataclass each. Defaults, meanings and limits are here and nowhere else.
 
 schemas.setting says how a setting is declared.
 Leaves to others: reading the file (config_reader), rules that involve several settings (config_checks), the JSON
@@ -366,7 +366,7 @@ class BuildConfig:
         """The settings that can change the tokenizer; for an imported one, its fingerprint, wherever its file is."""
         if self.tokenizer is not None:
             return ImportedConfig()
-        # A token with an id of its own gets it wherever it stands in the file.
+        # A token with an id of its own gets that id, whatever its place in the file.
         unpinned = [token for token in self.special if token.id is None]
         pinned = sorted((token for token in self.special if token.id is not None), key=lambda token: token.id or 0)
         used = MODELS[self.learn.model].uses

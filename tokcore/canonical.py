@@ -14,7 +14,7 @@ import orjson
 
 from tokcore.errors import FormatError
 
-# The format that manifests name. It stands here because tokcore.shards reads manifests and may not import schemas.
+# The format that manifests name. It is here because tokcore.shards reads manifests and may not import schemas.
 MANIFEST_FORMAT = "tokcore-manifest"
 MANIFEST_VERSION = 1
 

@@ -96,7 +96,7 @@ def _source(proposed: Proposed, start: str, is_output_inside: bool) -> Iterable[
 
 
 def _start(folder: str, base: str) -> str:
-    """What stands before each pattern: the folder as the build file names it, as a glob that matches it alone."""
+    """The start of each pattern: the folder as the build file names it, as a glob that matches it alone."""
     if urls.is_local(folder):
         local = str(urls.local_path(folder))
         if local == base:
@@ -108,7 +108,7 @@ def _start(folder: str, base: str) -> str:
 
 
 def _covers(folder: str, base: str) -> bool:
-    """Whether the output lies in the folder that was looked at."""
+    """Whether the output is inside the folder that was looked at."""
     if not urls.is_local(folder):
         return False
     root = os.path.realpath(urls.local_path(folder))

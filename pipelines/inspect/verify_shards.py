@@ -41,7 +41,7 @@ class Rules:
     settings: ShardSettings
     prepend: tuple[int, ...]  # ids before each document
     append: tuple[int, ...]  # ids after each document
-    reserved: tuple[int, ...]  # ids that stand nowhere else
+    reserved: tuple[int, ...]  # ids that occur only where prepend and append put them
 
 
 @dataclasses.dataclass(slots=True)
@@ -283,7 +283,7 @@ class _Order:
                 continue
             ordinals = np.sort(np.concatenate(parts))
             twice = np.flatnonzero(ordinals[1:] == ordinals[:-1])
-            if len(twice) and len(self._last) > 1:  # of one stream it is said already
+            if len(twice) and len(self._last) > 1:  # a single stream has reported it already
                 self._problems.append(f"shards: {one.uri}, ordinal {int(ordinals[twice[0]])} is there twice")
             # Ordinals count records from the range's first byte; of a file that is cut, a record has at least one.
             cut = one.end - one.start < one.size_bytes

@@ -84,7 +84,7 @@ class _Splitter:
         return row
 
     def fields(self, row: bytes) -> list[str] | None:
-        """Surrogates stand for bytes that are not UTF-8. None if the module does not take the row."""
+        """The fields of a row, with surrogates for bytes that are not UTF-8; None if the csv module refuses the row."""
         self._row = row.decode(errors="surrogateescape")
         try:
             return next(self._reader)
@@ -101,7 +101,7 @@ def _read_header(split: _Splitter, row: bytes) -> list[str]:
 
 
 def _column(header: list[str], name: str) -> int | None:
-    """Where a field stands; None if the header does not name it."""
+    """The position of a field; None if the header does not name it."""
     if header.count(name) > 1:
         raise FileRejected("corrupt", f"the header names {printable(name.encode())} {header.count(name)} times")
     return header.index(name) if name and name in header else None

@@ -1,4 +1,4 @@
-"""A build: plan, count, learn, encode. Each stage gives a manifest, and is skipped if its manifest stands.
+"""A build: plan, count, learn, encode. Each stage ends with a manifest, and is skipped if it has one.
 
 sources --plan--> input ranges --count--> count tables --learn--> tokenizer --encode--> token shards
 """

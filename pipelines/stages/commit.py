@@ -99,7 +99,7 @@ def folder_of(output: str, stage: str) -> str:
 
 
 def path_below(stage: str, path: str) -> str:
-    """Where a file that a stage's manifest names lies, relative to the output.
+    """The path, relative to the output, of a file that a stage's manifest names.
 
     >>> path_below("shards", "token_counts.parquet"), path_below("build", "README.md")
     ('shards/token_counts.parquet', 'README.md')
@@ -140,7 +140,7 @@ def commit(output: str, manifest: Committed, run: Mapping[str, Any], scratch: st
     url = manifest_url(output, manifest.stage)
     reached("stage.published")
     if not _created(url, data, scratch):
-        # Lost a race, or an earlier answer was lost: what stands there decides.
+        # Another build was first, or the answer to an earlier request was lost: the manifest that is there decides.
         standing = storage.read_bytes(url)
         other = parse_manifest(standing, url, manifest.stage)
         if other.identity != manifest.identity:

@@ -86,7 +86,7 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     job = count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     with run.progress.stage("count", plan.size_bytes) as shown:
         run.workers.start()
-        # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+        # Imports Beam, which takes most of a second: so only when the stage has work.
         from pipelines.graph.launch import count_items
 
         count_items(run.options, plan, job, run.workers, shown.report)

@@ -52,7 +52,7 @@ def is_card(data: bytes) -> bool:
 
 
 def make_room_for_card(output: str, card: bytes | None = None) -> None:
-    """Raise ConfigError if a README.md that is not ours lies where a build will write its card.
+    """Raise ConfigError if there is a README.md that is not ours where a build will write its card.
 
     card: the one to be written; removes another of ours, which a build left whose manifest is gone.
     """

@@ -110,7 +110,7 @@ def _encode_items(
     job = encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
-        # Imports Beam, which takes most of a second: not for a stage that has none, or that stands.
+        # Imports Beam, which takes most of a second: so only when the stage has work.
         from pipelines.graph.launch import encode_items
 
         encode_items(run.options, plan, job, run.workers, shown.report)

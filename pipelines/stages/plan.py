@@ -160,7 +160,7 @@ def parse_files_table(data: bytes, name: str) -> tuple[InputFile, ...]:
 
 
 def content_of(plan: Plan) -> bytes:
-    """The files without their versions: what two builds over the same files have in common, wherever these lie."""
+    """The files without their versions: what two builds over copies of the same files have in common."""
 
     def pinned(file: InputFile) -> Mapping[str, object]:
         return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings}

@@ -1,4 +1,4 @@
-"""What, besides configuration and inputs, decides bytes: a change here makes earlier work stale. No Beam."""
+"""Versions of code that decide bytes, besides configuration and inputs. A change makes earlier work stale. No Beam."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tokcore import kernel, unicode
 
-# Raised when the same work is written in other files: no build may continue, or stand on, files of another layout.
+# Raised when the same work is written to other files: no build may go on with files of another layout.
 _LAYOUTS_VERSION = 2
 
 SEMANTICS: Mapping[str, Any] = {

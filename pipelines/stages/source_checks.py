@@ -46,7 +46,7 @@ class Seen:
 
     file: InputFile
     peek: Peek
-    batch: Batch | None  # its first records; None if these can only be told by reading all of it
+    batch: Batch | None  # its first records; None if one must read all of it to know them
     refused: str = ""  # why the file is rejected whole
 
 

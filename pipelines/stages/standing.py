@@ -60,7 +60,7 @@ class Standing:
 
 
 def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None) -> Standing:
-    """What stands in an output, compared with a build. plan: of the inputs as they are now; None compares no plan.
+    """What an output holds, compared with a build. plan: of the inputs as they are now; None compares no plan.
 
     Raises StageError if a manifest cannot be read.
     """

@@ -17,7 +17,7 @@ from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assig
 
 
 def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
-    """The tokenizer that [tokenizer] names, wherever it lies. Raises ConfigError as read_tokenizer does."""
+    """The tokenizer that [tokenizer] names, at a path or a URL. Raises ConfigError as read_tokenizer does."""
     assert config.tokenizer is not None
     url = urls.resolve(config.base, config.tokenizer.from_)
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))

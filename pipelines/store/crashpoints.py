@@ -37,7 +37,7 @@ POINTS = {
     "create.after_link": "a manifest or a record has its name",
 }
 
-# Which a build comes by only where it is told to replace a stage.
+# A build reaches these only if it is to replace a stage.
 REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are removed, and others are not"}
 
 _visit: Callable[[str], None] | None = None

@@ -51,7 +51,7 @@ def _why_not(name: str) -> str:
 
 
 class OwnOutputs:
-    """Finds the outputs of tokcore in which files lie, with few questions to the store."""
+    """Finds the outputs of tokcore that hold files, and asks the store seldom."""
 
     def __init__(self, exists: Callable[[str], bool] | None = None) -> None:
         self._exists = exists or storage.exists

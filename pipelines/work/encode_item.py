@@ -36,8 +36,8 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 
 def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
-    """Tokenize a work item into shards. Of an interrupted attempt the finished shards stand: their documents are read
-    again, since what follows in a stream cannot be found otherwise, but not tokenized.
+    """Tokenize a work item into shards. Shards that an interrupted attempt finished are kept. Their documents are read
+    again, because a stream can only be read from its start, but not tokenized again.
 
     Raises StageError for an input that cannot be read or has changed, IdentityError for another tokenizer.
     """

@@ -27,7 +27,7 @@ class ShardAttempt:
     def __init__(self, job: EncodeJob, stream: Stream, item: int, number: int, stack: contextlib.ExitStack) -> None:
         lang, split = stream
         name = shard_name(split, item, number)
-        # What is said of it so far: numbers, content and files follow when it is closed.
+        # What is known so far: numbers, content and files follow when it is closed.
         self._shard = ShardRef(name, item, lang, split, 0, 0, -1, "", ())
         self._job = job
         self._files: dict[str, NewFile] = {}

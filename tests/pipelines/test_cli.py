@@ -271,7 +271,7 @@ def test_what_to_write_instead(corpus, built, tmp_path, monkeypatch):
     for command in (["verify"], ["show"], ["audit"], ["gc"], ["diff", built], ["export", "--to=gpt2", "-o=x"]):
         done = tokcore(*command, corpus / "build.toml")
         assert (done.returncode, done.stdout) == (2, "")
-        assert f"build.toml: a build file, where its output is expected: write {built}\n" in done.stderr
+        assert f"build.toml: is a build file; name its output instead: {built}\n" in done.stderr
     monkeypatch.setenv("PLACE", str(tmp_path))
     assert tokcore("check", corpus / "build.toml", "--output=$PLACE/$NO_SUCH").returncode == 2
     done = tokcore("check", corpus / "build.toml", "--output=$PLACE/new", "--json", cwd=tmp_path)
