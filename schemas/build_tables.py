@@ -51,7 +51,7 @@ class BuildTable:
     name: Annotated[str, "for people; changes no byte", Limits(may_be_empty=True)] = ""
     output: Annotated[
         str,
-        "a folder, or a URL of s3, gs, az or hf; a relative path starts at the build file's folder",
+        "a folder, or a URL of s3, gs or az; a relative path starts at the build file's folder",
         Limits(is_path=True),
     ]
     seed: Annotated[
