@@ -75,6 +75,11 @@ class Build:
     def __post_init__(self) -> None:
         self._workers = Workers(self.options, WORKER_MODULES)
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
+        if (scheme := urls.scheme_of(self.output)) in urls.INPUT_ONLY:
+            raise ConfigError(
+                f"build.output = {redact(self.output)}: {scheme}:// is for inputs only: its library cannot promise "
+                f"that a manifest is created once. Name a folder, or a URL of s3, gs or az."
+            )
         if self.reuse and self.reuse.rstrip("/") == self.output.rstrip("/"):
             raise ConfigError(f"--from {redact(self.reuse)}: is the output of this build. Name another one.")
         if self.reuse and not storage.exists(self.reuse):

@@ -31,6 +31,8 @@ _SCHEMES: Mapping[str, str | None] = {
     "adl": "azure",
     "hf": "hf",
 }
+# Their libraries look whether a file is there, then overwrite it: two builds could both create a manifest.
+INPUT_ONLY = frozenset({"hf"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 

@@ -206,6 +206,15 @@ def test_no_manifest_is_there_before_its_files(tmp_path):
 # ------------------------------------------------------------------------------------------------------- two builds
 
 
+def test_a_store_that_cannot_create_once_holds_no_output(tmp_path):
+    """HfFileSystem looks whether the file is there and then overwrites it; nothing of it is imported to say so."""
+    small_corpus(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"build.output = hf://datasets/a/b: hf:// is for inputs only: .* s3, gs or az"
+    ):
+        run(build_file(tmp_path), "hf://datasets/a/b")
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_two_builds_into_one_output(tmp_path, same):
     """Processes that start together, as two operators would: one commits; of equal ones, both end well."""
