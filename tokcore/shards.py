@@ -24,7 +24,8 @@ from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
 from tokcore.formats.shard_format import ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
-from tokcore.shard_formats import READING_ORDER, FormatFile, found_at, paths_of
+from tokcore.remote_files import RemoteFile, copy_first, folder_for_copies
+from tokcore.shard_formats import READING_ORDER, FormatFile, all_paths, found_at, paths_of
 from tokcore.token_batch import Ids
 
 SPLITS = ("train", "validation", "all")
@@ -53,8 +54,11 @@ class OpenableShard(NamedTuple):
     path: str  # that it goes by
     num_documents: int
     num_tokens: int | None = None  # None: only reading it can tell
+    files: tuple[RemoteFile, ...] = ()  # to be copied here before it can be read
 
     def open(self) -> ShardReader:
+        for file in self.files:
+            file.fetch()
         return FormatFile(self.format, self.path).open()
 
 
@@ -206,13 +210,19 @@ def _number(index: Any, position: int) -> int:
     return operator.index(index)
 
 
-def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
+def open_shards(
+    path: str | os.PathLike[str], split: str = "train", cache: str | os.PathLike[str] | None = None
+) -> Shards:
     """The shards at a local path: a build's output, a folder of shards, or one file of a shard.
+
+    A URL of a build's output works, too, by way of fsspec: the files of a shard are copied when a document of it is
+    asked for, and compared with the sha256 in the manifest. cache: the folder for copies, where later calls and other
+    processes find them; None: one that goes when this process ends.
 
     split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
     it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).
     Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers,
-    ValueError for a URL.
+    ChecksumError, when a document is asked for, if its file at a URL is not the one of the manifest.
 
     >>> shards = open_shards("out/first")
     >>> shards[0].tolist(), shards.document(0).id
@@ -222,9 +232,9 @@ def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
     """
     if split not in SPLITS:
         raise ValueError(f"split = {split!r}: expected one of {', '.join(SPLITS)}")
-    if "://" in os.fspath(path):
-        raise ValueError(f"{path}: open_shards reads local files. Copy its folder `shards` here, and open the copy.")
-    place = Path(path).resolve()
+    if "://" in (url := os.fspath(path)) and not url.startswith("file://"):
+        return _open_remote(url.rstrip("/"), split, cache)
+    place = Path(url.removeprefix("file://")).resolve()
     if not place.is_dir():
         return _unnamed([_single_shard(place)])
     manifest = _manifest_of(place)
@@ -238,6 +248,19 @@ def open_shards(path: str | os.PathLike[str], split: str = "train") -> Shards:
         return Shards([], fingerprint)
     below = [file for file in files if Path(file.path).is_relative_to(place)]
     return Shards([file for file in _of_one_format(place, below) if _in_split(file.path, split)], fingerprint)
+
+
+def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> Shards:
+    found = copy_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"], folder_for_copies(cache), _MANIFEST)
+    if found is None:
+        raise FormatError(f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. Is the build finished?")
+    origin, copy = found
+    content = parse_canonical(copy.read_bytes(), origin)
+    if content.get("stage") != "shards":
+        raise FormatError(f"{url}: a build without shards. Is it finished?")
+    files, fingerprint = _named_files(copy.parent, content, origin.removesuffix(f"/{_MANIFEST}"))
+    chosen = _of_one_format(copy.parent, files) if files else []
+    return Shards([file for file in chosen if _in_split(file.path, split)], fingerprint)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -313,6 +336,8 @@ class _About:
 @dataclasses.dataclass(frozen=True, slots=True)
 class _File:
     path: str
+    size_bytes: int
+    sha256: str
     about: _About
 
 
@@ -329,11 +354,15 @@ class _ShardsManifest:
     totals: _Totals
 
 
-def _named_files(root: Path, content: Any) -> tuple[list[OpenableShard], str]:
-    """The shards that a manifest names, in its order, and their tokenizer's fingerprint."""
+def _named_files(root: Path, content: Any, url: str = "") -> tuple[list[OpenableShard], str]:
+    """The shards that a manifest names, in its order, and their tokenizer's fingerprint.
+
+    url: of the folder that root is a copy of, whose files are not here yet.
+    """
     path = root / _MANIFEST
     require_version(content, str(path), MANIFEST_FORMAT, MANIFEST_VERSION)
     manifest = from_jsonable(_ShardsManifest, content, str(path), partial=True)
+    by_path = {file.path: file for file in manifest.files}
     files = []
     for i, file in enumerate(manifest.files):
         about = file.about
@@ -345,7 +374,17 @@ def _named_files(root: Path, content: Any) -> tuple[list[OpenableShard], str]:
             raise Place(str(path), f"files[{i}].about").error("two counts", about)
         stem = f"{about.lang}/{about.shard}" if about.lang else about.shard
         files += [
-            OpenableShard(one.name, str(root / file.path), about.documents, about.tokens)
+            OpenableShard(
+                one.name,
+                str(root / file.path),
+                about.documents,
+                about.tokens,
+                tuple(
+                    RemoteFile(f"{url}/{path}", str(root / path), by_path[path].size_bytes, by_path[path].sha256)
+                    for path in all_paths([one.name], stem)
+                    if url and path in by_path
+                ),
+            )
             for one in READING_ORDER
             if file.path == paths_of(one, stem)[0]
         ]

@@ -11,9 +11,11 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,7 +38,7 @@ from support.token_batches import (
 import tokcore
 from tokcore import shards as shards_module
 from tokcore.canonical import canonical_json
-from tokcore.errors import FormatError, IdentityError, VersionError
+from tokcore.errors import ChecksumError, FormatError, IdentityError, VersionError
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import documents_path
 from tokcore.shard_formats import SHARD_FORMATS, all_paths
@@ -75,7 +77,10 @@ def write_build(
                 "documents": len(rows),
                 "tokens": sum(len(row[0]) for row in rows),
             }
-            entries += [{"path": path, "about": about} for path in all_paths(formats, stem)]
+            for path in all_paths(formats, stem):
+                data = (output / "shards" / path).read_bytes()
+                sha256 = hashlib.sha256(data).hexdigest()
+                entries.append({"path": path, "size_bytes": len(data), "sha256": sha256, "about": about})
     manifest = {
         "stage": "shards",
         "format": "tokcore-manifest",
@@ -249,9 +254,85 @@ def test_what_is_no_index(tmp_path, index, error, message):
         shards.copy(index)
 
 
-def test_urls_are_refused():
-    with pytest.raises(ValueError, match=r"s3://bucket/out: open_shards reads local files\. Copy its folder"):
-        open_shards("s3://bucket/out")
+@pytest.fixture
+def bucket(tmp_path) -> Iterator[str]:
+    """A URL whose files are those of tmp_path/out, once a build is there."""
+    memory = fsspec.filesystem("memory")
+    yield "memory://bucket"
+    memory.rm("/bucket", recursive=True)
+
+
+def upload(folder: Path, url: str) -> None:
+    fsspec.filesystem("memory").put(f"{folder}/", url, recursive=True)
+
+
+@pytest.mark.parametrize("formats", [("arrow",), ("megatron",), ("nanogpt",), ("arrow", "megatron")])
+@pytest.mark.parametrize("below", ["", "/shards", "/"])
+@pytest.mark.parametrize("split", ["train", "validation", "all"])
+def test_shards_at_a_url_are_those_of_the_folder(tmp_path, bucket, formats, below, split):
+    upload(write_build(tmp_path / "out", formats), bucket)
+    shards, local = open_shards(bucket + below, split), open_shards(tmp_path / "out", split)
+    assert tokens_of(shards) == tokens_of(local)
+    assert ids_of(shards) == ids_of(local)
+    assert shards.num_tokens == local.num_tokens
+
+
+def test_only_shards_that_are_asked_for_are_copied_and_only_once(tmp_path, bucket):
+    upload(write_build(tmp_path / "out"), bucket)
+    cache = tmp_path / "cache"
+    shards = open_shards(bucket, cache=cache)
+
+    def copies() -> list[str]:
+        return sorted(path.name for path in cache.rglob("*") if path.is_file())
+
+    assert copies() == ["manifest.json"]
+    expected = shards[0].tolist()
+    assert [name.split("_")[0] for name in copies() if "text" in name] == ["train-00003-00000"] * 2
+    fsspec.filesystem("memory").rm(f"{bucket}/shards/megatron", recursive=True)
+    again = pickle.loads(pickle.dumps(open_shards(bucket, cache=cache)))
+    assert again[0].tolist() == expected
+    with pytest.raises(FileNotFoundError):
+        tokens_of(again)
+
+
+def test_copies_without_a_cache_go_when_the_process_ends(tmp_path):
+    build = write_build(tmp_path / "out")
+    code = (
+        "import fsspec, tokcore\n"
+        f"fsspec.filesystem('memory').put('{build}/', 'memory://bucket', recursive=True)\n"
+        "shards = tokcore.open_shards('memory://bucket')\n"
+        "print(len(shards[0]), shards.paths[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    path = Path(done.stdout.split()[1])
+    assert path.name.startswith("train-")
+    assert not path.parents[2].exists()
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: bytes([data[0] ^ 1]) + data[1:]])
+def test_a_changed_file_at_a_url_is_refused(tmp_path, bucket, damage):
+    upload(write_build(tmp_path / "out", ("arrow",)), bucket)
+    memory = fsspec.filesystem("memory")
+    (path, *_) = sorted(memory.glob("/bucket/shards/arrow/train-*"))
+    memory.pipe(path, damage(memory.cat(path)))
+    with pytest.raises(ChecksumError, match=r"memory://bucket/shards/arrow/train-.*: sha256 is"):
+        open_shards(bucket, cache=tmp_path / "cache")[0]
+    assert not [file for file in (tmp_path / "cache").rglob("*") if file.name != "manifest.json" and file.is_file()]
+
+
+def test_urls_without_shards(tmp_path):
+    with pytest.raises(FormatError, match=r"memory://nothing: no output of a build"):
+        open_shards("memory://nothing")
+    with pytest.raises(FormatError, match=r"nowhere://bucket/out/shards/manifest.json: cannot be read: Protocol"):
+        open_shards("nowhere://bucket/out")
+    build = write_build(tmp_path / "out")
+    assert tokens_of(open_shards(f"file://{build}")) == tokens_of(open_shards(build))
+
+
+def test_opening_local_shards_loads_no_file_systems(tmp_path):
+    build = write_build(tmp_path / "out")
+    code = f"import sys, tokcore; tokcore.open_shards('{build}')[0]; print('fsspec' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
 def test_few_files_are_open_at_a_time(tmp_path):
