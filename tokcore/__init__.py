@@ -1,4 +1,4 @@
-"""Verbs: scan, count, mix, learn, encode, read and write token shards. Pure, in memory or on local files; never Beam.
+"""Verbs: scan, count, mix, learn, encode, read and write token shards. In memory or on local files; never Beam.
 
 >>> import tokcore
 >>> tokcore.pretokenize("Hello world", pattern="cl100k")
