@@ -113,8 +113,8 @@ def line_lost_at_a_cut(original, *arguments):
 
 
 def line_read_by_both(original, file, start, end):
-    """What lies before a range is read as part of it, too."""
-    yield from original(file, max(0, start - 500), end)
+    """What lies before a range, or behind the first one of a file, is read as part of it, too."""
+    yield from original(file, max(0, start - 500), end if start else end + 500)
 
 
 def nothing(_original, *_arguments):
