@@ -1,8 +1,8 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
 Exit codes: 0 done, 1 verify found a problem, repair left one or diff found a difference, 2 the command line or build
-file is wrong, 3 a stage failed. As for any program in a shell: 130 interrupted by Ctrl-C, 141 nobody reads the output
-any more, 143 SIGTERM.
+file is wrong, 3 a stage failed. 130 Ctrl-C, 141 another program stopped reading the
+output, 143 SIGTERM, as in any shell.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
 
 
 def _stored_bytes_of(seen: Seen, batch: Batch) -> float | None:
-    """The bytes of the file that hold the batch; None if nobody can tell."""
+    """The bytes of the file that hold the batch; None if they are unknown."""
     if seen.peek.stored in COLUMN_FORMATS:
         is_full = batch.texts.size_bytes >= BATCH_BYTES or batch.num_records >= BATCH_RECORDS
         return None if is_full else seen.file.size_bytes

@@ -185,7 +185,7 @@ class Workers:
         return self._pool
 
     def close(self) -> None:
-        """End all workers. start() would begin anew."""
+        """End all workers. start() starts new ones."""
         if self._pool is not None:
             self._pool.close()
             self._pool = None

@@ -11,7 +11,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zstandard
 from isal import igzip_lib
@@ -112,12 +112,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
         fed = data[at : at + _FEED_BYTES]
         at += len(fed)
         try:
-            while True:
-                if piece := member.decompress(fed, PIECE_BYTES):
-                    yield piece
-                if member.eof or member.needs_input:
-                    break
-                fed = b""
+            yield from _decompressed(member, fed)
         except igzip_lib.error as error:  # type: ignore[misc] # the stubs give it no type
             before = file.tell() - len(data) + at
             raise FileRejected("corrupt", f"not a valid gzip member, at or before byte {before}") from error
@@ -127,6 +122,19 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
             member = None
     if member is not None:
         raise FileRejected("truncated", f"the last gzip member does not end within the file's {file.size()} bytes")
+
+
+def _decompressed(decompressor: Any, data: bytes) -> Iterator[bytes]:
+    """What data gives, in pieces of at most PIECE_BYTES. Stops at the end of the member or stream.
+
+    decompressor: of igzip_lib, bz2 or lzma, which have the same methods but no common type.
+    """
+    while True:
+        if piece := decompressor.decompress(data, PIECE_BYTES):
+            yield piece
+        if decompressor.eof or decompressor.needs_input:
+            return
+        data = b""
 
 
 def _gzip_header_bytes(data: bytes, at: int) -> int | None:
@@ -198,12 +206,7 @@ def _stream_pieces(file: ReadFile, kind: _Streams) -> Iterator[bytes]:
         fed = data[at : at + _FEED_BYTES]
         at += len(fed)
         try:
-            while True:
-                if piece := stream.decompress(fed, PIECE_BYTES):
-                    yield piece
-                if stream.eof or stream.needs_input:
-                    break
-                fed = b""
+            yield from _decompressed(stream, fed)
         except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
             if "emory" in str(error):
                 detail = f"an {kind.name} wants more than {MAX_XZ_BYTES} bytes of memory"

@@ -106,7 +106,7 @@ def not_utf8(data: bytes, settings: ReadSettings) -> str:
 
 
 def guess_of(data: bytes) -> str:
-    """The end of a detail about bytes that are not UTF-8: the encoding they look like, and the mend; "" if none."""
+    """For an error about bytes that are not UTF-8: which encoding they look like, what to write; "" if unknown."""
     if 3 * data.count(0) >= len(data) > 3:
         return '; it looks like UTF-16: set encoding = "utf-16-le" or "utf-16-be"'
     high = sum(byte >= 0x80 for byte in data[:_GUESSED_BYTES])

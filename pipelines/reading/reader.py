@@ -102,7 +102,7 @@ class _Reader:
         # a thread per core.
         modules = os.pathsep.join(path for path in sys.path if path)
         environment = {**os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
-        # What the library says when it crashes may hold anything. A pipe that nobody reads might fill up.
+        # A library that crashes may print any amount. A full pipe would block it, a file does not.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         file = messages.shared_file()
         # Ctrl-C and a scheduler's SIGTERM go to the whole process group; a reader ends when its parent does.
@@ -167,7 +167,7 @@ class _Reader:
         return " | ".join(printable(line) for line in self._stderr.read().splitlines()[-5:])
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._shared.close()

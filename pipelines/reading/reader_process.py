@@ -13,7 +13,7 @@ import threading
 
 
 def _end_with_parent() -> None:
-    """End at once when nobody holds the other end of our input, even while a library works."""
+    """End at once when the parent has ended, even in the middle of a library call."""
     poll = select.poll()
     poll.register(0, 0)
     poll.poll()
@@ -141,7 +141,7 @@ def main() -> None:
             return
         except MemoryError:
             os.abort()  # as the library does where it cannot say so
-        except Exception:
+        except Exception:  # a fault of ours, which says nothing about the file: the parent raises it
             parent.send(messages.FAILED, traceback.format_exc().encode())
         else:
             parent.send(messages.END)

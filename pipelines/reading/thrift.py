@@ -18,7 +18,7 @@ _TRUE, _FALSE, _INT8, _INT16, _INT32, _INT64, _DOUBLE, _BINARY, _LIST, _SET, _MA
 
 
 def read_struct(data: bytes | bytearray, start: int = 0) -> tuple[Struct, int]:
-    """(the struct that starts there, position behind it). Raises ValueError if there is none.
+    """(the struct at this position, the position after it). Raises ValueError if there is none.
 
     >>> read_struct(bytes([0x15, 0x02, 0x18, 0x01, 0x61, 0x00]))
     ({1: 1, 2: b'a'}, 6)

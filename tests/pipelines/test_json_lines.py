@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 
@@ -10,28 +11,15 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.reading import reading as read_settings
 
 from pipelines.reading.jsonl import read_json_lines
-from schemas.plan import ReadSettings
 from tokcore import kernel
 
 pytestmark = pytest.mark.skipif(kernel.available() == ("reference",), reason="no native kernel")
 
 
-def reading(**changes):
-    values = {
-        "format": "jsonl",
-        "compression": "none",
-        "text": "text",
-        "id": "",
-        "lang": "en",
-        "lang_field": "",
-        "invalid_utf8": "reject",
-        "max_document_bytes": 1 << 20,
-        "unit": "",
-        "separator": "",
-    }
-    return ReadSettings(**{**values, **changes})
+reading = functools.partial(read_settings, max_document_bytes=1 << 20, unit="")
 
 
 WITH_ALL = {"id": "id", "lang": "", "lang_field": "lang"}
