@@ -145,7 +145,7 @@ inline void Counter::add_spans(const uint8_t* text, size_t begin, const uint64_t
   }
 }
 
-// A pre-token that does not fit a row, or must be cut into parts that may.
+// Adds a pre-token that does not fit a row, or that must be cut first into parts, which may fit.
 void Counter::add_long(const uint8_t* bytes, size_t size) {
   while (size > max_pretoken_bytes_) {
     // Where a character starts does not depend on the text before it, so three bytes back are enough.
@@ -197,7 +197,7 @@ void Counter::flush() {
   make_room();
 }
 
-// The row of a key whose first candidate is another row; a new row if it has none.
+// Returns the row of a key whose first candidate was the row of another key. Adds a row if the key has none.
 Counter::Row* Counter::row_beyond(const Span& span) {
   Row* const first = rows();
   const auto next = static_cast<uint32_t>(num_rows_ + 1);
@@ -205,7 +205,7 @@ Counter::Row* Counter::row_beyond(const Span& span) {
     return first[number].key == span.key;
   });
   if (row == first + next) {
-    __builtin_prefetch(row + kAhead, 1);  // soon a new row
+    __builtin_prefetch(row + kAhead, 1);  // a new row will soon be here
     row->key = span.key;
     num_rows_ = next;
     key_bytes_ += row->short_size();
@@ -254,9 +254,9 @@ void Counter::make_room() {
   const size_t needed = num_rows_ + kProbeBatch + kLongBatch;
   if (needed > index_->max_rows()) {
     const int bits = index_->bits();
-    if (bits == 31) throw std::bad_alloc();  // at 43 GB
+    if (bits == 31) throw std::bad_alloc();  // reached at 43 GB
     auto larger = std::make_unique<Index>(bits < 16 ? bits + 2 : std::max(bits + 1, kLargeIndexBits));
-    // In order, so that rows that came first, which are frequent, get the first of their places.
+    // Insert in order: the rows that came first are frequent, and are found fastest at their first place.
     const Index::View index = larger->view();
     std::array<uint32_t, kAhead> hashes{};
     for (size_t number = 1; number <= num_rows_ + kAhead; ++number) {

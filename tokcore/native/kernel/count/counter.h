@@ -87,7 +87,7 @@ class Counter {
   std::unique_ptr<Pending> pending_;  // one batch of probes
   // The rows, from 1 on, in the order of their first occurrence, which puts frequent ones close together.
   ZeroedMemory rows_;
-  size_t max_rows_;  // that rows_ has room for
+  size_t max_rows_;  // rows_ has room for so many
   size_t num_rows_ = 0;
   std::unique_ptr<Index> index_;
   std::unique_ptr<Arena> arena_;  // keys that do not fit a row

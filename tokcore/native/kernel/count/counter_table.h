@@ -63,7 +63,7 @@ struct Counter::Row {
 // Keys of more than 15 bytes. Their addresses stay valid as long as the arena.
 class Counter::Arena {
  public:
-  struct Head {  // stands before a key
+  struct Head {  // comes before a key
     uint64_t size;
 
     const uint8_t* key() const { return reinterpret_cast<const uint8_t*>(this + 1); }
@@ -79,7 +79,7 @@ class Counter::Arena {
     memory_bytes_ += chunk;
   }
 
-  // The address of a new key, for whose size room was reserved.
+  // Stores a new key, for which room was reserved, and returns its address.
   uint64_t add(const uint8_t* bytes, size_t size) {
     uint8_t* const place = next_;
     new (place) Head{size};
@@ -146,17 +146,17 @@ class Counter::Index {
   // The part that a loop keeps in registers.
   struct View {
     uint8_t* groups;
-    size_t group_mask;  // of a hash; gives an offset in bytes
+    size_t group_mask;  // the bits of a hash that are its group's offset in bytes
     uint32_t number_mask;
 
     Group* group(uint32_t hash) const { return reinterpret_cast<Group*>(groups + (hash & group_mask)); }
-    // The number of the first row that may have the hash looked for.
+    // The number of the first row that may have this hash.
     uint32_t candidate(uint32_t hash) const {
       const Group* const here = group(hash);
       return here->first(here->matches(hash & ~number_mask, ~number_mask)) & number_mask;
     }
-    // The number of the row of that hash for which is_it(number); if there is none, adds `number` and returns
-    // it.
+    // Among the rows that may have this hash, returns the number of the one for which is_it(number) is true.
+    // If there is none, adds `number` and returns it.
     template <typename IsIt>
     uint32_t find_or_add(uint32_t hash, uint32_t number, IsIt is_it) const {
       const uint32_t start = hash & ~number_mask;

@@ -101,7 +101,7 @@ class Counter::Taking {
     }
   }
 
-  // The order of the keys of two rows: below 0, 0 or above 0.
+  // Compares the keys of two rows, as memcmp: below 0, 0 or above 0.
   static int order(const Row& a, const Row& b) {
     const SortKey a_key = sort_key(a), b_key = sort_key(b);
     if (!(a_key == b_key)) return a_key < b_key ? -1 : 1;
@@ -114,10 +114,11 @@ class Counter::Taking {
 
   const std::vector<Counter*>& counters_;
   size_t num_rows_ = 0;
-  int number_bits_;  // of a row within its counter
+  int number_bits_;  // bits of a row's number within its counter
   int first_bits_;
   size_t largest_ = 0;  // the most rows of one value
-  // For each counter and value: first the number of rows, then where they go, then where they end.
+  // For each counter and value, one after the other: the number of its rows; where the next one goes; where
+  // they end.
   std::vector<std::vector<uint32_t>> dealt_;
   Buffer<RowEntry> entries_;
   std::vector<Range> ranges_;

@@ -54,7 +54,7 @@ class IdCounter {
 
   static constexpr int32_t kFirstFar = 1 << 22;
   static constexpr size_t kBatch = 1024;
-  static constexpr size_t kLookPerSorted = 32;  // looking at so many places costs as much as sorting an id
+  static constexpr size_t kLookPerSorted = 32;  // looking at this many places costs as much as sorting one id
   std::vector<Current> current_;                // by id, below kFirstFar
   std::vector<Total> totals_;
   std::unordered_map<int32_t, std::pair<Current, Total>> far_;

@@ -8,7 +8,8 @@ namespace tokcore {
 
 namespace {
 
-// What stands for a run without rows. A long key of 255s alone has it too, so ties ask the runs.
+// The sort key of a run without rows. A long key that begins with fifteen 255s has the same one, so ties are
+// decided by asking the runs.
 constexpr SortKey kNoRow{~uint64_t{0}, ~uint64_t{0}};
 
 }  // namespace
@@ -162,7 +163,8 @@ MergeResult RowMerger::merge(size_t max_rows, Rows& out) {
           result = {MergeStatus::kNotSorted, static_cast<size_t>(index), run.num_decoded};
           stops = true;
         }
-        // Later rows of a run without rows come after this key, so equal keys can still be added.
+        // The rows that this run is still to be fed come after this key. So other runs' rows of the same key
+        // can still be added before stopping.
         if (run.empty() && !run.finished) stops = true;
       }
       replay(index);

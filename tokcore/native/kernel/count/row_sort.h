@@ -1,9 +1,9 @@
 // DESCRIPTION
 // RowSort visits rows in the order of their keys without moving them. Its input is an entry for each row: the
-// first 12 bytes of its sort key, and a number of 32 bits by which `before` and `visit` know the row. Entries
-// are dealt by one byte after the other; few entries are sorted by comparison. Rows are read only if 12 bytes
-// do not tell them apart. Cost: about four moves of 16 bytes a row for the pre-tokens of real text. Not
-// thread-safe.
+// first 12 bytes of its sort key, and a number of 32 bits by which `before` and `visit` know the row. This is
+// a radix sort that begins with the first byte; few entries are sorted by comparison. Rows are read only if
+// 12 bytes do not tell them apart. Cost: about four moves of 16 bytes a row for the pre-tokens of real text.
+// Not thread-safe.
 #pragma once
 
 #include <algorithm>

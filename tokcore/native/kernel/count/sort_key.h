@@ -1,7 +1,7 @@
 // DESCRIPTION
-// SortKey gives the order of rows: the first 15 bytes of the key, zeros after its end, and in the last byte
-// its length, or 255 for a key of more than 15 bytes; as two big-endian integers. Their order is the memcmp
-// order of the keys (a prefix first), except that different long keys may have equal sort keys. Thread-safe.
+// SortKey orders rows. It holds the first 15 bytes of the key, padded with zeros, and in the last byte the
+// key's length, or 255 for more than 15 bytes, as two big-endian integers. Their order is the memcmp order of
+// the keys (a prefix first), except that different long keys may have equal sort keys. Thread-safe.
 #pragma once
 
 #include <algorithm>

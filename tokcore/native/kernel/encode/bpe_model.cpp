@@ -34,7 +34,7 @@ class IdIndex {
     }
   }
 
-  // The position of a token whose id an earlier token has; num_tokens if there is none.
+  // The position of a token that has the id of an earlier token; num_tokens if there is none.
   size_t duplicate() const { return duplicate_; }
 
   // False if there is no such token.
@@ -142,7 +142,7 @@ void BpeModel::Trie::build(const BpeModel& model, size_t num_tokens) {
 
 VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
   constexpr uint64_t kMaxBytes = uint64_t{1}
-                                 << 30;  // nodes of the trie, at most twice as many, are 32 bits wide
+                                 << 30;  // the trie has at most twice as many nodes, with 32-bit numbers
   const size_t num_tokens = vocabulary.num_tokens;
   for (size_t i = 0; i < num_tokens; ++i) {
     const int64_t begin = vocabulary.offsets[i], end = vocabulary.offsets[i + 1];
@@ -185,7 +185,7 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
   std::vector<uint32_t> by_priority(merges.size());
   std::iota(by_priority.begin(), by_priority.end(), uint32_t{0});
   const auto lower = [&](uint32_t a, uint32_t b) { return merges[a].priority < merges[b].priority; };
-  if (!std::is_sorted(by_priority.begin(), by_priority.end(), lower))  // nearly always
+  if (!std::is_sorted(by_priority.begin(), by_priority.end(), lower))  // nearly always they are
     std::stable_sort(by_priority.begin(), by_priority.end(), lower);
   std::vector<uint32_t> result_at_rank;  // positions
   for (size_t i = 0; i < merges.size(); ++i) {

@@ -94,7 +94,7 @@ class Encoder::Worker {
   }
 
   // The same for strings. They are written side by side as UTF-8 into a buffer that stays in a processor's
-  // cache; what is UTF-8 already, and long, is read where it lies.
+  // cache. Long strings that are UTF-8 already are read in place.
   EncodeResult encode_strings(const StringBatch& texts, size_t first, size_t last, IdBuffer* ids,
                               int64_t* starts, int64_t* pretokens) {
     start(ids, starts);
@@ -132,7 +132,7 @@ class Encoder::Worker {
  private:
   static constexpr size_t kGatheredBytes = size_t{1} << 16;
   static constexpr size_t kGatheredSlack =
-      64;  // of write_utf8, and so that keys are read at once up to the end
+      64;  // for the slack of write_utf8, and for keys read as whole blocks up to the end
   static constexpr size_t kKeptBytes = size_t{1} << 20;
   static constexpr size_t kBatch = 128;
   static constexpr size_t kCapacity = 2 * kBatch;
@@ -150,16 +150,16 @@ class Encoder::Worker {
   };
   struct EndOfText {
     size_t text;
-    size_t count;  // of pre-tokens in the batch up to its end
+    size_t count;  // pre-tokens in the batch up to the end of the text
   };
   struct EndedText {
     size_t text;
-    size_t num_ids;   // up to its end, without those of gaps
-    size_t num_gaps;  // up to its end
+    size_t num_ids;   // up to the end of the text, without the ids that fill gaps
+    size_t num_gaps;  // up to the end of the text
   };
   // A place for the ids of a piece that the cache did not know.
   struct Gap {
-    size_t num_ids;  // before it, without those of gaps
+    size_t num_ids;  // before the gap, without the ids that fill gaps
     size_t piece;
   };
   void start(IdBuffer* ids, int64_t* starts) {
@@ -174,7 +174,7 @@ class Encoder::Worker {
     ends_[num_ends_++] = {number, count_};
   }
 
-  // Encodes what waits, after which the worker refers to no text.
+  // Encodes the waiting pre-tokens. Afterwards the worker refers to no text.
   void finish() {
     look_up();
     settle();
@@ -400,7 +400,7 @@ class Encoder::Worker {
     }
   }
 
-  // Room that look_up may write to unchecked: kMaxShortIds per pre-token, and once more after long ones.
+  // Room that look_up may write to without checks: kMaxShortIds per pre-token, and once more after long ones.
   static constexpr size_t kRoom = (kCapacity + 1) * PretokenCache::kMaxShortIds;
 
   const BpeModel& model_;
@@ -417,7 +417,7 @@ class Encoder::Worker {
   size_t num_unknown_ = 0;
   size_t num_gaps_ = 0;
   size_t num_ended_ = 0;
-  uint64_t window_ = 0;  // number of the group of pre-tokens that are settled together
+  uint64_t window_ = 0;  // number of the current group of pre-tokens that settle() handles together
   size_t num_ends_ = 0;
   Pretoken batch_[kCapacity];
   PretokenCache::Key keys_[kCapacity];
@@ -479,8 +479,8 @@ EncodeResult Encoder::run(const int64_t* offsets, size_t num_texts, size_t threa
   encoded->offsets.assign(num_texts + 1, 0);
   encoded->pretokens.assign(num_texts, 0);
 
-  // A little more than the texts before needed. Less would have to grow, which copies; much more would not
-  // get the memory that the ids of the last call have just left.
+  // A little more than earlier texts needed. With less, the buffer would have to grow, which copies; with
+  // much more, malloc could not reuse the memory that the ids of the last call have just freed.
   const auto usual_ids = [rate = ids_per_kilobyte_.load()](size_t bytes) {
     return bytes / 1024 * rate + 4096;
   };

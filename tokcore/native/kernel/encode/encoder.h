@@ -97,8 +97,8 @@ class Encoder {
   };
 
   EncodeResult run(const TextBatch& texts, const Pieces* pieces, size_t threads, EncodedBatch* encoded);
-  // Deals texts to threads by their offsets, ascending and one more than there are texts (for strings,
-  // about). encode_range(worker, first, last, ids, starts, pretokens) does what Worker::encode does.
+  // Deals texts to threads by size. offsets: num_texts + 1, ascending; for strings, estimates are enough.
+  // encode_range(worker, first, last, ids, starts, pretokens) does what Worker::encode does.
   template <typename EncodeRange>
   EncodeResult run(const int64_t* offsets, size_t num_texts, size_t threads, EncodedBatch* encoded,
                    const EncodeRange& encode_range);
@@ -110,7 +110,7 @@ class Encoder {
   std::optional<Scanner> scanner_;
   BpeModel model_;
   size_t cache_bytes_;
-  std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // of the last batch, and an eighth more; high at first
+  std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // rate of the last batch and an eighth more; high at first
   std::mutex mutex_;                              // guards the members below
   std::vector<std::unique_ptr<Worker>> idle_;
   size_t num_leased_ = 0;

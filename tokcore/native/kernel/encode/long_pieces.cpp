@@ -1,7 +1,7 @@
 // Encoding of long pieces (bpe_model.h).
 //
-// All of it rests on the theorem of tokcore/README.md, Encoding. In a well-formed vocabulary, a row of tokens
-// is the encoding of its bytes if and only if each two neighbours are the encoding of their bytes. So
+// All of it rests on the theorem of tokcore/README.md, Encoding. In a well-formed vocabulary, a sequence of
+// tokens is the encoding of its bytes if and only if each two neighbours are the encoding of their bytes. So
 // encodings can be joined wherever every two neighbours of the result were neighbours in one of them.
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 namespace tokcore {
 namespace {
 
-// The shortest repetition that is worth the trouble, and the size of the sample that shows its tokens.
+// The shortest repetition for which this pays, and the size of the sample that shows its tokens.
 constexpr size_t kMinRepeatedBytes = 16384, kSampleBytes = 4096;
 constexpr size_t kMaxPeriod = 64;
 
@@ -59,8 +59,8 @@ size_t BpeModel::encode_long(const Piece& piece, PieceScratch& scratch) const {
   return count;
 }
 
-// Encodes a shortened repetition, finds in it a token that comes again some periods later, and repeats the
-// tokens from one to the other as often as the full length needs. The bytes are right because they repeat,
+// Encodes a shortened repetition, finds in it a token that recurs some periods later, and repeats the tokens
+// from one to the other as often as the full length needs. The bytes are right because they repeat,
 // and no two tokens become neighbours that were not neighbours before. Returns 0 if there is no such token.
 size_t BpeModel::encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const {
   const std::vector<uint32_t>& symbols = scratch.symbols;
@@ -196,7 +196,7 @@ size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScra
 
 // may_follow with a cache: in repetitive text the same neighbours come again and again.
 bool BpeModel::follows(uint32_t left, uint32_t right, PieceScratch& scratch) const {
-  constexpr size_t kBits = 12;  // small enough for the first-level cache
+  constexpr size_t kBits = 12;  // small enough for the L1 cache
   std::vector<uint64_t>& known = scratch.known_neighbours;
   if (known.empty()) known.assign(size_t{1} << kBits, UINT64_MAX);
   const uint64_t pair = uint64_t{left} << 32 | uint64_t{right} << 1;  // numbers are below 2^31

@@ -2,8 +2,8 @@
 // PairRanks is the table of a vocabulary's merges: (left, right) -> rank. A perfect hash, found when the
 // table is built, gives each pair the one place where it can be, so a lookup is two loads without a branch. A
 // lookup can be split into finding the place, which can be prefetched, and reading it. The table is one
-// block, in large pages where the system has them: with small pages, finding the page costs more than reading
-// it. Thread-safe once built.
+// block, in large pages where the system has them: with small pages, a TLB miss costs more than the read.
+// Thread-safe once built.
 #pragma once
 
 #include <cstddef>

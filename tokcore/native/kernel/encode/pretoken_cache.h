@@ -6,9 +6,9 @@
 //     bytes 0-14   the pre-token, zeros after it
 //     byte 15      its size (bits 0-3), number of ids (4-6), used (7)
 //     bytes 16-31  the ids
-// A new entry replaces one that was not used since it came, so that words seen once do not drive out common
-// ones. All other pre-tokens (long, or with many ids) live in a ring of records, which an entry or a table of
-// positions points to; the ring overwrites its oldest records. Not thread-safe.
+// A new entry replaces one that was not used since it was added, so that words seen once do not drive out
+// common ones. All other pre-tokens (long, or with many ids) live in a ring of records, which an entry or a
+// table of positions points to; the ring overwrites its oldest records. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -133,7 +133,7 @@ class PretokenCache {
     }
 
     uint8_t* buckets_;
-    uint64_t mask_;  // for offsets of buckets
+    uint64_t mask_;  // the bits of a hash that are its bucket's offset in bytes
   };
 
   struct Ids {

@@ -16,7 +16,7 @@ namespace tokcore {
 namespace {
 
 constexpr size_t kNumBytes = 256;
-// The merge that reaches this many units closes its batch. This bounds what workers write down.
+// The merge that reaches this many units closes its batch. This bounds the workers' notes.
 constexpr size_t kMaxBatchUnits = 1 << 20;
 constexpr size_t kMaxBatchMerges = 256;
 // Memory for at most so many places is kept from one merge for the next.
@@ -31,7 +31,7 @@ struct MergeStep {
   UnitList units;  // units that may hold the pair, ascending
 };
 
-// A symbol before (or after) merged pairs: how often it stands there, and in how many units.
+// A symbol before (or after) merged pairs: how often it occurs there, and in how many units.
 struct Neighbour {
   uint32_t id;
   uint32_t num_units;
@@ -39,7 +39,7 @@ struct Neighbour {
   uint32_t last_unit;
 };
 struct Place {
-  uint32_t neighbour;  // index
+  uint32_t neighbour;  // its index in Side::neighbours
   uint32_t unit;
 };
 

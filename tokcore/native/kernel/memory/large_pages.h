@@ -1,7 +1,7 @@
 // DESCRIPTION
-// Memory in large pages, where the system has them: getting a small page costs more than filling it, and
-// finding it more than reading it. They are asked for before the first touch. Everything also works without
-// them. Thread-safe.
+// Memory in large pages, where the system has them. With small pages, a page fault costs more than filling
+// the page, and a TLB miss more than reading from it. Large pages are requested before the first touch.
+// Everything also works without them. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace tokcore {
 
 constexpr size_t kSmallPage = 4096, kLargePage = size_t{2} << 20;
 
-// Asks for large pages for a block, from its first whole small page on: malloc's own bytes stand before the
-// block in the large page where it begins.
+// Requests large pages for a block, from the start of the small page where it begins. malloc's own bytes are
+// before the block, so it never begins at a large page itself.
 inline void advise_large_pages(void* block, size_t size) {
 #if defined(__linux__)
   const uintptr_t begin = reinterpret_cast<uintptr_t>(block) & ~(kSmallPage - 1);
@@ -29,8 +29,9 @@ inline void advise_large_pages(void* block, size_t size) {
 #endif
 }
 
-// A block for std::realloc and std::free; nullptr if memory is short. Not aligned: an aligned block would
-// never be the one of that size that was freed last, but fresh pages, which the system must clear.
+// A block for std::realloc and std::free; nullptr if memory is short. Not aligned, so that malloc can reuse
+// the block of that size that was freed last. An aligned one would always be fresh pages, which the system
+// must clear.
 inline void* allocate_in_large_pages(size_t size) {
   void* block = std::malloc(size);
   if (block != nullptr && size >= kLargePage) advise_large_pages(block, size);

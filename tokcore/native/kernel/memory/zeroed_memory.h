@@ -1,5 +1,5 @@
 // DESCRIPTION
-// ZeroedMemory is a block of zero bytes for a large table. It starts on a cache line, lies in large pages
+// ZeroedMemory is a block of zero bytes for a large table. It starts on a cache line, is in large pages
 // where the system has them, and costs nothing until it is touched. Throws std::bad_alloc. Not thread-safe.
 #pragma once
 
@@ -63,8 +63,8 @@ class ZeroedMemory {
 
   uint8_t* data() const { return data_; }
 
-  // Makes the block larger, at another address. Its bytes stay; the new ones are zero, and for use soon. On
-  // Linux pages move, not bytes, so that never more than new_size is in use.
+  // Makes the block larger, at another address. Keeps its bytes; the new ones are zero, and should be used
+  // soon. On Linux this moves pages, not bytes, so that never more than new_size is in use.
   void grow(size_t new_size) {
     ZeroedMemory larger(new_size);
 #if defined(__linux__)

@@ -1,12 +1,12 @@
 // DESCRIPTION
 // BoundaryAlgebra turns class masks into boundary masks: bit i of word w is set if a pre-token starts at byte
-// 64 * w + i. It works on whole words, mostly with shifts and with additions, whose carry runs through a row
+// 64 * w + i. It works on whole words, mostly with shifts and with additions, whose carry runs through a run
 // of ones. Only a few bits of state pass from word to word. Words are given in order; the first one starts
 // with a pre-token.
 //
-// A boundary depends only on the text to its left, except in whitespace: a row of whitespace is cut depending
-// on how it ends. So the masks of the next words must be there, and boundaries within whitespace that ends
-// the known text may be wrong. Contractions are looked up in the text.
+// A boundary depends only on the text to its left, except in whitespace: how a run of whitespace is cut
+// depends on how it ends. So the masks of the next words must be there, and boundaries within whitespace that
+// ends the known text may be wrong. Contractions are looked up in the text.
 //
 // Only o200k has contexts that masks do not decide: a word where a caseless letter or a mark comes before a
 // capital, a mark after punctuation, a slash after line ends that belong to punctuation. next() returns
@@ -153,7 +153,7 @@ class BoundaryAlgebra {
     return sum & ~m.continuation;
   }
 
-  // The first byte of the last whitespace character of each row, among those in `space`.
+  // The first byte of the last character of each run of whitespace, among those in `space`.
   uint64_t last_spaces(const ClassMasks& m, uint64_t space) {
     const uint64_t followed = m.space >> 1 | masks_[word_ + 1].space << 63;
     const uint64_t last = space & ~followed;
@@ -175,7 +175,7 @@ class BoundaryAlgebra {
     return first;
   }
 
-  // Those bits of first_indent, the whitespace right after a line end, whose row has no further line end.
+  // Those bits of first_indent, the whitespace right after a line end, whose run has no further line end.
   uint64_t after_last_line_end(const ClassMasks& m, uint64_t first_indent, uint64_t indent) {
     if (first_indent == 0) return 0;
     const uint64_t sum = first_indent + indent;
@@ -188,7 +188,7 @@ class BoundaryAlgebra {
     return kept;
   }
 
-  // Whether a line end follows the row of whitespace without line ends that holds this bit of the word.
+  // Whether a line end follows the run of other whitespace that holds this bit of the word.
   bool line_end_follows(uint32_t bit) const {
     uint64_t from = ~uint64_t{0} << bit;
     for (size_t w = word_; w < num_words_; ++w, from = ~uint64_t{0}) {

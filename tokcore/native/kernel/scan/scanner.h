@@ -16,7 +16,7 @@ namespace tokcore {
 
 enum class Pattern : uint8_t { kGpt2, kCl100k, kCl100k2023, kO200k, kLlama3, kQwen2, kNanochat };
 
-// The compiled forms of the kernel. Their results are equal, by test.
+// The compiled forms of the kernel. Tests check that their results are equal.
 enum class Implementation : uint8_t { kPortable, kAvx2, kAvx512 };
 
 // The forms that this processor can run, widest vectors first.

@@ -29,7 +29,7 @@
 namespace tokcore {
 namespace {
 
-constexpr size_t kMaxWords = 32;      // words classified at once; their masks fit the first-level cache
+constexpr size_t kMaxWords = 32;      // words classified at once; their masks fit the L1 cache
 constexpr size_t kReadAhead = 4;      // bytes after a word that decoding its last character may read
 constexpr size_t kMinWideBytes = 24;  // less is quicker character by character
 

@@ -199,7 +199,7 @@ class JsonLines::Line {
       for (size_t i = 0; i < kNumFields; ++i) {
         const WantedField& wanted = wanted_[i];
         if ((inside >> i & 1) == 0 || wanted.path.empty()) continue;
-        // A field whose own name has dots goes before the path that the name looks like.
+        // A field whose own name has dots takes precedence over the path that the name looks like.
         if (depth == 0 && wanted.path.size() > 1 && name == wanted.name) return false;
         if (name == wanted.path[depth]) (depth + 1 == wanted.path.size() ? leaves : inner) |= 1u << i;
       }

@@ -31,9 +31,9 @@ using Class = bool (*)(uint8_t);
 
 struct KeyPrefix {
   std::string_view text;
-  size_t trigger;  // place of its rarest byte, the first of that value
+  size_t trigger;  // where in text its rarest byte occurs first
   Class rest;
-  size_t least;  // bytes of the rest
+  size_t least;  // the fewest bytes that the rest may have
 };
 
 // Sorted by trigger, so that a trigger tries only its own prefixes.
@@ -366,8 +366,8 @@ void MaskFinder::find(const uint8_t* text, size_t size, std::vector<MaskedSpan>*
   size_t at = 0;
   const auto try_preset = [&](MaskPreset preset, auto look) {
     const auto number = static_cast<unsigned>(preset);
-    // Skip triggers within the last match: otherwise a text of beginnings alone would be read again and
-    // again.
+    // Skip triggers within the last match: otherwise a text that consists of beginnings of matches would
+    // be read again and again.
     if ((presets_ >> number & 1) == 0 || at < ends[number]) return;
     const MaybeMatch found = look(ends[number]);
     if (!found || found->start < ends[number]) return;
@@ -387,7 +387,7 @@ void MaskFinder::find(const uint8_t* text, size_t size, std::vector<MaskedSpan>*
       try_preset(MaskPreset::kIban, [&](size_t) { return reader.iban(at); });
       try_preset(MaskPreset::kIpv4, [&](size_t) { return reader.ipv4(at); });
       try_preset(MaskPreset::kPhone, [&](size_t) { return reader.american_phone(at); });
-      at = reader.run_end(at, is_digit) - 1;  // a row of digits is tried only at its first digit
+      at = reader.run_end(at, is_digit) - 1;  // a run of digits is tried only at its first digit
       continue;
     }
     switch (byte) {

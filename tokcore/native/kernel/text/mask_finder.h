@@ -1,7 +1,7 @@
 // DESCRIPTION
 // MaskFinder finds the spans of a text that must not be counted: e-mail addresses, keys, cards and so on, as
 // tokcore/mask_presets.py defines them. One pass: each preset has a trigger, a byte that is rare in text
-// ('@', '_', '+', the first of a row of digits, ...), and every other byte costs a look-up in a table. Linear
+// ('@', '_', '+', the first of a run of digits, ...), and every other byte costs a look-up in a table. Linear
 // time for every input: the bytes that a candidate reads are bounded in number or read by no other.
 // Immutable, so thread-safe.
 #pragma once
