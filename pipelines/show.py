@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
 from pipelines.stages.commit import require_manifest
 from pipelines.store import urls
-from schemas.stage_manifests import ShardAbout
+from schemas.shard_entries import named_shards
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
@@ -42,18 +42,17 @@ _IDS_WIDTH = WIDTH - _TEXT_WIDTH - 2
 
 def list_shards(output: str) -> list[dict[str, Any]]:
     """The shards that an output's manifest names, in its order. Raises ConfigError if there is none."""
-    found: dict[str, dict[str, Any]] = {}
-    for entry in require_manifest(output, "shards", "build").files:
-        if isinstance(about := entry.about, ShardAbout):
-            stem = f"{about.lang}/{about.shard}" if about.lang else about.shard
-            shard = found.setdefault(
-                stem,
-                {"shard": stem, "split": about.split, "documents": about.documents, "tokens": about.tokens}
-                | {"size_bytes": 0, "files": []},
-            )
-            shard["size_bytes"] += entry.size_bytes
-            shard["files"].append(entry.path)
-    return list(found.values())
+    return [
+        {
+            "shard": shard.facts.stem,
+            "split": shard.facts.split,
+            "documents": shard.facts.documents,
+            "tokens": shard.facts.tokens,
+            "size_bytes": sum(file.size_bytes for file in shard.files),
+            "files": [file.path for file in shard.files],
+        }
+        for shard in named_shards(require_manifest(output, "shards", "build"))
+    ]
 
 
 def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool) -> None:

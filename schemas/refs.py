@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT
 
 
@@ -108,20 +109,9 @@ class TableRef:
 class ShardRef:
     """One token shard, finished or as a manifest names it: the same documents in every configured format."""
 
-    name: str  # e.g. train-00003-00001
-    item: int  # number of the work item that wrote it
-    lang: str  # empty unless shards are kept apart by language
-    split: str  # train or validation
-    num_documents: int
-    num_tokens: int
-    max_token_id: int
+    facts: ShardFacts
     content_sha256: str  # of tokens, document bounds and the columns beside them
     files: tuple[StoredFile, ...]  # as a manifest names them, their attempts are empty
-
-    @property
-    def stem(self) -> str:
-        """What the paths of its files have in common: its name, below a folder of its language if it has one."""
-        return f"{self.lang}/{self.name}" if self.lang else self.name
 
 
 def shard_name(split: str, item: int, number: int) -> str:

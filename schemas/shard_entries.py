@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
-from schemas.stage_manifests import ShardAbout, ShardsConfig, ShardsManifest
-from tokcore.formats.shard_format import ShardSettings, ShardSummary
+from schemas.stage_manifests import ShardsConfig, ShardsManifest
+from tokcore.formats.shard_format import ShardFacts, ShardSettings
 from tokcore.shard_formats import format_named
 
 
-def about_shard(shard: ShardRef) -> ShardAbout:
-    """What the entry of each of its files says."""
-    return ShardAbout(
-        shard=shard.name,
-        item=shard.item,
-        lang=shard.lang,
-        split=shard.split,
-        documents=shard.num_documents,
-        tokens=shard.num_tokens,
-        max_token_id=shard.max_token_id,
-    )
-
-
-def shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardAbout], ...]:
+def shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
     """The entries of a shard, one for each file."""
-    return tuple(FileEntry.of(file, about_shard(shard)) for file in shard.files)
+    return tuple(FileEntry.of(file, shard.facts) for file in shard.files)
 
 
 def named_shards(manifest: ShardsManifest) -> list[ShardRef]:
     """The shards that a manifest names, in its order, as the first entry of each describes it."""
     files: dict[tuple[str, str, str], list[StoredFile]] = {}
-    abouts: dict[tuple[str, str, str], ShardAbout] = {}
+    facts: dict[tuple[str, str, str], ShardFacts] = {}
     for entry in manifest.files:
-        if isinstance(about := entry.about, ShardAbout):
+        if isinstance(about := entry.about, ShardFacts):
             key = (about.shard, about.lang, about.split)
-            abouts.setdefault(key, about)
+            facts.setdefault(key, about)
             stored = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
             files.setdefault(key, []).append(stored)
-    return [_shard(about, files[key]) for key, about in abouts.items()]
-
-
-def _shard(about: ShardAbout, files: Sequence[StoredFile]) -> ShardRef:
-    return ShardRef(
-        name=about.shard,
-        item=about.item,
-        lang=about.lang,
-        split=about.split,
-        num_documents=about.documents,
-        num_tokens=about.tokens,
-        max_token_id=about.max_token_id,
-        content_sha256=files[0].content_sha256,
-        files=tuple(files),
-    )
+    return [ShardRef(own, files[key][0].content_sha256, tuple(files[key])) for key, own in facts.items()]
 
 
 def shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
@@ -62,14 +35,13 @@ def shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> S
     return ShardSettings(fingerprint, vocab_size, config.compression, **told)
 
 
-def folder_indexes(formats: Sequence[str], shards: Iterable[ShardRef], settings: ShardSettings) -> dict[str, bytes]:
+def folder_indexes(formats: Sequence[str], shards: Sequence[ShardFacts], settings: ShardSettings) -> dict[str, bytes]:
     """Files that describe a format's folder: path -> content. They follow from the shards, so nothing else is kept.
 
     Raises FormatError for a format that this release does not know.
     """
-    summaries = [ShardSummary(one.stem, one.split, one.num_documents, one.num_tokens) for one in shards]
     return {
         f"{name}/{path}": data
         for name in formats
-        for path, data in format_named(name).folder_index(summaries, settings).items()
+        for path, data in format_named(name).folder_index(shards, settings).items()
     }

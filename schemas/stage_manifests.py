@@ -14,6 +14,7 @@ from schemas.manifest import AnyManifest, Manifest
 from schemas.plan import ReadSettings
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical, sha256_hex
 from tokcore.errors import ChecksumError, FormatError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -251,19 +252,6 @@ class EncodedLanguage:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ShardAbout:
-    """The facts about a file of a shard; the same for all files of one shard."""
-
-    shard: str  # name
-    item: int  # number of the work item that wrote it
-    lang: str  # empty unless shards are kept apart by language
-    split: str
-    documents: int
-    tokens: int
-    max_token_id: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class CorpusAbout:
     """The facts about token_counts.parquet and the indexes of formats' folders: totals of all shards."""
 
@@ -271,7 +259,8 @@ class CorpusAbout:
     tokens: int
 
 
-ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]
+# The facts about a shard are those about each of its files.
+ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]
 
 
 # --------------------------------------------------------------------------------------------------------------- build

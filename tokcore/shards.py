@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
-from tokcore.formats.shard_format import ShardReader
+from tokcore.formats.shard_format import ShardFacts, ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.remote_files import RemoteFile, copy_first, folder_for_copies
 from tokcore.shard_formats import READING_ORDER, FormatFile, all_paths, found_at, paths_of
@@ -326,11 +326,8 @@ def _manifest_of(place: Path) -> tuple[Path, Any] | None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _About:
-    documents: int
-    tokens: int
-    shard: str = ""  # empty of a file that is no shard's
-    lang: str = ""
+class _NoFacts:
+    """Of a file that is no shard's, nothing is needed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -338,7 +335,7 @@ class _File:
     path: str
     size_bytes: int
     sha256: str
-    about: _About
+    about: ShardFacts | _NoFacts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -365,28 +362,28 @@ def _named_files(root: Path, content: Any, url: str = "") -> tuple[list[Openable
     by_path = {file.path: file for file in manifest.files}
     files = []
     for i, file in enumerate(manifest.files):
-        about = file.about
         if not _is_below(root, file.path):
             raise FormatError(f"{path}: names {file.path!r}, which is not below its folder")
         if (root / file.path).exists() and not (root / file.path).is_file():
             raise FormatError(f"{root / file.path}: expected a file, found a folder, a FIFO or a device")
-        if about.documents < 0 or about.tokens < 0:
-            raise Place(str(path), f"files[{i}].about").error("two counts", about)
-        stem = f"{about.lang}/{about.shard}" if about.lang else about.shard
+        if not isinstance(facts := file.about, ShardFacts):
+            continue
+        if facts.documents < 0 or facts.tokens < 0:
+            raise Place(str(path), f"files[{i}].about").error("two counts", facts)
         files += [
             OpenableShard(
                 one.name,
                 str(root / file.path),
-                about.documents,
-                about.tokens,
+                facts.documents,
+                facts.tokens,
                 tuple(
                     RemoteFile(f"{url}/{path}", str(root / path), by_path[path].size_bytes, by_path[path].sha256)
-                    for path in all_paths([one.name], stem)
+                    for path in all_paths([one.name], facts.stem)
                     if url and path in by_path
                 ),
             )
             for one in READING_ORDER
-            if file.path == paths_of(one, stem)[0]
+            if file.path == paths_of(one, facts.stem)[0]
         ]
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")

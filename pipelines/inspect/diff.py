@@ -306,7 +306,7 @@ def _documents(a: _Side, b: _Side) -> dict[str, Any]:
 def _shards(a: _Side, b: _Side) -> dict[str, Any]:
     if (both := _both(a.shards, b.shards)) is None:
         return {}
-    contents = [{s.stem: s.content_sha256 for s in named_shards(made)} for made in both]
+    contents = [{s.facts.stem: s.content_sha256 for s in named_shards(made)} for made in both]
     stored = [{entry.path: (entry.content_sha256, entry.sha256) for entry in made.files} for made in both]
     one, other = contents
     shared = sorted(set(one) & set(other))

@@ -70,15 +70,15 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
         attempts, ref = _encode_again(output, built, plan, shard, folder, base or read_base(output))
         if ref is None:
-            problems.append(f"{shard.name}: its inputs give no such shard")
+            problems.append(f"{shard.facts.shard}: its inputs give no such shard")
         else:
             _compare(output, shard, attempts, ref, problems, notes)
     return Rebuilt(
-        shard.name,
+        shard.facts.shard,
         tuple(problems),
         tuple(notes),
-        shard.num_documents,
-        shard.num_tokens,
+        shard.facts.documents,
+        shard.facts.tokens,
         sum(file.size_bytes for file in shard.files),
         time.monotonic() - started,
     )
@@ -87,9 +87,9 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
 def _find(made: ShardsManifest, name: str) -> ShardRef:
     wanted = name.removeprefix("shards/")
     shards = named_shards(made)
-    found = [s for s in shards if wanted in (s.name, s.stem) or wanted in [file.path for file in s.files]]
+    found = [s for s in shards if wanted in (s.facts.shard, s.facts.stem) or wanted in [file.path for file in s.files]]
     if len(found) != 1:
-        examples = ", ".join(s.stem for s in (found or shards)[:3])
+        examples = ", ".join(s.facts.stem for s in (found or shards)[:3])
         raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
     return found[0]
 
@@ -107,8 +107,8 @@ def _encode_again(
         manifests.tokenizer.file(FILE_NAME).sha256,
         load_spec(output),
     )
-    encoded = encode_item(job, plan.assignment(plan.items[shard.item]))
-    same = (ref for ref in encoded.shards if (ref.name, ref.lang) == (shard.name, shard.lang))
+    encoded = encode_item(job, plan.assignment(plan.items[shard.facts.item]))
+    same = (ref for ref in encoded.shards if ref.facts.stem == shard.facts.stem)
     return attempts, next(same, None)
 
 

@@ -32,9 +32,10 @@ from pipelines.work.jobs import encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
 from schemas.shard_entries import folder_indexes, named_shards, shard_settings
-from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, ShardAbout
+from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
 from tokcore.errors import ConfigError, TokError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME
 
@@ -147,7 +148,7 @@ class _Repair:
 
     def _repair_shards(self, entries: list[FileEntry[Any]], plan: Plan) -> None:
         """Encode again the work items whose shards are damaged, on this machine, and take the files that are needed."""
-        wanted = {entry.path: entry for entry in entries if isinstance(entry.about, ShardAbout)}
+        wanted = {entry.path: entry for entry in entries if isinstance(entry.about, ShardFacts)}
         made = self._manifests["shards"]
         for number in sorted({entry.about.item for entry in wanted.values()}):
             with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
@@ -169,11 +170,11 @@ class _Repair:
 
     def _repair_indexes(self, entries: list[FileEntry[Any]]) -> None:
         """Write the files again that describe all shards together."""
-        of_all = [entry for entry in entries if not isinstance(entry.about, ShardAbout)]
+        of_all = [entry for entry in entries if not isinstance(entry.about, ShardFacts)]
         if not of_all:
             return
         made, tokenizer = self._manifests["shards"], self._manifests["tokenizer"]
-        shards = named_shards(made)
+        shards = [shard.facts for shard in named_shards(made)]
         settings = shard_settings(made.config, made.totals.fingerprint, tokenizer.totals.vocab_size)
         indexes = folder_indexes(made.config.formats, shards, settings)
         for entry in of_all:

@@ -16,7 +16,7 @@ from tokcore.formats.shard_format import ShardFormat, ShardReader
 from tokcore.shard_formats import READING_ORDER, SHARD_FORMATS, FormatFile, paths_of
 
 
-class StoredShard(NamedTuple):
+class OpenShard(NamedTuple):
     """An open shard in one format."""
 
     path: str  # that it goes by, below shards/
@@ -43,17 +43,17 @@ def local_files(output: str, shard: ShardRef) -> Iterator[str]:
 def main_files(shard: ShardRef) -> list[FormatFile]:
     """The shard in each format that it is stored in, the one that is read fastest first; paths below shards/."""
     named = {file.path for file in shard.files}
-    main = [FormatFile(one.name, paths_of(one, shard.stem)[0]) for one in READING_ORDER]
+    main = [FormatFile(one.name, paths_of(one, shard.facts.stem)[0]) for one in READING_ORDER]
     return [file for file in main if file.path in named]
 
 
-def open_formats(folder: str, shard: ShardRef) -> list[StoredShard]:
+def open_formats(folder: str, shard: ShardRef) -> list[OpenShard]:
     """The shard in every format, those with columns of their own first. folder: of all shards.
 
     Raises FormatError for a damaged file.
     """
     opened = [
-        StoredShard(path, SHARD_FORMATS[name], FormatFile(name, f"{folder}/{path}").open())
+        OpenShard(path, SHARD_FORMATS[name], FormatFile(name, f"{folder}/{path}").open())
         for name, path in main_files(shard)
     ]
     return sorted(opened, key=lambda one: not one.format.has_columns)
@@ -61,5 +61,5 @@ def open_formats(folder: str, shard: ShardRef) -> list[StoredShard]:
 
 def open_documents(folder: str, shard: ShardRef) -> Documents | None:
     """The shard's documents file; None if it has none. folder: of all shards. Raises FormatError if it is damaged."""
-    path = documents_path(shard.stem)
+    path = documents_path(shard.facts.stem)
     return Documents(f"{folder}/{path}") if path in {file.path for file in shard.files} else None

@@ -42,7 +42,7 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
     made = read_plan(output, plan)
     shards_of: defaultdict[int, list[ShardRef]] = defaultdict(list)
     for shard in named_shards(shards):
-        shards_of[shard.item].append(shard)
+        shards_of[shard.facts.item].append(shard)
     ranges_left = Counter(r.file for item in made.items for r in item.ranges)
     unfinished: dict[int, IdRows] = {}  # file -> counts of those of its ranges that were read
     top_file = np.full(vocab_size, len(made.files), np.int64)
@@ -82,7 +82,7 @@ def _count_by_file(
                     start, end = end, end + sum(1 for _ in rows)
                     if source not in numbers:
                         raise FormatError(
-                            f"shards: {shard.name} holds documents of {source}, which is not planned for it"
+                            f"shards: {shard.facts.shard} holds documents of {source}, which is not planned for it"
                         )
                     if source != last and last:
                         yield numbers[last], counter.take()
@@ -90,7 +90,7 @@ def _count_by_file(
                     try:
                         counter.add(batch.tokens, batch.offsets[start : end + 1])
                     except ValueError as error:
-                        raise FormatError(f"shards: {shard.name}: {error}") from error
+                        raise FormatError(f"shards: {shard.facts.shard}: {error}") from error
         if last:
             yield numbers[last], counter.take()
 

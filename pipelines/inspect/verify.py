@@ -220,7 +220,7 @@ def _check_content(
     rules = rules_of(spec, made.config)
     shards: dict[int, list[ShardRef]] = {}
     for shard in named_shards(made):
-        shards.setdefault(shard.item, []).append(shard)
+        shards.setdefault(shard.facts.item, []).append(shard)
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests.counts.files if manifests.counts is not None else ()
@@ -280,7 +280,7 @@ def _decode(
     plan = read_plan(output, manifests.plan)
     shards: dict[int, list[str]] = {}
     for shard in named_shards(manifests.shards):
-        shards.setdefault(shard.item, []).extend(path for _, path in main_files(shard))
+        shards.setdefault(shard.facts.item, []).extend(path for _, path in main_files(shard))
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
         DecodeJob(

@@ -38,7 +38,6 @@ from schemas.stage_manifests import (
     LedgerTotals,
     PlanManifest,
     RejectedManifest,
-    ShardAbout,
     ShardsConfig,
     ShardsManifest,
     StageConfigs,
@@ -48,6 +47,7 @@ from schemas.stage_manifests import (
 )
 from tokcore.canonical import parse_canonical, sha256_hex
 from tokcore.errors import FormatError, TokError, VersionError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -286,16 +286,17 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     """That shards have their places, numbers and sums; what is in them is asked elsewhere."""
     made = manifests.shards
     shards = named_shards(made)
+    facts = [shard.facts for shard in shards]
     for shard in shards:
         yield from _check_place(shard, made.config)
     yield from _check_entries(made, shards)
-    yield from _check_indexes(manifests, shards)
-    yield from _check_numbers(shards, plan, made.config)
+    yield from _check_indexes(manifests, facts)
+    yield from _check_numbers(facts, plan, made.config)
     totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
-    expected = {"shards": len(shards), "tokens": sum(shard.num_tokens for shard in shards)}
+    expected = {"shards": len(shards), "tokens": sum(one.tokens for one in facts)}
     yield from _differences(f"shards/{MANIFEST}: totals", totals, expected)
     for field in ("documents", "tokens"):
-        of_shards = sum(getattr(shard, f"num_{field}") for shard in shards)
+        of_shards = sum(getattr(one, field) for one in facts)
         of_languages = sum(getattr(language, field) for language in made.languages.values())
         if of_shards != of_languages:
             yield f"shards/{MANIFEST}: {of_languages} {field} by language, {of_shards} in shards"
@@ -310,26 +311,27 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
 
 def _check_place(shard: ShardRef, config: ShardsConfig) -> Iterator[str]:
     """That a shard has the files, language and split that the configuration gives it."""
+    facts = shard.facts
     if not well_placed(shard, config.formats):
-        yield f"shards/{MANIFEST}: {shard.name}: {[file.path for file in shard.files]}: not its files"
-    if (config.by == "lang") != bool(shard.lang):
-        yield f"shards/{MANIFEST}: {shard.name}: is of language {shard.lang!r}, shards are by {config.by}"
-    if shard.split != "train" and (shard.split != "validation" or config.validation == "0"):
-        yield f"shards/{MANIFEST}: {shard.name}: is of split {shard.split!r}"
+        yield f"shards/{MANIFEST}: {facts.shard}: {[file.path for file in shard.files]}: not its files"
+    if (config.by == "lang") != bool(facts.lang):
+        yield f"shards/{MANIFEST}: {facts.shard}: is of language {facts.lang!r}, shards are by {config.by}"
+    if facts.split != "train" and (facts.split != "validation" or config.validation == "0"):
+        yield f"shards/{MANIFEST}: {facts.shard}: is of split {facts.split!r}"
 
 
-def _check_numbers(shards: Iterable[ShardRef], plan: Plan, config: ShardsConfig) -> Iterator[str]:
+def _check_numbers(shards: Iterable[ShardFacts], plan: Plan, config: ShardsConfig) -> Iterator[str]:
     """That the shards of each work item, language and split are numbered, and full but for the last."""
-    streams: dict[tuple[int, str, str], list[ShardRef]] = {}
+    streams: dict[tuple[int, str, str], list[ShardFacts]] = {}
     for shard in shards:
         streams.setdefault((shard.item, shard.lang, shard.split), []).append(shard)
     for (item, _, split), stream in streams.items():
         names = [shard_name(split, item, number) for number in range(len(stream))]
-        if [shard.name for shard in stream] != names or not 0 <= item < len(plan.items):
-            yield f"shards/{MANIFEST}: {[shard.name for shard in stream]}: expected {names}"
+        if [shard.shard for shard in stream] != names or not 0 <= item < len(plan.items):
+            yield f"shards/{MANIFEST}: {[shard.shard for shard in stream]}: expected {names}"
         for shard in stream[:-1]:
-            if shard.num_tokens < config.target_tokens:
-                yield f"shards/{MANIFEST}: {shard.name}: ended before it reached {config.target_tokens} tokens"
+            if shard.tokens < config.target_tokens:
+                yield f"shards/{MANIFEST}: {shard.shard}: ended before it reached {config.target_tokens} tokens"
 
 
 def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator[str]:
@@ -342,7 +344,7 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
                 yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
 
 
-def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterator[str]:
+def _check_indexes(manifests: BuiltManifests, shards: list[ShardFacts]) -> Iterator[str]:
     """That the indexes of formats' folders are what follows from the shards."""
     made = manifests.shards
     settings = shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)
@@ -353,7 +355,7 @@ def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterato
     found = {
         entry.path: (entry.sha256, entry.about)
         for entry in made.files
-        if not isinstance(entry.about, ShardAbout) and entry.path != TOKEN_COUNTS
+        if not isinstance(entry.about, ShardFacts) and entry.path != TOKEN_COUNTS
     }
     for path in sorted(expected.keys() | found.keys()):
         if path not in found or path not in expected:

@@ -27,7 +27,7 @@ from schemas.shard_entries import shard_settings
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardReader, ShardSettings
+from tokcore.formats.shard_format import ShardFacts, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.shard_formats import all_paths
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
@@ -116,7 +116,7 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, foun
             if (row := _first_other(batch, other.reader, first)) is not None:
                 found.problems.append(f"shards/{leader.path}: document {row} has other tokens than in {other.path}")
                 return
-        some = _check_documents(rules, shard, batch, first, order, found)
+        some = _check_documents(rules, shard.facts, batch, first, order, found)
         content.update(batch, some)
         digests += some
     for path, one, reader in opened:
@@ -141,9 +141,9 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, foun
 
 def _check_content(path: str, shard: ShardRef, content: ShardContent, found: Found) -> None:
     for name, said, held in (
-        ("documents", shard.num_documents, content.num_documents),
-        ("tokens", shard.num_tokens, content.num_tokens),
-        ("max_token_id", shard.max_token_id, content.max_token_id),
+        ("documents", shard.facts.documents, content.num_documents),
+        ("tokens", shard.facts.tokens, content.num_tokens),
+        ("max_token_id", shard.facts.max_token_id, content.max_token_id),
     ):
         if said != held:
             found.problems.append(f"shards/{path}: {name} {held}, the manifest says {said}")
@@ -183,7 +183,7 @@ def _first_other(batch: TokenBatch, other: ShardReader, start: int) -> int | Non
 
 
 def _check_documents(
-    rules: Rules, shard: ShardRef, batch: TokenBatch, first: int, order: _Order, found: Found
+    rules: Rules, shard: ShardFacts, batch: TokenBatch, first: int, order: _Order, found: Found
 ) -> list[bytes]:
     """Ask the encode stage's rules of documents, first being their number in the shard; add them to the totals.
 
@@ -192,7 +192,7 @@ def _check_documents(
 
     def complain(row: int, what: str) -> None:
         where = f"{batch.sources[row]}, ordinal {int(batch.ordinals[row])}"
-        found.problems.append(f"shards: {shard.name}, document {first + row} ({where}) {what}")
+        found.problems.append(f"shards: {shard.shard}, document {first + row} ({where}) {what}")
 
     order.add(shard, batch)
     lengths = np.diff(batch.offsets)
@@ -251,12 +251,12 @@ class _Order:
         self._last: dict[tuple[str, str], tuple[int, int]] = {}  # (lang, split) -> (range, ordinal)
         self._seen: list[list[Any]] = [[] for _ in ranges]
 
-    def add(self, shard: ShardRef, batch: TokenBatch) -> None:
+    def add(self, shard: ShardFacts, batch: TokenBatch) -> None:
         by_source = batch.sources.by_label()
         unknown = by_source.keys() - self._numbers.keys()
         if unknown:
             self._problems.append(
-                f"shards: {shard.name} holds documents of {sorted(unknown)[0]}, which is not planned for it"
+                f"shards: {shard.shard} holds documents of {sorted(unknown)[0]}, which is not planned for it"
             )
             return
         numbers = np.empty(batch.num_documents, np.int64)
@@ -270,7 +270,7 @@ class _Order:
         if not ascending.all():
             row = int(np.flatnonzero(~ascending)[0])
             self._problems.append(
-                f"shards: {shard.name}: {batch.sources[row]}, ordinal {int(ordinals[row])} "
+                f"shards: {shard.shard}: {batch.sources[row]}, ordinal {int(ordinals[row])} "
                 f"comes after ordinal {int(before_ordinals[row])}: out of order, or there twice"
             )
         self._last[shard.lang, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
@@ -329,4 +329,4 @@ class DigestSum:
 def well_placed(shard: ShardRef, formats: Sequence[str]) -> bool:
     """Whether the shard has the files, and the names, that a build of these formats gives it."""
     paths = tuple(sorted(file.path for file in shard.files))
-    return paths == all_paths(formats, shard.stem) and PurePosixPath(shard.name).name == shard.name
+    return paths == all_paths(formats, shard.facts.stem) and PurePosixPath(shard.facts.shard).name == shard.facts.shard

@@ -13,11 +13,10 @@ from typing import Any
 from pipelines.stages.commit import find_manifest
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from schemas.refs import ShardRef
 from schemas.shard_entries import named_shards
 from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
 from tokcore.errors import ConfigError
-from tokcore.formats.shard_format import ShardFormat
+from tokcore.formats.shard_format import ShardFacts, ShardFormat
 from tokcore.shard_formats import format_named
 
 CARD = "README.md"
@@ -34,7 +33,7 @@ _LANGUAGE = re.compile(r"([a-z]{2,3}|code)(?![a-z0-9])")
 def dataset_card(shards: ShardsManifest, tokenizer: TokenizerManifest) -> bytes:
     """The content of README.md, the same bytes for the same manifests."""
     formats = [format_named(name) for name in shards.config.formats]
-    stored = named_shards(shards)
+    stored = [shard.facts for shard in named_shards(shards)]
     head = "\n".join(_yaml(_metadata(shards, formats, stored)))
     parts = [
         _summary(shards, tokenizer),
@@ -79,7 +78,7 @@ def remove_card(output: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- the head
 
 
-def _metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Sequence[ShardRef]) -> dict[str, Any]:
+def _metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Sequence[ShardFacts]) -> dict[str, Any]:
     splits = _splits(stored)
     readable = next((one for one in formats if one.features), None)
     info: dict[str, Any] = {"config_name": _ALL}
@@ -88,8 +87,8 @@ def _metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Se
     info["splits"] = [
         {
             "name": split,
-            "num_bytes": _ID_BYTES * sum(shard.num_tokens for shard in own),
-            "num_examples": sum(shard.num_documents for shard in own),
+            "num_bytes": _ID_BYTES * sum(shard.tokens for shard in own),
+            "num_examples": sum(shard.documents for shard in own),
         }
         for split, own in splits.items()
     ]
@@ -103,16 +102,16 @@ def _metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Se
     }
 
 
-def _splits(stored: Sequence[ShardRef]) -> dict[str, list[ShardRef]]:
+def _splits(stored: Sequence[ShardFacts]) -> dict[str, list[ShardFacts]]:
     """Split -> its shards; without any shard, training without any, so that there is a split to name."""
     return {split: [shard for shard in stored if shard.split == split] for split in _names(stored)}
 
 
-def _names(stored: Sequence[ShardRef]) -> list[str]:
+def _names(stored: Sequence[ShardFacts]) -> list[str]:
     return sorted({shard.split for shard in stored} or {"train"})
 
 
-def _configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardRef]) -> list[dict[str, Any]]:
+def _configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardFacts]) -> list[dict[str, Any]]:
     """All documents, and where shards are kept apart by language each of them alone."""
     apart = sorted({shard.lang for shard in stored if shard.lang} - {_ALL})
     folder = f"shards/{one.name}"
@@ -183,9 +182,9 @@ def _summary(shards: ShardsManifest, tokenizer: TokenizerManifest) -> str:
     )
 
 
-def _split_rows(stored: Sequence[ShardRef]) -> Iterator[Sequence[str]]:
+def _split_rows(stored: Sequence[ShardFacts]) -> Iterator[Sequence[str]]:
     for split, own in _splits(stored).items():
-        documents, tokens = sum(shard.num_documents for shard in own), sum(shard.num_tokens for shard in own)
+        documents, tokens = sum(shard.documents for shard in own), sum(shard.tokens for shard in own)
         yield split, f"{documents:,}", f"{tokens:,}", f"{len(own):,}"
 
 

@@ -17,20 +17,19 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.work.jobs import encode_job
 from schemas.plan import Plan
-from schemas.refs import ItemEncoded, LanguageCounts, ShardRef, StoredFile
-from schemas.shard_entries import about_shard, folder_indexes, shard_settings
+from schemas.refs import ItemEncoded, LanguageCounts, StoredFile
+from schemas.shard_entries import folder_indexes, shard_settings
 from schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
     LedgerTotals,
     PlanManifest,
-    ShardAbout,
     ShardsConfig,
     ShardsManifest,
     ShardsTotals,
     TokenizerManifest,
 )
-from tokcore.formats.shard_format import ShardSettings
+from tokcore.formats.shard_format import ShardFacts, ShardSettings
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
@@ -58,7 +57,7 @@ def _encode(
     planned: PlanManifest,
     learned: TokenizerManifest,
     attempts: Attempts,
-) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
+) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     spec = _encode_items(run, config, plan, learned, attempts)
     with run.progress.stage("check", minor=True):
         return _checked(run, config, plan, planned, spec, attempts)
@@ -71,7 +70,7 @@ def _checked(
     planned: PlanManifest,
     spec: TokenizerSpec,
     attempts: Attempts,
-) -> Made[ShardsTotals, EncodedLanguage, ShardAbout | CorpusAbout]:
+) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
     items = read_items(attempts, plan, ItemEncoded)
     languages = languages_of(items)
@@ -84,15 +83,16 @@ def _checked(
     else:
         _check_read_as_counted(run.output, files, languages)
     shards = [shard for item in items for shard in item.shards]
+    facts = [shard.facts for shard in shards]
     digest, num_digests = documents_digest(attempts, plan.num_partitions)
-    ledger.check_documents(read.records.documents, shards, languages, num_digests)
-    num_tokens = sum(shard.num_tokens for shard in shards)
+    ledger.check_documents(read.records.documents, facts, languages, num_digests)
+    num_tokens = sum(shard.tokens for shard in facts)
     token_counts = write_token_counts(attempts, num_tokens)
-    indexes = _write_indexes(config, shards, shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
+    indexes = _write_indexes(config, facts, shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
     corpus = CorpusAbout(read.records.documents, num_tokens)
     return Made(
         [
-            *((file, about_shard(shard)) for shard in shards for file in shard.files),
+            *((file, shard.facts) for shard in shards for file in shard.files),
             *((file, corpus) for file in (*indexes, token_counts)),
         ],
         _totals(read, items, num_tokens, digest, spec.fingerprint),
@@ -124,7 +124,7 @@ def _check_read_as_counted(output: str, files: list[ledger.FileLedger], language
 
 
 def _write_indexes(
-    config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
+    config: ShardsConfig, shards: list[ShardFacts], settings: ShardSettings, attempts: Attempts
 ) -> list[StoredFile]:
     """Write the files in which formats describe all shards together, under attempt names."""
     stored = []

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from schemas.plan import Plan
-from schemas.refs import LanguageCounts, RangeLedger, ShardRef, TableRef
+from schemas.refs import LanguageCounts, RangeLedger, TableRef
 from schemas.stage_manifests import CountedLanguage, EncodedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import canonical_json, sha256_hex
 from tokcore.errors import LedgerError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, to_jsonable
 
 
@@ -182,13 +183,13 @@ def check_read_alike(
 
 
 def check_documents(
-    documents: int, shards: Sequence[ShardRef], languages: Mapping[str, LanguageCounts], num_digests: int
+    documents: int, shards: Sequence[ShardFacts], languages: Mapping[str, LanguageCounts], num_digests: int
 ) -> None:
     """Raises LedgerError unless every document read is in a shard and digested, and tokens add up."""
-    written = sum(shard.num_documents for shard in shards)
+    written = sum(shard.documents for shard in shards)
     if not documents == written == num_digests:
         raise LedgerError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
-    tokens = sum(shard.num_tokens for shard in shards)
+    tokens = sum(shard.tokens for shard in shards)
     if tokens != sum(counts.num_tokens for counts in languages.values()):
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 

@@ -15,7 +15,7 @@ from pipelines.work.encode_job import EncodeJob, Positions, Stream
 from pipelines.work.item_reader import LanguageTally
 from schemas.refs import ShardEncoded, ShardRef, shard_name
 from tokcore.formats.documents import DocumentsWriter, documents_path
-from tokcore.formats.shard_format import ShardWriter
+from tokcore.formats.shard_format import ShardFacts, ShardWriter
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.shard_formats import SHARD_FORMATS, needs_documents, paths_of
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
@@ -27,8 +27,7 @@ class ShardAttempt:
     def __init__(self, job: EncodeJob, stream: Stream, item: int, number: int, stack: contextlib.ExitStack) -> None:
         lang, split = stream
         name = shard_name(split, item, number)
-        # What is known so far: numbers, content and files follow when it is closed.
-        self._shard = ShardRef(name, item, lang, split, 0, 0, -1, "", ())
+        self._empty = ShardFacts(name, item, lang, split, 0, 0, -1)  # what it holds follows when it is closed
         self._job = job
         self._files: dict[str, NewFile] = {}
         # Closed by close(), or by the stack when the item fails half-way.
@@ -41,7 +40,7 @@ class ShardAttempt:
         self.num_tokens = 0
 
     def _open_writers(self) -> list[ShardWriter]:
-        job, stem = self._job, self._shard.stem
+        job, stem = self._job, self._empty.stem
         settings = job.settings
         formats = [SHARD_FORMATS[name] for name in job.formats]
         writers = [one.open_writer([self._new(path) for path in paths_of(one, stem)], settings) for one in formats]
@@ -76,14 +75,13 @@ class ShardAttempt:
         self._stack.close()
         reached("encode.shard")
         content = self._content.hexdigest()
-        shard = dataclasses.replace(
-            self._shard,
-            num_documents=self._content.num_documents,
-            num_tokens=self.num_tokens,
+        facts = dataclasses.replace(
+            self._empty,
+            documents=self._content.num_documents,
+            tokens=self.num_tokens,
             max_token_id=self._content.max_token_id,
-            content_sha256=content,
-            files=tuple(new.stored(path, content) for path, new in sorted(self._files.items())),
         )
+        files = tuple(new.stored(path, content) for path, new in sorted(self._files.items()))
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
-        digests = write_digests(self._job.attempts, shard.name, self._digests, self._job.num_partitions)
-        return ShardEncoded(shard, languages, digests, None), self._ids.take()
+        digests = write_digests(self._job.attempts, facts.shard, self._digests, self._job.num_partitions)
+        return ShardEncoded(ShardRef(facts, content, files), languages, digests, None), self._ids.take()

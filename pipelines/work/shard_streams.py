@@ -48,7 +48,7 @@ class ShardStreams:
         for stream in dict.fromkeys(streams):
             if stream not in self._finished:
                 self._finished[stream] = self._resumed(stream)
-                self._ahead[stream] = sum(one.shard.num_documents for one in self._finished[stream])
+                self._ahead[stream] = sum(one.shard.facts.documents for one in self._finished[stream])
         if not any(self._ahead.values()):
             return np.arange(len(streams))
         where = []
@@ -121,5 +121,5 @@ class ShardStreams:
     def _record(self, shard: ShardAttempt, key: str) -> ShardEncoded:
         attempts = self._job.attempts
         closed, rows = shard.close()
-        counts = write_id_run(attempts, closed.shard.name, rows)
+        counts = write_id_run(attempts, closed.shard.facts.shard, rows)
         return attempts.record(key, dataclasses.replace(closed, token_counts=counts))

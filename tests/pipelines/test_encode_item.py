@@ -124,7 +124,7 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
         except Power:
             assert sum(encoded) <= len(DOCUMENTS) - stood
             names = {p.name for p in Path(second.attempts.folder, "done").iterdir()}
-            stood = sum(s.num_documents for s in whole.shards if is_recorded(s, names))
+            stood = sum(s.facts.documents for s in whole.shards if is_recorded(s, names))
             assert stood > 0
             limit = 4 + 3 * attempt  # one language's shards, and at the end those of all
         else:
@@ -135,7 +135,7 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
 
 
 def is_recorded(shard, names):
-    return "-".join(filter(None, ("shard", shard.lang, shard.name))) + ".json" in names
+    return "-".join(filter(None, ("shard", shard.facts.lang, shard.facts.shard))) + ".json" in names
 
 
 def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_path, monkeypatch):
@@ -161,8 +161,8 @@ def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_p
 
 def test_a_shard_that_is_exactly_full_is_closed(job, assignment, tmp_path):
     first = encode_item(job, assignment).shards[0]
-    exact = dataclasses.replace(elsewhere(job, tmp_path), target_tokens=first.num_tokens)
-    assert encode_item(exact, assignment).shards[0].num_documents == first.num_documents
+    exact = dataclasses.replace(elsewhere(job, tmp_path), target_tokens=first.facts.tokens)
+    assert encode_item(exact, assignment).shards[0].facts.documents == first.facts.documents
 
 
 def test_the_split_of_a_document_follows_from_it_alone(job):

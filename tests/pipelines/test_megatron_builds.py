@@ -59,14 +59,14 @@ def test_uint16_holds_the_same_documents_in_half_the_size(corpus):
 def test_uint16_through_every_command(narrow, corpus):
     assert verify(str(narrow), decode=None).problems == ()
     shard = named_shards(find_manifest(str(narrow), "shards"))[0]
-    assert rebuild(str(narrow), shard.name).problems == ()
+    assert rebuild(str(narrow), shard.facts.shard).problems == ()
     assert "dtype: uint16\n" in tokcore("show", narrow / "shards" / shard.files[-1].path).stdout
     audits = [tokcore("audit", out, "--sources", "--json") for out in (narrow, corpus / "wide")]
     one, other = (json.loads(done.stdout) for done in audits)
     assert {**one, "output": ""} == {**other, "output": ""}
     assert gc(str(narrow), "0").removed == ()
     before = tree(narrow)
-    damaged = [f"shards/megatron/{shard.name}_text_document{suffix}" for suffix in (".bin", ".idx")]
+    damaged = [f"shards/megatron/{shard.facts.shard}_text_document{suffix}" for suffix in (".bin", ".idx")]
     damaged.append("shards/megatron/data_path.train")
     for path in damaged:
         (narrow / path).unlink()
@@ -151,8 +151,8 @@ def blend_of(path: Path) -> dict[str, float]:
 def test_a_trainer_blends_all_shards_of_a_split(corpus, name, split):
     folder = corpus / name / "shards" / "megatron"
     blend = blend_of(folder / f"data_path.{split}")
-    shards = {f"{s.stem}_text_document": s for s in named_shards(find_manifest(str(corpus / name), "shards"))}
-    assert blend == {prefix: float(s.num_tokens) for prefix, s in shards.items() if s.split == split}
+    shards = {f"{s.facts.stem}_text_document": s for s in named_shards(find_manifest(str(corpus / name), "shards"))}
+    assert blend == {prefix: float(s.facts.tokens) for prefix, s in shards.items() if s.facts.split == split}
     assert len(blend) > 1
     for prefix, weight in blend.items():
         code = (folder / f"{prefix}.idx").read_bytes()[17]

@@ -60,15 +60,15 @@ def problems(output: Path) -> str:
 
 def test_every_format_holds_the_same_documents(built):
     shards = named_shards(find_manifest(str(built), "shards"))
-    assert {shard.item for shard in shards} > {0}
-    assert {shard.split for shard in shards} == {"train", "validation"}
+    assert {shard.facts.item for shard in shards} > {0}
+    assert {shard.facts.split for shard in shards} == {"train", "validation"}
     for shard in shards:
-        assert tuple(file.path for file in shard.files) == all_paths(ALL, shard.stem)
+        assert tuple(file.path for file in shard.files) == all_paths(ALL, shard.facts.stem)
         rows = [
-            rows_of(FormatFile(name, str(built / "shards" / paths_of(one, shard.stem)[0])).open().batches())
+            rows_of(FormatFile(name, str(built / "shards" / paths_of(one, shard.facts.stem)[0])).open().batches())
             for name, one in SHARD_FORMATS.items()
         ]
-        assert len(rows[0]) == shard.num_documents
+        assert len(rows[0]) == shard.facts.documents
         assert rows.count(rows[0]) == len(ALL)
     opened = [api.open_shards(built / "shards" / name, "all") for name in ALL]
     for one in opened:
@@ -89,12 +89,12 @@ def test_a_build_in_one_format(corpus, name):
     assert verify(str(output), decode=None).problems == ()
     assert (output / "shards" / "documents").exists() != SHARD_FORMATS[name].has_columns
     shard = named_shards(find_manifest(str(output), "shards"))[1]
-    report = rebuild(str(output), shard.name)
-    assert (report.problems, report.notes, report.documents) == ((), (), shard.num_documents)
-    main = output / "shards" / paths_of(SHARD_FORMATS[name], shard.stem)[0]
+    report = rebuild(str(output), shard.facts.shard)
+    assert (report.problems, report.notes, report.documents) == ((), (), shard.facts.documents)
+    main = output / "shards" / paths_of(SHARD_FORMATS[name], shard.facts.stem)[0]
     shown = tokcore("show", main).stdout
     dtype = SHARD_FORMATS[name].dtype(ShardSettings("", 512, "zstd"))
-    assert f"format: {name}\ndtype: {dtype}\ndocuments: {shard.num_documents}\n" in shown
+    assert f"format: {name}\ndtype: {dtype}\ndocuments: {shard.facts.documents}\n" in shown
     assert '"lang"' in tokcore("show", f"{main}:0", "--json").stdout
 
 
@@ -143,9 +143,9 @@ def edited(batch: TokenBatch, column: str) -> TokenBatch:
 def test_a_documents_file_that_says_something_else_is_found(output, column):
     """Hashed again, identities included: against columns that Arrow has of its own, and against .idx files."""
     forger = Forger(output)
-    shard = next(s for s in named_shards(find_manifest(str(output), "shards")) if s.num_documents > 1)
-    batch = forger.read_arrow(paths_of(SHARD_FORMATS["arrow"], shard.stem)[0])
-    path = output / "shards" / documents_path(shard.stem)
+    shard = next(s for s in named_shards(find_manifest(str(output), "shards")) if s.facts.documents > 1)
+    batch = forger.read_arrow(paths_of(SHARD_FORMATS["arrow"], shard.facts.stem)[0])
+    path = output / "shards" / documents_path(shard.facts.stem)
     with path.open("wb") as file:
         writer = DocumentsWriter(file, forger.manifests["shards"]["totals"]["fingerprint"], 512, "zstd")
         writer.write(edited(batch, column))
@@ -154,7 +154,7 @@ def test_a_documents_file_that_says_something_else_is_found(output, column):
     forger.hash_anew(2)
     found = problems(output)
     what = "lengths" if column == "length" else "columns"
-    assert f"shards/{documents_path(shard.stem)}: its {what} are not those of the shard's documents" in found
+    assert f"shards/{documents_path(shard.facts.stem)}: its {what} are not those of the shard's documents" in found
 
 
 @pytest.mark.parametrize("name", ["megatron", "nanogpt"])

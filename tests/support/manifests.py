@@ -5,6 +5,7 @@ from __future__ import annotations
 from schemas import stage_manifests as stages
 from schemas.manifest import AnyManifest, FileEntry, Input, Manifest
 from schemas.plan import ReadSettings
+from tokcore.formats.shard_format import ShardFacts
 
 SETTINGS = ReadSettings("jsonl", "zst", "text", "id", "", "language", "reject", 1000, "", "", ("<|endoftext|>",))
 TOTALS = stages.LedgerTotals(
@@ -79,9 +80,7 @@ MANIFESTS: dict[str, AnyManifest] = {
         SHARDS_CONFIG,
         SHARDS_TOTALS,
         {"en": stages.EncodedLanguage(4, 700, 60, 100, "7.0000")},
-        entry(
-            "arrow/en/train-00000-00000.arrow", stages.ShardAbout("train-00000-00000", 0, "en", "train", 4, 100, 399)
-        ),
+        entry("arrow/en/train-00000-00000.arrow", ShardFacts("train-00000-00000", 0, "en", "train", 4, 100, 399)),
         entry("token_counts.parquet", stages.CorpusAbout(4, 100)),
     ),
     "build": manifest(

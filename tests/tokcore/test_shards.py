@@ -72,10 +72,12 @@ def write_build(
                     (output / "shards" / below).write_bytes(data)
             about = {
                 "shard": name,
+                "item": 0,
                 "lang": lang.rstrip("/"),
                 "split": split,
                 "documents": len(rows),
                 "tokens": sum(len(row[0]) for row in rows),
+                "max_token_id": max((id for row in rows for id in row[0]), default=-1),
             }
             for path in all_paths(formats, stem):
                 data = (output / "shards" / path).read_bytes()
@@ -422,6 +424,7 @@ def test_other_manifests_are_passed_over(tmp_path):
             r"files\[0\]\.about\.tokens: expected int, found 'x'",
         ),
         (lambda m: m["files"][0].pop("about"), FormatError, r"files\[0\]\.about is missing"),
+        (lambda m: m["files"][0]["about"].pop("lang"), FormatError, r"files\[0\]\.about\.lang is missing"),
     ],
 )
 def test_forged_manifests_are_refused(tmp_path, change, error, message):

@@ -24,7 +24,7 @@ from tokcore.formats.arrow_columns import (
     schema_of,
 )
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardSettings, ShardSummary, check_lengths
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, check_lengths
 from tokcore.labels import label_arrow
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -189,5 +189,5 @@ class ArrowFormat:
     def open_reader(self, path: str, documents: Documents | None) -> ArrowShard:
         return ArrowShard(path)
 
-    def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
         return {}

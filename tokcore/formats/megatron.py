@@ -23,8 +23,8 @@ import numpy.typing as npt
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import (
+    ShardFacts,
     ShardSettings,
-    ShardSummary,
     ShardWithDocuments,
     check_ids,
     check_lengths,
@@ -265,7 +265,7 @@ class MegatronFormat:
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(MegatronIds(path.removesuffix(BIN)), documents)
 
-    def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
         """data_path.SPLIT: a line for each shard with tokens, `WEIGHT PREFIX`, as Megatron's --data-args-path reads it.
 
         The weight is the shard's tokens, so that every token is as likely as any other. The prefix is relative to the
@@ -273,9 +273,9 @@ class MegatronFormat:
         """
         return {
             f"{DATA_PATH}{split}": "".join(
-                f"{shard.num_tokens} {shard.stem}{PREFIX}\n"
+                f"{shard.tokens} {shard.stem}{PREFIX}\n"
                 for shard in shards
-                if shard.split == split and shard.num_tokens  # a set without tokens stops Megatron
+                if shard.split == split and shard.tokens  # a set without tokens stops Megatron
             ).encode()
-            for split in sorted({shard.split for shard in shards if shard.num_tokens})
+            for split in sorted({shard.split for shard in shards if shard.tokens})
         }

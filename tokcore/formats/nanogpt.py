@@ -19,7 +19,7 @@ import numpy as np
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardSettings, ShardSummary, ShardWithDocuments, check_ids
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, ShardWithDocuments, check_ids
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 SUFFIX = ".bin"
@@ -152,7 +152,7 @@ class NanogptFormat:
             )
         return ShardWithDocuments(NanogptIds(path, documents), documents)
 
-    def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
         """index.json: dtype, vocab_size, tokenizer, and of each shard path, split, documents and tokens."""
         index = {
             "format": "tokcore-nanogpt-index",
@@ -164,8 +164,8 @@ class NanogptFormat:
                 {
                     "path": shard.stem + SUFFIX,
                     "split": shard.split,
-                    "documents": shard.num_documents,
-                    "tokens": shard.num_tokens,
+                    "documents": shard.documents,
+                    "tokens": shard.tokens,
                 }
                 for shard in shards
             ],

@@ -6,6 +6,7 @@ A shard is written in every configured format from the same documents. Its files
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -25,13 +26,22 @@ class ShardSettings(NamedTuple):
     dtype: str = "int32"  # of the ids in formats that leave the choice
 
 
-class ShardSummary(NamedTuple):
-    """What an index of a folder can say of a finished shard."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """Which shard it is and what it holds, whatever its formats: what a manifest says of each of its files."""
 
-    stem: str  # e.g. en/train-00003-00001
-    split: str
-    num_documents: int
-    num_tokens: int
+    shard: str  # name, e.g. train-00003-00001
+    item: int  # number of the work item that wrote it
+    lang: str  # empty unless shards are kept apart by language
+    split: str  # train or validation
+    documents: int
+    tokens: int
+    max_token_id: int  # -1 without any token
+
+    @property
+    def stem(self) -> str:
+        """What the paths of its files have in common: its name, below a folder of its language if it has one."""
+        return f"{self.lang}/{self.shard}" if self.lang else self.shard
 
 
 class ShardWriter(Protocol):
@@ -120,7 +130,7 @@ class ShardFormat(Protocol):
         Raises FormatError, naming file and place, unless its files fit together, VersionError for a later version.
         """
 
-    def folder_index(self, shards: Sequence[ShardSummary], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
         """Files to write once all shards are known: path below the format's folder -> content; often none."""
 
 

@@ -27,7 +27,7 @@ from support.token_batches import (
 from tokcore import open_shards
 from tokcore.errors import FormatError
 from tokcore.formats.nanogpt import NanogptFormat, NanogptShardWriter, dtype_of
-from tokcore.formats.shard_format import ShardSettings, ShardSummary
+from tokcore.formats.shard_format import ShardFacts, ShardSettings
 
 SMALL = [([1, 2, 3], "a", "en", "s", 0), ([], None, "sw", "s", 1), ([65_535, 0], "c", "en", "s", 2)]
 
@@ -120,8 +120,8 @@ def test_without_its_documents_file_it_is_refused(tmp_path):
 
 def test_index_of_the_folder():
     shards = [
-        ShardSummary("en/train-00000-00000", "train", 3, 5),
-        ShardSummary("validation-00001-00000", "validation", 1, 2),
+        ShardFacts("train-00000-00000", 0, "en", "train", 3, 5, 8),
+        ShardFacts("validation-00001-00000", 1, "", "validation", 1, 2, 8),
     ]
     files = NanogptFormat().folder_index(shards, ShardSettings(FINGERPRINT, 65_537, "zstd"))
     assert list(files) == ["index.json"]
