@@ -1,4 +1,4 @@
-"""Shared by all tests. Being here also puts tests/ on the import path, for the helper modules beside it."""
+"""Fixtures for all tests. That this file is here also puts tests/, with its helper modules, on the import path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from support.sanitized import NotPossibleError, Programs
 
-# No deadline: how long an example takes says more about what else the machine does.
+# No deadline: how long an example takes depends more on the machine's other load.
 settings.register_profile("tokcore", deadline=None)
 settings.load_profile("tokcore")
 
@@ -17,4 +17,4 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     try:
         return Programs(tmp_path_factory.mktemp("sanitized"))
     except NotPossibleError as error:
-        pytest.skip(str(error))  # a user may have installed a wheel: the sanitizers need a compiler that has them
+        pytest.skip(str(error))  # who installed a wheel may have no compiler that has the sanitizers

@@ -1,11 +1,11 @@
-"""Two trees of tokcore against each other, on a machine with other work: encode, count and learn, by the public API.
+"""Compare two trees of tokcore on a machine with other load: encode, count and learn, through the public API.
 
     python tests/benchmarks/compare.py OTHER_PYTHON [--corpus FOLDER] [--limit-mb 8] [--rounds 30]
 
 OTHER_PYTHON: the interpreter of an environment where the other tree is installed, such as OTHER/.venv/bin/python. Each
-tree has one process, which answers one question at a time; the trees take turns, and begin in turn. The least CPU time
-of all rounds counts: other work makes a round slower, never faster. A ratio above 1 means that this tree is faster.
-Results must be equal.
+tree runs in a process of its own, which answers one question at a time. The trees take turns, and take turns at going
+first. The lowest CPU time of all rounds counts, because other load makes a round slower, never faster. A ratio above 1
+means that this tree is faster. Results must be equal.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ VOCAB_SIZE = 8_192
 
 
 def answers(ranks: str, path: str) -> dict[str, Callable[[], Any]]:
-    """What a process can be asked: name -> a function that returns {case: (CPU seconds, digest)}."""
-    # Only here: the process that asks may have another tokcore than the one that answers.
+    """The questions a process can be asked: name -> a function that returns {case: (CPU seconds, digest)}."""
+    # Imported here, because the process that asks may have another tokcore than the one that answers.
     import tokcore
 
     with pa.memory_map(path) as file:
@@ -72,14 +72,14 @@ def _digest(numbers: Any) -> str:
 
 
 def serve(ranks: str, path: str) -> None:
-    """Answer the questions that come in, one a line."""
+    """Answer the questions on standard input, one per line."""
     known = answers(ranks, path)
     for line in sys.stdin:
         print(json.dumps(known[line.strip()]()), flush=True)
 
 
 class Tree:
-    """A process that has one tree."""
+    """A process that runs the tokcore of one tree."""
 
     def __init__(self, python: str, ranks: Path, path: Path) -> None:
         command = [python, __file__, "--serve", str(ranks), str(path)]
@@ -100,7 +100,7 @@ class Tree:
 
 
 def compared(trees: tuple[Tree, Tree], rounds: int) -> dict[str, list[float]]:
-    """Case -> the least CPU seconds of each tree."""
+    """Case -> the lowest CPU seconds of each tree."""
     least: dict[str, list[float]] = {}
     for number in range(rounds):
         for question in ("Arrow", "list of str", "count", "learn"):

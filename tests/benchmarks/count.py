@@ -1,9 +1,9 @@
-"""Counting pre-tokens under the patterns cl100k and gpt2, and merging sorted count tables; one thread.
+"""Benchmark counting pre-tokens with the patterns cl100k and gpt2, and merging sorted count tables; on one thread.
 
     python tests/benchmarks/count.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3]
 
-Each library counts the three texts together; ours ends with a sorted Arrow table, the others with rows in no order. The
-counts of all are compared first with those of the regular expression itself, run by the library `regex`.
+Each library counts the three texts together. Ours returns a sorted Arrow table, the others return rows in no order. All
+counts are first compared with those of the regular expression itself, run by the library `regex`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...], Callable[[pa.Array, str], Counte
 
 
 def count(counter: str, pattern: str, paths: list[str]) -> Result:
-    """Megabytes a CPU second, memory, and a digest of the counts."""
+    """Megabytes per CPU second, memory, and a digest of the counts."""
     documents = texts.load(*paths)
     before = memory_before()
     run, mapping = COUNTERS[counter][2](documents, pattern)
@@ -115,10 +115,11 @@ def count(counter: str, pattern: str, paths: list[str]) -> Result:
 
 
 def merge(paths: list[str], num_runs: int = 16) -> Result:
-    """Million rows read a CPU second, merging the sorted counts of that many parts of the texts, as a worker does that
-    has merged before, in memory that malloc has kept.
+    """Million rows read per CPU second when merging the sorted counts of num_runs parts of the texts.
+
+    Measured as in a worker that has merged before: malloc already has the memory.
     """
-    np.empty(31 << 20, np.uint8)  # freed at once: malloc then has the limits that pipelines/local/pool.py sets
+    np.empty(31 << 20, np.uint8)  # freed at once, which raises malloc's limits as pipelines/local/pool.py does
     documents = texts.load(*paths)
     runs = []
     for number in range(num_runs):
@@ -144,7 +145,7 @@ def _blocks(rows: CountRows, size: int = 65_536) -> list[CountRows]:
 
 
 def tables(options: Options) -> list[Table]:
-    """One table a pattern, and one for merging."""
+    """One table per pattern, and one for merging."""
     paths = [str(path) for path in texts.prepare(options.corpus, options.work, options.limit_mb).values()]
     out = [_pattern_table(options, pattern, paths) for pattern in ("cl100k", "gpt2")]
     merged = interleaved(options.rounds, {"merge": lambda: measured(merge, paths=paths)})["merge"]

@@ -1,4 +1,4 @@
-"""Encoding with cl100k ranks: every installed library on English, multilingual text and code.
+"""Benchmark encoding with cl100k ranks: every installed library on English, multilingual text and code.
 
     python tests/benchmarks/encode.py [--corpus FOLDER] [--vocab FILE] [--limit-mb 8] [--rounds 3]
 
@@ -25,7 +25,7 @@ TWO_THREADS = ("tokcore", "fastokens", "gigatoken, one buffer", REFERENCE)
 
 
 def encode(peer: str, path: str, ranks: str, threads: int) -> Result:
-    """One library on one text: megabytes a second, cold, steady and warm, and a digest of each document's ids."""
+    """One library on one text: megabytes per second, cold, steady and warm, and a digest of each document's ids."""
     documents = texts.load(path)
     numbers = np.arange(len(documents))
     halves = [documents.take(numbers[first::2]) for first in (0, 1)]
@@ -42,7 +42,7 @@ def encode(peer: str, path: str, ranks: str, threads: int) -> Result:
         out |= {name: size / cost.cpu, f"{name}_wall": size / cost.wall}
     out["memory"] = peak_mb() - before
     out["warm_wall"] = 0.0
-    # Slow libraries are not waited for: with them the machine's other work evens out within a pass.
+    # Slow libraries get two passes: within a pass that takes a second, the effect of other load evens out.
     for _ in range(WARM_PASSES if sizes[1] / out["steady_wall"] < 1 else 2):
         with timed() as cost:
             loaded.encode(inputs[1])
@@ -63,7 +63,7 @@ def wrong_documents(result: Result, reference: Result) -> int:
 
 
 def tables(options: Options) -> list[Table]:
-    """A table a text and number of threads, and one of what the second thread gives."""
+    """One table per text and number of threads, and one that shows what the second thread gains."""
     ranks = texts.rank_file(options.vocab, options.work)
     out: list[Table] = []
     scaling: list[list[object]] = []

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/fairness.py --corpus FOLDER --parallel FOLDER [--sizes 32768 131072] [--only NAME ...]
 
-Learns on four of five documents of the corpus (dealt by a hash of their text), and encodes the fifth: its bytes divided
-by its tokens. Encodes FLORES sentences, the same in each language: a language's premium is its tokens divided by
-English ones; p90 is the 90th percentile over the languages of which the corpus has a folder. Nothing here is timed.
+Learns from four of five documents of the corpus (chosen by a hash of their text), encodes the others and reports their
+bytes per token. Also encodes the FLORES sentences, which are the same in each language: a language's premium is the
+number of its tokens divided by the number of English ones. p90 is the 90th percentile over the languages that have a
+folder in the corpus. Nothing here is timed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A large corpus out of a small one: copies, each with the letters of every script permuted by a seed.
+"""Make a large corpus from a small one: copies in which a seed permutes the letters of every script.
 
     python tests/benchmarks/large_corpus.py SOURCE_FOLDER TARGET_FOLDER --copies 11
 
-Text statistics stay those of real text, but every copy brings words of its own, so unique pre-tokens grow with the
-corpus as they do in a crawl. Reads *.jsonl.zst and *.jsonl.gz with fields text and lang; writes one .jsonl.zst a copy
-and source file.
+The statistics stay those of real text, but every copy has words of its own. So unique pre-tokens grow with the corpus
+as they do in a crawl. Reads *.jsonl.zst and *.jsonl.gz with fields text and lang; writes one .jsonl.zst per copy and
+source file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import zstandard
 
 
 def permutation(seed: int) -> dict[int, int]:
-    """Letters to letters of the same case and the same 128 code points; 0 changes nothing."""
+    """Maps letters to letters of the same case within the same 128 code points. Seed 0 changes nothing."""
     groups: dict[tuple[int, str], list[int]] = {}
     for code in range(0x20000):
         if (kind := unicodedata.category(chr(code))).startswith("L"):

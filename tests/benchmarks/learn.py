@@ -1,11 +1,11 @@
-"""Learning 32k merges from text, counting and merging apart; and 128k merges from a table of many words.
+"""Benchmark learning: 32k merges from text, counting and merging timed apart; 128k merges from a table of many words.
 
     python tests/benchmarks/learn.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3] [--table TABLE.parquet]
 
-The texts are the three of the benchmarks, cut into lines, since gigabpe and tokenizers read files by line. Where a
-library cannot learn from counts, merging is what a vocabulary of 32,768 costs more than one of 257. All merges are
-compared with those of tokenizers. The table comes from make_word_table.py; it is learned with 1, 2 and 8 threads,
-whose merges must be equal.
+The texts are the three of the benchmarks, cut into lines, since gigabpe and tokenizers read files by line. If a library
+cannot learn from counts, its time for merging is the difference between learning a vocabulary of 32,768 and one of 257.
+All merges are compared with those of tokenizers. The table comes from make_word_table.py; 1, 2 and 8 threads learn from
+it, and their merges must be equal.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def ffbpe(path: str, pattern: str) -> Result:
         trainer.train(VOCAB_SIZE)
     memory = peak_mb()
     names = {id: token for token, id in trainer.vocab.items()}
-    # It gives no merges, only tokens in the order of learning; equal tokens in equal order are taken for equality.
+    # It returns no merges, only tokens in the order of learning. Equal tokens in equal order count as equal merges.
     return _result(count.cpu, merge.cpu, before, None, memory) | {
         "tokens": _digest((names[id], b"") for id in range(256, VOCAB_SIZE))
     }
@@ -172,14 +172,14 @@ def _twice(train: Callable[[int], Any], merges: Callable[[Any], Merges]) -> Resu
 def _result(count: float, merge: float, before: float, merges: Merges | None, memory: float = 0.0) -> Result:
     out: Result = {"count": count, "merge": merge, "memory": (memory or peak_mb()) - before}
     if merges is not None:
-        pairs = list(merges)[: VOCAB_SIZE - 256]  # bytes that do not occur are no tokens of gigabpe
+        pairs = list(merges)[: VOCAB_SIZE - 256]  # gigabpe has no tokens for bytes that do not occur
         if pairs:
             out |= {"merges": _digest(pairs), "tokens": _digest((left + right, b"") for left, right in pairs)}
     return out
 
 
 def learn_table(path: str, threads: int) -> Result:
-    """128k merges from a count table: seconds by the clock and of CPU; memory with keys and counts."""
+    """Learn 128k merges from a count table: wall-clock and CPU seconds; memory, with keys and counts."""
     pretokens, counts = counts_of_table(pq.read_table(path))
     keys, numbers = Texts(pretokens.data.copy(), pretokens.offsets.copy()), counts.copy()
     del pretokens, counts
@@ -201,7 +201,7 @@ LEARNERS = (tokcore, gigabpe, ffbpe, gigatoken, rustbpe, tokenizers)
 
 
 def tables(options: Options, table: Path | None = None) -> list[Table]:
-    """One table a pattern, and one for the table of many words if there is one."""
+    """One table per pattern, and one for the table of many words if there is one."""
     path = options.work / "lines.txt"
     with path.open("w", newline="") as file:
         for name in texts.prepare(options.corpus, options.work, options.limit_mb).values():

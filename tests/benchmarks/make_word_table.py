@@ -1,10 +1,10 @@
-"""A count table of many words, out of a corpus: what learning meets at the scale of a crawl.
+"""Make a count table of many words from a corpus: what learning gets at the scale of a crawl.
 
     python tests/benchmarks/make_word_table.py TABLE.parquet [--corpus FOLDER] [--copies 7]
 
-The rows are those of the corpus under the pattern cl100k, and of copies of it in which the bytes a-z, A-Z and
-0x80-0xBF are permuted by a seed, each group for itself: lengths and counts stay those of real text, the words do not.
-Seven copies of a corpus of 180 MB give about 11 million rows and 140 MB of keys.
+The rows are those of the corpus with the pattern cl100k, and those of copies in which a seed permutes the bytes a-z,
+A-Z and 0x80-0xBF, each group within itself. So lengths and counts stay those of real text, but the words differ. Seven
+copies of a corpus of 180 MB give about 11 million rows and 140 MB of keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GROUPS = (range(ord("a"), ord("z") + 1), range(ord("A"), ord("Z") + 1), range(0x
 
 
 def permutation(seed: int) -> np.ndarray:
-    """Byte to byte; 0 changes nothing."""
+    """Maps each byte to a byte. Seed 0 changes nothing."""
     table = np.arange(256, dtype=np.uint8)
     chance = random.Random(seed)
     for group in GROUPS:
@@ -52,7 +52,7 @@ def permuted(rows: CountRows, seed: int) -> CountRows:
 
 
 def write(corpus: Path, path: Path, copies: int) -> int:
-    """Write the table; how many rows it has."""
+    """Write the table; returns its number of rows."""
     table = count_pretokens([text for _, text in texts.documents(corpus)], "cl100k")
     rows = table_to_rows(table)
     merged = rows_to_table(merge_rows([[permuted(rows, seed)] for seed in range(copies)]))

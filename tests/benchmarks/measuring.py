@@ -1,8 +1,8 @@
-"""Measure in processes of their own, pinned, interleaved round by round; print tables. Shared by all benchmarks.
+"""Measure functions, each in a pinned process of its own, interleaved round by round; print tables.
 
-A benchmark is a module with functions that measure one thing each and return a dict of plain values, and a function
-`tables(options)` that asks for such measurements and lays them out. CPU time is compared, not the clock: other work on
-the machine changes it little.
+All benchmarks share this. A benchmark is a module with functions that measure one thing each and return a dict of plain
+values, and a function `tables(options)` that requests such measurements and formats them. CPU times are compared, not
+wall-clock times, because other load on the machine changes them little.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Result = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """What every benchmark is asked for."""
+    """The options of every benchmark."""
 
     corpus: Path  # a folder of texts
     vocab: Path  # cl100k ranks, .tiktoken or .tiktoken.zst
@@ -66,7 +66,7 @@ def _shown(value: object) -> str:
 
 
 class Timed:
-    """CPU seconds, of this process and its ended children, and seconds by the clock, of a block."""
+    """The CPU seconds of a block (of this process and its ended children), and its wall-clock seconds."""
 
     cpu = 0.0
     wall = 0.0
@@ -97,7 +97,7 @@ def peak_mb() -> float:
 
 
 def memory_before() -> float:
-    """The resident size now, in megabytes; peak_mb counts from here on, where the system can be told to."""
+    """The resident size now, in megabytes. Resets the peak that peak_mb returns, if the system allows it."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_mb()
@@ -127,7 +127,7 @@ def measured(function: Callable[..., Result], cores: int = 1, **arguments: Any) 
 
 
 def interleaved(rounds: int, jobs: dict[Any, Callable[[], Result]]) -> dict[Any, Result]:
-    """Each job once a round, in turn: the median of every number that differs, and the number of rounds."""
+    """Run each job once per round, in turn: the median of every number that differs, and the number of rounds."""
     results: dict[Any, list[Result]] = {key: [] for key in jobs}
     for number in range(rounds):
         for key, job in jobs.items():
@@ -148,7 +148,7 @@ def _median(results: Sequence[Result]) -> Result:
 
 
 def version(package: str) -> str | None:
-    """Of an installed distribution; None if it is not there."""
+    """The version of an installed distribution; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -169,7 +169,7 @@ def machine() -> str:
 
 @contextlib.contextmanager
 def parsed_options(description: str | None, *more: Callable[[argparse.ArgumentParser], None]) -> Iterator[Any]:
-    """(Options, all arguments) of the command line; the work folder is gone when the block ends."""
+    """Yields (Options, all arguments) of the command line; removes the work folder when the block ends."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, default=ROOT / "deploy/demo/data", help="folder of texts")
     parser.add_argument("--vocab", type=Path, default=ROOT / "tests/data/vocab/cl100k_base.tiktoken.zst")
@@ -178,7 +178,7 @@ def parsed_options(description: str | None, *more: Callable[[argparse.ArgumentPa
     for add in more:
         add(parser)
     arguments = parser.parse_args()
-    # Installed packages are compiled; a source tree is too, unless that is switched off.
+    # Installed packages have bytecode files. A source tree gets them too, unless this variable forbids it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as work:
         yield (
@@ -196,9 +196,10 @@ def program(description: str | None, tables: Callable[[Options], list[Table]]) -
 
 
 def back_memory(size: int = 512 << 20) -> None:
-    """Have the system find memory before anything is timed: a virtual machine's host may take long to, by chance.
+    """Touch memory before anything is timed, because the host of a virtual machine may be slow to provide it.
 
-    Pages of both sizes, which a system keeps apart: a large one that the host must find costs thirty times another.
+    Touches pages of both sizes, because a system keeps them apart: a large page that the host must provide first costs
+    thirty times as much as one that it has provided.
     """
     for large in (False, True):
         with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:

@@ -1,9 +1,9 @@
-"""Encoding of inputs that slow tokenizers down or break them: milliseconds of CPU time, one thread, cl100k ranks.
+"""Benchmark inputs that slow tokenizers down or break them: milliseconds of CPU time, one thread, cl100k ranks.
 
     python tests/benchmarks/pathological.py [--vocab FILE] [--rounds 3]
 
-Each is encoded once, all by one tokenizer, one after the other. Ids are compared with tiktoken's, or, where its regular
-expression engine gives up, with those of most libraries; `!` marks other ids, `E` an error.
+One tokenizer encodes all inputs, each once, one after the other. Ids are compared with tiktoken's, or, where its
+regular expression engine gives up, with those of most libraries; `!` marks other ids, `E` an error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ INPUTS: dict[str, Callable[[], list[str]]] = {
 
 
 def encode(peer: str, ranks: str) -> Result:
-    """Of every input: milliseconds, and a digest of all ids and of how they are dealt to documents."""
+    """For every input: milliseconds, and a digest of all ids and of where documents end."""
     loaded = ENCODERS[peer].load(ranks, 1)
     loaded.encode(loaded.prepare(pa.array(["a few words", "and some more"], pa.large_string())))
     out: Result = {}
@@ -80,7 +80,7 @@ def encode(peer: str, ranks: str) -> Result:
                 result = loaded.encode(prepared)
             out[case] = cost.cpu * 1000
             out[f"{case}: digest"] = _digest(loaded.ids(result))
-            del result  # now: not while the next one is timed
+            del result  # frees the ids now, not while the next input is timed
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a Rust panic is not an Exception
@@ -96,7 +96,7 @@ def _digest(documents: Iterable[Any]) -> str:
 
 
 def tables(options: Options) -> list[Table]:
-    """One table: a row an input, a column a library."""
+    """One table, with a row per input and a column per library."""
     ranks = texts.rank_file(options.vocab, options.work)
     names = installed(NAMES)
     jobs = {name: lambda name=name: measured(encode, peer=name, ranks=ranks) for name in names}

@@ -1,7 +1,8 @@
 """Encoders to compare with: each an adapter of a few lines, loaded only where it is installed.
 
-An adapter takes (rank file, threads) and returns three functions: documents as that library likes them best (not
-timed), encoding them (timed), and the ids of each document (not timed; compared before anything is ranked).
+An adapter takes (rank file, threads) and returns three functions. The first prepares documents in the form that the
+library is fastest with (not timed), the second encodes them (timed), the third returns the ids of each document (not
+timed; compared before anything is ranked).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tokcore.patterns import PATTERNS
 
 
 class Loaded(NamedTuple):
-    """A library with cl100k ranks in hand."""
+    """A library that has loaded the cl100k ranks."""
 
     prepare: Callable[[pa.Array], Any]
     encode: Callable[[Any], Any]
@@ -132,7 +133,7 @@ def _gigatoken(strings: bool) -> Callable[[str, int], Loaded]:
 def _toktok(_ranks: str, threads: int) -> Loaded:
     import toktok
 
-    encoding = toktok._encoding("cl100k_base")  # its public face only counts
+    encoding = toktok._encoding("cl100k_base")  # its public function only counts tokens
     return Loaded(_strings, lambda x: encoding.encode_batch_to_numpy(x, threads), _flat("<u4"))
 
 
@@ -175,7 +176,7 @@ PACKAGES = (*sorted({peer.package for peer in ENCODERS.values()} - {"tokcore"}),
 
 
 def untrained_tokenizer(pattern: str) -> Any:
-    """tokenizers' byte-level BPE with that pattern, in the spelling that its engine reads as everyone else does."""
+    """tokenizers' byte-level BPE with that pattern, spelled so that its engine reads it as all others do."""
     import tokenizers
     from tokenizers import models, pre_tokenizers
 
@@ -187,7 +188,7 @@ def untrained_tokenizer(pattern: str) -> Any:
 
 
 def bpe_trainer(vocab_size: int) -> Any:
-    """tokenizers' trainer, all bytes being tokens."""
+    """tokenizers' trainer, with every byte as a token."""
     from tokenizers import pre_tokenizers, trainers
 
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -195,14 +196,14 @@ def bpe_trainer(vocab_size: int) -> Any:
 
 
 def ffbpe_counter(pattern: str) -> Any:
-    """ffbpe's counter; of each pattern the spelling that it is fastest with."""
+    """ffbpe's counter, with the spelling of the pattern that it is fastest with."""
     import ffbpe
 
     return ffbpe.PreTokenizer([], pat_str=None if pattern == "gpt2" else PATTERNS[pattern]).word_counter()
 
 
 def installed(names: Iterable[str] = ENCODERS) -> list[str]:
-    """Those of the names whose library is here."""
+    """Those of the names whose library is installed."""
     return [name for name in names if ENCODERS[name].is_installed]
 
 

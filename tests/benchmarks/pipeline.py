@@ -1,14 +1,16 @@
-"""Whole pipelines on JSON lines: compressed text to token shards, and to a tokenizer and token shards.
+"""Benchmark whole pipelines on JSON lines: compressed text to token shards, and to a tokenizer and token shards.
 
     python tests/benchmarks/pipeline.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3]
 
-Two processes each; CPU seconds of the whole process tree, imports and start-up included. Ours are the stages of
-`tokcore build`, writing Arrow shards; the script is the shortest one can write by hand around zstandard, orjson, a
-library and pyarrow, and writes the same (int32, zstd 1), but neither hashes nor ledgers. Everybody tokenizes with the
-same tokenizer.json of 32,768 tokens, learned from the corpus before anything is measured; the ids are compared. What it
-takes to build from two files of a document each, one for each process, is reported apart and taken off in columns of
-their own, of all alike: Beam's start-up and the tokenizer's files, which a long build does not notice. The floor is the
-script with its tokenizer left out: it reads each file's ids, made before, and writes them.
+Every pipeline has two processes. The CPU seconds are those of its whole process tree, imports and start-up included.
+Ours are the stages of `tokcore build`, writing Arrow shards. The script is the shortest that can be written by hand
+around zstandard, orjson, a library and pyarrow. It writes the same (int32, zstd 1), but without hashes and ledgers. All
+use the same tokenizer.json of 32,768 tokens, learned from the corpus before anything is measured. Their ids are
+compared.
+
+A long build does not notice fixed costs: Beam's start-up and the tokenizer's files. So each pipeline also builds from
+two files of one document each, one per process. That cost is reported, and columns of their own subtract it, for all
+pipelines alike. The floor is the script without its tokenizer: it reads each file's ids, made before, and writes them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from tokcore.patterns import PATTERNS
 
 NUM_FILES = 16
 VOCAB_SIZE = 32_768
-# What reading, compressing and writing take in any case, with stock parts; not a peer.
+# What reading, compressing and writing cost in any case, with common libraries; not a peer.
 FLOOR = "floor: the script without a tokenizer"
 
 
@@ -52,7 +54,7 @@ def write_corpus(options: Options) -> float:
         ]
         _write_lines(folder / f"{number:02d}.jsonl.zst", lines)
     (options.work / "empty").mkdir()
-    for name in ("00", "01"):  # one a process
+    for name in ("00", "01"):  # one per process
         one = orjson.dumps({"id": name, "text": "one", "lang": "x"})
         _write_lines(options.work / "empty" / f"{name}.jsonl.zst", [one])
     tokcore(str(options.work), "input", True, ("count", "learn"))
@@ -73,7 +75,7 @@ def _ids_of(path: Path) -> Path:
 
 
 def tokcore(work: str, source: str, learn: bool, stages: Sequence[str] = ("build",)) -> Result:
-    """Our stages, with the tokenizer that is there or with one of the build's own; source: a folder of inputs."""
+    """Our stages, with the work folder's tokenizer or one that the build learns; source: a folder of inputs."""
     folder = Path(work)
     output = _fresh(folder / "tokcore-out")
     if learn:
@@ -85,7 +87,7 @@ def tokcore(work: str, source: str, learn: bool, stages: Sequence[str] = ("build
         f'version = 1\n[build]\noutput = "{output}"\n'
         f'[[source]]\nlang_field = "lang"\nfiles = "{folder}/{source}/*.jsonl.zst"\nid = "id"\n'
         f'[shards]\nformats = ["arrow"]\n[encode]\nappend = []\n{tokenizer}'
-        f"[plan]\nrange_bytes = {1 if source == 'empty' else 1 << 26}\n"  # an item a file there, else the default
+        f"[plan]\nrange_bytes = {1 if source == 'empty' else 1 << 26}\n"  # one item per file there, else the default
     )
     with timed() as cost:
         for stage in stages:
@@ -195,7 +197,7 @@ def learn_tokenizers(work: str, source: str) -> Result:
 
 
 def learn_rustbpe(work: str, source: str) -> Result:
-    """Train with rustbpe; encode with fastokens as the script does, whose cost is added by the caller."""
+    """Train with rustbpe. The caller adds the cost of encoding, which the script with fastokens has measured."""
     import rustbpe
 
     with timed() as cost:
@@ -215,7 +217,7 @@ def _fresh(folder: Path) -> Path:
 
 
 def _done(cost: Any, parts: Iterable[np.ndarray[Any, Any]]) -> Result:
-    """tokens: how many there are. id_sum: of all ids, whatever order the documents are in."""
+    """tokens: their number. id_sum: the sum of all ids, which does not depend on the order of documents."""
     tokens = id_sum = 0
     for ids in parts:
         tokens += len(ids)
@@ -224,7 +226,7 @@ def _done(cost: Any, parts: Iterable[np.ndarray[Any, Any]]) -> Result:
 
 
 def tables(options: Options) -> list[Table]:
-    """Tokenizing; counting and learning; all of it."""
+    """Tables of tokenizing, of counting and learning, and of both."""
     size = write_corpus(options)
     work = str(options.work)
     build, learn = "tokcore", "tokcore, count and learn"

@@ -1,9 +1,10 @@
-"""A minute: our speed as a ratio to tiktoken's and to our own portable code, beside the ratios recorded last.
+"""Measure in a minute: our speed as a ratio to tiktoken's and to our portable code's, beside the ratios recorded last.
 
     python tests/benchmarks/quick.py [--corpus FOLDER] [--record]
 
-Ratios of CPU time, of the same run and text, so they can be compared between machines of one kind. --record writes
-them to recorded.json, which is part of the repository: do so after a change that is meant to alter them.
+Both CPU times of a ratio come from the same run and text, so ratios can be compared between machines of one kind.
+--record writes them to recorded.json, which is part of the repository: do so after a change that is meant to alter
+them.
 """
 
 from __future__ import annotations

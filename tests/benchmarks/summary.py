@@ -1,7 +1,7 @@
 """The README's table of speed, from the tables of a run: how many times as fast as the best other library we are.
 
-A row for each table of the run, and for encoding one for each form in which texts are handed over. RESULTS.md has all
-figures.
+It has a row for each table of the run, and for encoding a row for each form in which texts are passed. RESULTS.md has
+all figures.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ COLUMNS = (
     ("merge, s", "merging alone", False),
     ("both, s", "with counting", False),
 )
-# What ends the name of a library that was given the texts in this form.
+# How the name of a library ends that was given the texts in this form.
 BUFFER = ", one buffer"
 STRINGS = ", list of str"
 UNSORTED = "tokcore, rows not sorted yet"  # as the others' counts are
-# Differences below this are the machine's.
+# A ratio of at least this counts as equal: the machine's noise is as large.
 NOISE = 0.97
 
 

@@ -88,12 +88,12 @@ def load(*paths: str | Path) -> pa.Array:
 
 
 def size_mb(array: pa.Array) -> float:
-    """Of the UTF-8 text."""
+    """The size of the UTF-8 text in megabytes."""
     return sum(map(len, array.cast(pa.large_binary()).to_pylist())) / 1e6
 
 
 def rank_file(vocab: Path, work: Path) -> Path:
-    """The ranks as the plain file that every library reads, under the name that some go by."""
+    """Write the ranks as the plain file that every library reads, under the name by which some recognize them."""
     data = vocab.read_bytes()
     if vocab.suffix == ".zst":
         data = zstandard.ZstdDecompressor().decompress(data, 1 << 27)

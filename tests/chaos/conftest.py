@@ -1,4 +1,4 @@
-"""A process that builds, and the build of the schedules' corpus, for a module of tests each."""
+"""Fixtures: a process that builds, and an undisturbed build of the schedules' corpus; one of each per test module."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(path: Path, warm: Warm) -> dict[str, int]:
-    """How often a build comes by each crash point, and so does each piece of work; its output is in out beside path."""
+    """How often an undisturbed build comes to each crash point and piece of work. Its output is `out` beside path."""
     return dict(warm.build(path, path.parent / "out", hostility=0)["visits"])

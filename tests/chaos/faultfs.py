@@ -1,14 +1,19 @@
-"""`faultfs://`: a store that misbehaves as a schedule says, over a folder of this machine.
+"""`faultfs://`: a store that misbehaves as a schedule says, on top of a local folder.
 
 It behaves like an object store: a file appears whole when its upload ends, folders are only prefixes, listings come
-from a cache until it is invalidated. A fault is (operation, number of the call, kind, how many calls); the same
-list over the same calls does the same again. Kinds:
+from a cache until it is invalidated. A fault is (operation, number of the call, kind, how many calls). The same list
+over the same calls gives the same faults. Kinds:
 
-    error        the call fails, and nothing was done           foreign   the same, with an exception of the store's own
-    lost_answer  the call did its work, and fails               full      no space, from then on
-    short        a read gives fewer bytes than asked for        early_end a read gives none, as if the file ended
-    lost         a copy or a removal does nothing, and succeeds torn      a copy or an upload keeps half, and succeeds
-    flipped      the same with one bit wrong                changed   the input is another one from then on
+    error        the call fails and does nothing
+    foreign      the same, with an exception of the store's own
+    lost_answer  the call does its work, but fails
+    full         there is no space from then on
+    short        a read returns fewer bytes than asked for
+    early_end    a read returns nothing, as if the file ended
+    lost         a copy or a removal does nothing, but succeeds
+    torn         a copy or an upload keeps half, but succeeds
+    flipped      a copy or an upload flips a bit, but succeeds
+    changed      the input has other content from then on
 """
 
 from __future__ import annotations
@@ -47,11 +52,11 @@ class Fault(NamedTuple):
 
 
 class StoreError(Exception):
-    """What a client library raises that knows no OSError."""
+    """An exception of a client library that does not use OSError."""
 
 
 class Schedule:
-    """Which call does what; counts the calls."""
+    """Decides which call gets which fault; counts the calls."""
 
     def __init__(self, faults: Sequence[Fault] = ()) -> None:
         self.faults = faults
@@ -73,7 +78,7 @@ class Schedule:
 
     @contextmanager
     def around(self, operation: str, what: str) -> Iterator[str]:
-        """Fails before or after the block; yields the kind of a fault that the block must bring about itself."""
+        """Fails before or after the block; yields the kind of a fault that the block itself must cause."""
         kind = self.kind(operation)
         if kind == "error":
             raise OSError(errno.EIO, f"the store did not {operation}", what)
@@ -90,7 +95,7 @@ now = Schedule()
 
 
 def install(faults: Sequence[Fault] = ()) -> Schedule:
-    """Make faultfs:// known to this process, with these faults; forgets earlier ones."""
+    """Register faultfs:// in this process with these faults, in place of earlier ones."""
     global now
     now = Schedule(faults)
     urls._SCHEMES = {**urls._SCHEMES, "faultfs": None}  # type: ignore[misc]
@@ -181,10 +186,10 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _put(target: Path, data: bytes) -> None:
-    """The file appears whole, whatever was there."""
+    """Write the file so that it appears whole, whether or not there was one."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
-        target.unlink()  # a new file: who reads the old one goes on reading it
+        target.unlink()  # a new file, so that readers of the old one go on reading it
     part = Path(f"/dev/shm/faultfs-{os.getpid()}-{threading.get_ident()}")
     part.write_bytes(data)
     shutil.move(part, target)
@@ -222,7 +227,7 @@ class _Download(io.RawIOBase):
 
 
 def _is_of_an_output(path: Path) -> bool:
-    """What is finished there has no right to become other bytes: that is verify's to find."""
+    """Whether the file is in an output. Finished files there must not change: `verify` is to find that, not a build."""
     return any((folder / name).exists() for folder in path.parents for name in ("_attempts", "plan"))
 
 

@@ -1,4 +1,4 @@
-"""`make chaos`: many schedules of faults, on all cores, and what came of them.
+"""`make chaos`: play many schedules of faults on all cores, and report their outcomes.
 
 make chaos                       1,000 schedules
 make chaos CHAOS=50 SEED=7000    50 of them, from seed 7000 on
@@ -19,7 +19,7 @@ from chaos.schedules import kind_of, opened_lab, play
 
 
 def main() -> int:
-    """Exit code 1 if a promise was not kept."""
+    """Returns exit code 1 if a promise was not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
@@ -42,7 +42,7 @@ def main() -> int:
             for seed in left:
                 try:
                     play(lab, seed)
-                except Exception as error:  # whatever it is, it is told with its seed
+                except Exception as error:  # any error is reported with its seed
                     message = f"seed {seed}, {kind_of(seed).__name__}: {type(error).__name__}: {error}"
                     print(message, f"repeat it with: make chaos CHAOS=1 SEED={seed}", sep="\n", file=sys.stderr)
                     broken.append(message)

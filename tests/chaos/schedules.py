@@ -1,8 +1,8 @@
-"""Schedules of faults. A seed gives a schedule; whatever happens in it, these hold:
+"""Schedules of faults, one per seed. Whatever happens in a schedule:
 
-- between any two attempts, every manifest that is there is whole and names only whole files, all of them there;
-- an attempt that does not finish says so: it was killed, or its error has a name and the documented exit code;
-- the same command, left alone, then gives the files of a build that was never disturbed, and `verify` is content.
+- between any two attempts, every manifest is whole, and every file that it names exists and is whole;
+- an attempt that does not finish was killed, or ends with a named error and the documented exit code;
+- the same command, run again without faults, gives the files of an undisturbed build, and `verify` finds no problem.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from support.builds import build_file, jsonl, texts, tree, write
 
 from schemas.stage_manifests import parse_manifest
 
-# A build of a dozen items in two languages and three formats, with work of every kind in it and next to no text.
+# A build of a dozen items in four languages and three formats, with every kind of work and hardly any text.
 SOURCES = """
 [[source]]
 lang = "en"
@@ -52,7 +52,7 @@ validation = 0.1
 """
 
 
-class Broken(AssertionError):  # noqa: N818 - it is a promise that is
+class Broken(AssertionError):  # noqa: N818 - what is broken is a promise
     """A promise was not kept."""
 
 
@@ -65,7 +65,7 @@ class Lab:
     build_files: dict[str, Path] = dataclasses.field(default_factory=dict)
     roots: dict[str, str] = dataclasses.field(default_factory=dict)
     trees: dict[tuple[str, str], dict[str, str]] = dataclasses.field(default_factory=dict)
-    visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of a build that is not disturbed
+    visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of an undisturbed build
     calls: dict[str, int] = dataclasses.field(default_factory=dict)
     tally: Counter[str] = dataclasses.field(default_factory=Counter)
 
@@ -75,7 +75,7 @@ class Lab:
 
 @contextmanager
 def opened_lab() -> Iterator[Lab]:
-    """A lab in memory where the machine allows it: a file system that syncs nothing is as good for this."""
+    """A lab, in memory if the machine allows it: these tests do not depend on a file system that syncs."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="tokcore-chaos-", dir=memory if memory.is_dir() else None))
     warm = Warm()
@@ -89,7 +89,7 @@ def opened_lab() -> Iterator[Lab]:
 
 
 def corpus(folder: Path) -> None:
-    """About 40 documents, some of them no documents."""
+    """Write 40 documents in four files."""
     write(folder / "en.jsonl.zst", jsonl([{"id": f"e{i}", "text": t} for i, t in enumerate(texts("en", 14))]))
     mixed = [{"l": lang, "text": texts(lang, 1, i)[0]} for i in range(6) for lang in ("en", "ru")]
     write(folder / "mixed.jsonl", jsonl(mixed))
@@ -148,7 +148,7 @@ def check_finished(lab: Lab, name: str, inputs: str, output: Path, done: dict[st
         raise Broken(f"root {done['root']}, expected {lab.roots[name]}")
     if done["problems"]:
         raise Broken(f"verify: {done['problems']}")
-    # Of its own work a build leaves nothing; what another one, that did not finish, left is that one's.
+    # A build removes its own working files. What is left may be that of another build, which did not finish.
     manifests = [parse_manifest(path.read_bytes(), str(path)) for path in output.rglob("manifest.json")]
     own = tuple(f"_attempts/{made.stage}-{made.identity[:16]}" for made in manifests)
     found = {
@@ -163,7 +163,7 @@ def check_finished(lab: Lab, name: str, inputs: str, output: Path, done: dict[st
 
 
 def check_ended(lab: Lab, name: str, output: Path, done: dict[str, Any]) -> None:
-    """After an attempt that may have failed: it failed as documented, and nothing half-done is visible."""
+    """Raises Broken unless the attempt finished or failed as documented, with nothing half-done visible."""
     check_manifests(output)
     if "killed" in done:
         lab.tally["killed"] += 1
@@ -180,7 +180,7 @@ def check_ended(lab: Lab, name: str, output: Path, done: dict[str, Any]) -> None
 
 
 def leave_alone(lab: Lab, chance: random.Random, name: str, output: Path, where: str, inputs: str = "") -> None:
-    """The same command again, on a runner that is merely hostile."""
+    """Run the same command again without faults, on the hostile runner."""
     how = {"seed": chance.randrange(1 << 30), "hostility": 0.4, "concurrent": chance.random() < 0.5}
     done = lab.warm.build(lab.build_files[name], where, inputs=inputs, verify=True, **how)
     check_finished(lab, name, inputs, output, done)
@@ -204,7 +204,7 @@ def crashes(lab: Lab, chance: random.Random, output: Path) -> None:
 
 
 def store_faults(lab: Lab, chance: random.Random, output: Path) -> None:
-    """A store that misbehaves, for the inputs, the output, or both; at times a crash on top."""
+    """A store that misbehaves, for the inputs, the output, or both; sometimes with a crash as well."""
     where = f"faultfs://{output}"
     for _ in range(chance.randint(1, 3)):
         faults = random_faults(chance, lab.calls, {**READS, **WRITES})
@@ -220,7 +220,7 @@ def store_faults(lab: Lab, chance: random.Random, output: Path) -> None:
 
 @contextmanager
 def _kept_inputs(folder: Path) -> Iterator[None]:
-    """Puts input files back that a fault changed, as they were: their times are pinned, too."""
+    """Restore input files that a fault changed, with their times, because times are pinned too."""
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir() if path.is_file()}
     yield
     for path, (data, mtime_ns) in before.items():
@@ -230,7 +230,7 @@ def _kept_inputs(folder: Path) -> Iterator[None]:
 
 
 def two_at_once(lab: Lab, chance: random.Random, output: Path) -> None:
-    """Two builds into one output; of different ones exactly one commits, and the other says so with exit code 2."""
+    """Two builds into one output. If they differ, exactly one commits, and the other says so with exit code 2."""
     names = chance.choice([("a", "a"), ("a", "b")])
     ways: list[dict[str, Any]] = [{"seed": chance.randrange(1 << 30)} for _ in names]
     if chance.random() < 0.3:
@@ -258,7 +258,7 @@ def two_at_once(lab: Lab, chance: random.Random, output: Path) -> None:
 
 
 def another_configuration(lab: Lab, chance: random.Random, output: Path) -> None:
-    """A build that was killed, and another build file in the same output: never a mixture, and one of them finishes."""
+    """A killed build, then another build file for the same output: they are never mixed, and one of them finishes."""
     for _ in range(chance.randint(1, 2)):
         point = chance.choice(sorted(lab.visits))
         crash = [point, chance.randint(1, lab.visits[point])]
@@ -274,7 +274,7 @@ def another_configuration(lab: Lab, chance: random.Random, output: Path) -> None
 
 
 def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
-    """Worker processes; the driver, a worker or all of them get a signal at some moment."""
+    """With worker processes: the driver, a worker or all of them get a signal at a random moment."""
     import psutil
 
     for _ in range(chance.randint(1, 2)):
@@ -310,8 +310,8 @@ def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
 
 
 def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
-    """A build that stands still (a machine that swaps, a virtual one that moves), is taken for dead, and goes on when
-    its work was done again: what it writes then is ignored, and it ends as the other did."""
+    """A build hangs (its machine swaps, or a virtual machine migrates) and is taken for dead. It goes on after another
+    has done its work again: what it writes then is ignored, and it ends as the other did."""
     point = chance.choice(sorted(lab.visits))
     stop = [point, chance.randint(1, lab.visits[point])]
     number = start_and_stand_still(lab.warm, lab.build_files["a"], output, stop, seed=chance.randrange(1 << 30))
@@ -329,11 +329,11 @@ def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
 
 
 def start_and_stand_still(warm: Warm, path: Path, output: Path, stop: list[Any], **how: Any) -> int:
-    """A build that stands still at a crash point, if it comes by, until it is woken. stop: [point, visit]."""
+    """Start a build that hangs at a crash point, if it comes to it, until it is woken. stop: [point, visit]."""
     import psutil
 
     number = warm.start(path, output, stop=stop, **how)
-    with suppress(psutil.NoSuchProcess):  # it came by less often, and is done
+    with suppress(psutil.NoSuchProcess):  # it came to the point less often, and has ended
         process = psutil.Process(warm.pids[number])
         while process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
             time.sleep(0.01)
@@ -341,14 +341,14 @@ def start_and_stand_still(warm: Warm, path: Path, output: Path, stop: list[Any],
 
 
 def woken(warm: Warm, number: int) -> dict[str, Any]:
-    """What becomes of a build that stood still, now that it goes on."""
+    """Let a hanging build go on; returns its outcome."""
     with suppress(ProcessLookupError):
         os.kill(warm.pids[number], signal.SIGCONT)
     return warm.wait(number)
 
 
 def _outlived(workers: list[Any]) -> list[Any]:
-    """The workers that still run after a second, and after what a busy machine adds to it."""
+    """The workers that still run after a second, with some more time for a busy machine."""
     deadline = time.monotonic() + 3
     while alive := [worker for worker in workers if worker.is_running() and worker.status() != "zombie"]:
         if time.monotonic() > deadline:
@@ -357,7 +357,7 @@ def _outlived(workers: list[Any]) -> list[Any]:
     return []
 
 
-# In shares of a hundred schedules.
+# How many of a hundred schedules are of each kind.
 KINDS: dict[Callable[[Lab, random.Random, Path], None], int] = {
     crashes: 48,
     store_faults: 28,
@@ -369,7 +369,7 @@ KINDS: dict[Callable[[Lab, random.Random, Path], None], int] = {
 
 
 def kind_of(seed: int) -> Callable[[Lab, random.Random, Path], None]:
-    """Which kind of schedule a seed gives: seeds in a row give the shares of KINDS."""
+    """The kind of a seed's schedule. A hundred seeds in a row have the shares of KINDS."""
     kinds = [kind for kind, share in KINDS.items() for _ in range(share)]
     random.Random(0).shuffle(kinds)
     return kinds[seed % len(kinds)]

@@ -1,7 +1,7 @@
-"""A process that has imported everything and forks one child for each build asked of it, so that a build costs a fifth
-of a second; `Warm` is its other end. A request and a reply are a line of JSON each.
+"""A process that has imported everything and forks a child for each requested build, so that a build takes a fifth of a
+second. `Warm` is the client. A request and a reply are a line of JSON each.
 
-A child dies of its crash point as if by kill -9; what it had open, it leaves as it is.
+At its crash point a child dies as if by kill -9, and leaves its open files as they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LATE = ("fsspec.implementations.local", "pipelines.reading.columns", "pyarrow.da
 
 
 class Warm:
-    """The client: start builds, wait for what became of them."""
+    """The client: start builds, wait for their outcomes."""
 
     def __init__(self) -> None:
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(TESTS.parent), str(TESTS)]))
@@ -53,7 +53,7 @@ class Warm:
         )
         self._number = 0
         self._replies: dict[int, dict[str, Any]] = {}
-        self.pids: dict[int, int] = {}  # of children: number -> process id, once told
+        self.pids: dict[int, int] = {}  # number of a build -> process id of its child, once reported
 
     def start(self, build_file: Path, output: str | Path, **how: Any) -> int:
         """Start a build; returns its number. how: see _child."""
@@ -67,7 +67,7 @@ class Warm:
         return self._number
 
     def wait(self, number: int) -> dict[str, Any]:
-        """What became of a build: {"killed": signal}, {"root": ...}, {"error": class, "message": ..., "code": ...}."""
+        """The outcome of a build: {"killed": signal}, {"root": ...}, {"error": class, "message": ..., "code": ...}."""
         while number not in self._replies:
             self._receive()
         return self._replies.pop(number)
@@ -136,10 +136,10 @@ def _prepare() -> None:
     logging.disable(logging.CRITICAL)
     for name in LATE:
         importlib.import_module(name)
-    # Beam parses the same options for every transform: half of what a small build costs.
+    # Beam parses the same options again for every transform, which is half the cost of a small build.
     view_as = PipelineOptions.view_as
 
-    views: dict[tuple[int, Any], Any] = {}  # with what it is a view of, which so keeps its id
+    views: dict[tuple[int, Any], Any] = {}  # each with its options, so that no other options can get their id
 
     def remembered(self: Any, cls: Any) -> Any:
         if (id(self), cls) not in views:
@@ -172,7 +172,7 @@ def _fork(request: dict[str, Any], waiting: selectors.BaseSelector) -> tuple[int
 def _child(request: dict[str, Any]) -> dict[str, Any]:
     """Run one build.
 
-    crash: [point, visit]. stop: the same, with a signal after which it can be woken. faults: of faultfs. seed,
+    crash: [point, visit]. stop: the same, but the child only stops, until SIGCONT. faults: of faultfs. seed,
     hostility, concurrent: of the eager runner. workers: use the local runner and its processes instead. inputs:
     "faultfs" reads them from there. verify: check the output afterwards. only: "verify" or "gc".
     """

@@ -1,4 +1,4 @@
-"""A few dozen schedules of faults; `make chaos` plays a thousand. What each has to hold is told in schedules.py."""
+"""A few dozen schedules of faults; `make chaos` plays a thousand. schedules.py says what must hold in each."""
 
 from __future__ import annotations
 

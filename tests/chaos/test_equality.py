@@ -1,9 +1,9 @@
-"""Equal bytes, whatever varies: everything at once, by seed.
+"""Builds give equal bytes whatever varies; each seed varies everything at once.
 
-What a build's bytes may not depend on (workers, bundles and their repeats, order of sources and files, names, hash
-seed, locale, time zone, kernel, kills) is drawn again for every build of one corpus; every file but run.json is equal.
-The size of ranges and of shards is part of a build, so builds that differ in it are held against each other by what
-the documents alone decide: count tables, tokenizer, totals, digest of all documents.
+A build's bytes must not depend on workers, bundles and their repeats, the order of sources and files, names, hash seed,
+locale, time zone, kernel or kills. Each build of one corpus draws all of these again, and every file but run.json must
+be equal. The sizes of ranges and of shards are part of a build. So builds that differ in them are compared by what the
+documents alone decide: count tables, tokenizer, totals, digest of all documents.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_any_order_of_sources(folder, built, warm, tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_environment_and_number_of_workers(folder, built, seed, tmp_path):
-    """The command line with worker processes; it is killed once at a random moment, at times, and resumes."""
+    """The command line with worker processes. Some builds are killed once at a random moment, and resume."""
     chance = random.Random(100 + seed)
     environment = {name: chance.choice(values) for name, values in ENVIRONMENTS.items()}
     environment["TOKCORE_KERNEL"] = kernel.available()[seed % len(kernel.available())]

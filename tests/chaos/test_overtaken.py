@@ -1,5 +1,5 @@
-"""Two equal builds into one output, of which one is done, and has removed the working folders, while the other is at
-some point of its own: that one finds what stands there and ends as if it had made it."""
+"""Two equal builds write one output. One is done and has removed the working folders while the other is still at work:
+that one finds what is there and ends as if it had made it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""How much a rerun does again: at most what was in flight, and the learn stage."""
+"""A rerun repeats at most the work that was in flight, and the learn stage."""
 
 from __future__ import annotations
 
 import pytest
 from support.builds import tree
 
-# What is killed when -> the work that may be done once more, besides what was left.
+# Where a build is killed -> the work that may be repeated once, besides what was still to be done.
 PIECES = {
     "count.item": {"count.item", "count.spilled"},
     "merge.written": {"merge.written"},
@@ -25,7 +25,7 @@ def test_a_rerun_does_again_at_most_what_was_in_flight(path, undisturbed, warm, 
     again = warm.build(path, tmp_path / "out", hostility=0)
     assert tree(tmp_path / "out") == tree(path.parent / "out")
     for work in WORK:
-        # The shards of an item that were not full yet are in flight together: train and validation.
+        # An item's shards that were not full yet are in flight together: train and validation.
         slack = 2 if work == "encode.shard" else 1
         redone = slack if work in PIECES[point] else 0
         done_before = visit - 1 if work == point else undisturbed[work] if _is_earlier(work, point) else 0
@@ -37,7 +37,7 @@ def test_a_rerun_does_again_at_most_what_was_in_flight(path, undisturbed, warm, 
 
 
 def _is_earlier(work: str, point: str) -> bool:
-    """Whether all work of that kind was done when the build came to the point: its stage is an earlier one."""
+    """Whether all work of that kind is done when a build comes to the point, because its stage is an earlier one."""
     stages = ("count", "learn", "encode")
     if "merge" in work + point:  # runs are merged while counting, digests while encoding
         return False

@@ -1,7 +1,7 @@
-"""Files come, change and go, builds are killed, run again, run twice at once; a small model says what must come of it.
+"""Files are added, changed and removed; builds are killed, run again, run twice at once. A small model predicts all.
 
-The model: the first build that gets as far as the plan pins the inputs. While they are as they were then, builds give
-the root of an undisturbed build of them; while they are not, builds end with exit code 2 and change nothing.
+The model: the first build that gets as far as the plan pins the inputs. As long as the inputs are those pinned, builds
+give the root of an undisturbed build of them. Otherwise builds end with exit code 2 and change nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def warm() -> Iterator[Warm]:
 
 def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
     """The machine, for a server of builds and a folder."""
-    roots: dict[str, str] = {}  # what undisturbed builds gave, by their inputs
+    roots: dict[str, str] = {}  # roots of undisturbed builds, by their inputs
     examples = iter(range(1 << 30))
 
     class Builds(RuleBasedStateMachine):
@@ -88,7 +88,7 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
         def start(self, numbers: list[int]) -> None:
             self.folder = base / f"example-{next(examples)}"
             self.output = self.folder / "out"
-            self.pinned: Inputs | None = None  # the inputs of the build that the output is of
+            self.pinned: Inputs | None = None  # the inputs that the output's first build pinned
             self.clock = 1_000_000_000
             self.files = 0
             self.is_done = False
@@ -122,7 +122,7 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
         @precondition(lambda self: self.pinned is not None)
         @rule()
         def restore(self) -> None:
-            """Back to what was pinned, times included."""
+            """Restore the pinned inputs, times included."""
             shutil.rmtree(self.folder / "in")
             for name, (data, mtime_ns) in (self.pinned or {}).items():
                 path = write(self.folder / "in" / name, data)
@@ -134,7 +134,7 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
             return warm.build(self.build_file, self.output, **how)
 
         def note_pins(self) -> None:
-            """A build went as far as pinning its inputs, if it was the first."""
+            """Note the inputs once a first build has gone as far as pinning them."""
             planned = (self.output / "plan" / "manifest.json", self.output / "_attempts" / "plan.claim")
             if self.pinned is None and any(path.exists() for path in planned):
                 self.pinned = self.inputs()
@@ -149,7 +149,7 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
             return roots[key]
 
         def check(self, done: dict[str, object]) -> None:
-            """One build that is not killed."""
+            """Check the outcome of a build that was not killed."""
             if self.pinned is not None and self.inputs() != self.pinned:
                 assert done.get("code") == 2, done
                 return
@@ -188,7 +188,7 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
         @precondition(lambda self: (self.output / "_attempts").exists() or self.is_done)
         @rule()
         def gc(self) -> None:
-            """What no manifest names goes, what one names stays; without a committed plan nothing is pinned then."""
+            """gc removes exactly what no manifest names. Without a committed plan, nothing is pinned afterwards."""
             before = tree(self.output)
             removed = warm.build(self.build_file, self.output, only="gc")["removed"]
             after = tree(self.output)

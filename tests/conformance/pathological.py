@@ -1,4 +1,4 @@
-"""Inputs that are known to break tokenizers, or to make them slow. Each is a function, so that none is kept."""
+"""Inputs that are known to break tokenizers, or to make them slow. Each is a function, so that none stays in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _morphic(n: int, rules: dict[str, str]) -> str:
 
 BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-# Compared with the other engine id by id, so of a size that it can take.
+# Small enough for the other engines, with which they are compared id by id.
 TEXTS: dict[str, Callable[[], str]] = {
     "empty": lambda: "",
     "nul": lambda: "\0" * 1000 + "a\0b" * 300,
@@ -60,7 +60,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "one-line-of-code": lambda: "x=[" + ",".join(f"{i}.{i * 7919 % 1000:03d}e-{i % 9}" for i in range(20_000)) + "]",
 }
 
-# Ordinary work here, too much elsewhere.
+# Ordinary work for tokcore, too slow for other engines.
 LINEAR_TEXTS: dict[str, Callable[[], str]] = {
     "a-1m": lambda: "a" * 1_000_000,
     "caret-1m": lambda: "^" * 1_000_000,

@@ -2,9 +2,9 @@
 
     python tests/conformance/run.py CORPUS... [--tokenizer PATH] [--limit-mb N]
 
-CORPUS: files or folders of .txt, .jsonl (field "text"), either also as .zst or .gz, and .parquet (column "text").
-Without --tokenizer, the published vocabularies of tests/data/vocab are used; with it, a tokcore.json or a build's
-output, through its exported files.
+CORPUS: files, or folders of files: .txt, .jsonl (field "text"), both also as .zst or .gz, and .parquet (column "text").
+Without --tokenizer, the published vocabularies of tests/data/vocab are used. With it, PATH is a tokcore.json or a
+build's output, and the other engines read its exported files.
 Exit code 1 if anything differs.
 """
 
@@ -72,7 +72,7 @@ def _documents_of(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Encode]:
-    """The three, the first being ours."""
+    """The three engines, ours first."""
     theirs = tokenizers.Tokenizer.from_str(tokenizer_json(tokenizer.spec).decode())
     theirs.encode_special_tokens = True  # means: as ordinary text
     return {
@@ -83,7 +83,7 @@ def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Enco
 
 
 def exported_encoding(tokenizer: Tokenizer) -> tiktoken.Encoding:
-    """tiktoken's tokenizer of our exported rank file."""
+    """tiktoken's tokenizer, made from our exported rank file."""
     lines = (line.split() for line in rank_file(tokenizer.spec).splitlines())
     return tiktoken.Encoding(
         "exported",

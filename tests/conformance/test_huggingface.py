@@ -85,7 +85,7 @@ def test_normalizers(model, steps, text):
 
 
 def test_a_trained_tokenizer_imports():
-    """What their trainer writes, ids of its own making included, is followed id by id."""
+    """A tokenizer that their trainer made has the same ids after import, even where its ids are not in our order."""
     theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     theirs.decoder = tokenizers.decoders.ByteLevel()

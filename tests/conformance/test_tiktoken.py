@@ -34,7 +34,7 @@ TRICKY = (
 
 @st.composite
 def texts(draw, name):
-    """Text made of a vocabulary's tokens (what is valid UTF-8 of them), of tricky characters, and of any characters."""
+    """Text made of a vocabulary's tokens (those that are valid UTF-8), of tricky characters, and of any characters."""
     vocabulary = _strings(name)
     part = st.one_of(
         st.sampled_from(vocabulary),
@@ -77,7 +77,7 @@ def test_same_ids_with_special_tokens(name):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_token_alone_and_in_pairs(name):
-    """Every token that is text (of the larger vocabularies 50,000), after a random other one: all merges take place."""
+    """Every token that is text (50,000 of larger vocabularies), after a random other one, so that all merges occur."""
     strings = _strings(name)
     generator = random.Random(5)
     joined = [generator.choice(strings) + text for text in generator.sample(strings, min(50_000, len(strings)))]
@@ -98,14 +98,14 @@ def test_pathological_text(name, case):
 
 @pytest.mark.parametrize("case", LINEAR_TEXTS)
 def test_long_pathological_text(case):
-    """Where tiktoken gives up or takes long: bytes survive, and long runs encode as shorter ones suggest."""
+    """Where tiktoken gives up or is slow: decoding gives the bytes back, and long runs encode like shorter ones."""
     text = LINEAR_TEXTS[case]()
     tokenizer = published_tokenizer("cl100k")
     assert tokenizer.decode(tokenizer.encode(text)) == text.encode()
 
 
 def test_many_texts():
-    """Tiny, empty, and one after the other: as if each were alone."""
+    """Tiny and empty texts, one after the other, encode as if each were alone."""
     generator = random.Random(6)
     strings = ["".join(generator.choices("abc é中\n'", k=generator.randint(0, 6))) for _ in range(20000)]
     ours = published_tokenizer("cl100k").encode_batch(strings, threads=2).to_pylist()

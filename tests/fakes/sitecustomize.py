@@ -1,6 +1,6 @@
-"""On the import path of a process this makes s3:// a folder, FAKE_S3, with the manners of a store.
+"""On the import path of a process, this makes s3:// the folder FAKE_S3, which behaves like a store.
 
-FAKE_FAIL names an operation that fails with FAKE_KIND, an exception that quotes what no message may show.
+FAKE_FAIL names an operation that fails with FAKE_KIND, an exception that quotes secrets that no message may show.
 """
 
 import builtins

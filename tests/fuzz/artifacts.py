@@ -1,7 +1,7 @@
 """Fuzz the reading of artifacts: valid ones are made, damaged by seed, and read.
 
-Reading must end in errors of tokcore.errors alone, within 20 seconds and a limit of memory; what is read all the same
-must be written again as it was. Each kind runs in a process of its own, so that one that dies leaves its input.
+Reading may raise only errors of tokcore.errors, within 20 seconds and a memory limit. What can be read in spite of the
+damage must be written again as it was. Each kind runs in a process of its own, so that its input is kept if it dies.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ MAX_INPUT_DOCUMENT_BYTES = 1 << 12
 
 
 def _documents(data: bytes, settings: ReadSettings) -> list[bytes]:
-    """The documents; every record must be one or be rejected for a reason, and nothing is given out before a proof."""
+    """Read documents. Each record must be one or be rejected for a reason; a file is rejected before its first."""
     with storage.write_attempt("memory://fuzz-input") as file:
         file.write(data)
     texts: list[bytes] = []
@@ -171,7 +171,7 @@ def _documents(data: bytes, settings: ReadSettings) -> list[bytes]:
         raise
     assert all(len(text) <= MAX_INPUT_DOCUMENT_BYTES for text in texts)
     for text in texts:
-        text.decode()  # of UTF-8, whatever the bytes were
+        text.decode()  # must be UTF-8, whatever the bytes were
     return texts
 
 
@@ -200,7 +200,7 @@ def _input(format: str, **changes: Any) -> Read:
                 try:
                     outcomes.append(_documents(data, settings))
                 except FileRejected as error:
-                    outcomes.append(None)  # of two kinds of damage either may be met first
+                    outcomes.append(None)  # with two kinds of damage, either may be found first
                     rejected = error
         assert outcomes[0] == outcomes[1], "blocks change nothing"
         if outcomes[0] is None:
@@ -271,7 +271,7 @@ class Mutator:
             value = json.loads(self._valid)
             for _ in range(chance.choice([1, 1, 2, 5])):
                 self._change_leaf(value)
-            # As written by us: canonical where it can be.
+            # In the form that we write, so that it is canonical where it can be.
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode() + b"\n"
         data = bytearray(self._valid)
         for _ in range(chance.choice([1, 1, 1, 2, 4, 16])):
@@ -306,7 +306,7 @@ class Mutator:
 
 
 def _attempt(read: Read, data: bytes, folder: Path) -> None:
-    """Read; where only a checksum stands in the way, with the right one."""
+    """Read. If only a checksum is wrong, read again with the right one."""
     try:
         read(data, folder)
     except TokError as error:
@@ -323,7 +323,7 @@ def _work(kind: str, seed: int, runs: int, seconds: float, current: Path) -> Non
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / f"shard{BIN}").write_bytes(np.arange(9, dtype="<i4").tobytes())
-        read(valid(), folder)  # a valid one is read
+        read(valid(), folder)  # a valid one must be readable
         kept = HERE / "regressions" / kind
         for file in sorted(kept.iterdir()) if kept.is_dir() else ():
             current.write_bytes(file.read_bytes())
@@ -340,7 +340,7 @@ def _work(kind: str, seed: int, runs: int, seconds: float, current: Path) -> Non
 
 
 def fuzz_artifacts(kind: str, seed: int, output: Path, runs: int = sys.maxsize, seconds: float = 1e9) -> str:
-    """What went wrong, "" if nothing; then the input is output/crash-KIND."""
+    """Returns what went wrong, "" if nothing did. If something did, the input is output/crash-KIND."""
     output.mkdir(parents=True, exist_ok=True)
     current = (output / f"crash-{kind}").resolve()
     command = [sys.executable, "-m", "fuzz.artifacts", kind, str(seed), str(runs), str(seconds), str(current)]

@@ -1,8 +1,8 @@
 """Fuzz the reading of parquet and Arrow files: valid ones are made, damaged by seed, and read as a build reads them.
 
-Each ends in documents and rejected records or in the rejection of the file, the same when it is read again. What is
-accepted has as many records as the file says. The process that asks must live, within 20 seconds a file and a limit of
-memory; the processes that decode may die, and are counted.
+Each file ends in documents and rejected records, or is rejected itself; a second read must give the same. What is
+accepted has as many records as the file says. The process that reads must survive, within 20 seconds per file and a
+memory limit. The processes that decode may die, and are counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schemas.plan import ReadSettings
 
 HERE = Path(__file__).parent
 KINDS = ("parquet", "arrow")
-MAX_MEMORY_BYTES = 4 << 30  # of address space, in the process that asks and in those that decode
+MAX_MEMORY_BYTES = 4 << 30  # of address space, in the process that reads and in those that decode
 MAX_SECONDS = 20
 
 _TEXTS = ["first", "", "second text", None, "długi tekst " * 6, "first", "last"]
@@ -97,7 +97,7 @@ def examples(kind: str) -> list[bytes]:
 
 
 class Mutator:
-    """Damages examples: numbers above all, half of them where a parquet file describes itself."""
+    """Damages examples, mostly their numbers; half of the damage to a parquet file is in its footer."""
 
     def __init__(self, kind: str, seed: int) -> None:
         self._chance = random.Random(f"{kind}-{seed}")
@@ -140,7 +140,7 @@ class Mutator:
             data[at : at + chance.choice([0, 1, 2, 8])] = chance.randbytes(chance.choice([0, 1, 2, 8]))
 
     def _footer(self, data: bytearray) -> int:
-        """The size of a parquet file's footer; 0 for another file or a footer that is no more."""
+        """The size of a parquet file's footer; 0 for another file, or if the footer is damaged too much."""
         size = int.from_bytes(data[-8:-4], "little") + 8
         return size if self._is_parquet and size < len(data) else 0
 
@@ -150,7 +150,7 @@ class Mutator:
         data[at : at + fits] = (value % (1 << 8 * fits)).to_bytes(fits, "little")
 
     def _put_varint(self, data: bytearray, at: int, footer: int) -> None:
-        """Another number of any length; the length of the footer stays right."""
+        """Replace a number by one of any length, and correct the length of the footer."""
         end = at
         while end < len(data) - 9 and data[end] & 0x80:
             end += 1
@@ -201,7 +201,7 @@ def _read(path: Path, settings: ReadSettings) -> tuple[str, int, str]:
 
 
 def _promised(kind: str, path: Path) -> int:
-    """The records that a file says it has, which was read to its end before, if only in some columns."""
+    """The records that a file claims to have. It was read to its end before, though perhaps not in all columns."""
     if kind == "parquet":
         return int(pq.ParquetFile(path).metadata.num_rows)
     data = path.read_bytes()
@@ -210,7 +210,7 @@ def _promised(kind: str, path: Path) -> int:
     num_columns = len(open_reader(data).schema)
     for columns in [[column] for column in range(num_columns)] or [[]]:
         reader = open_reader(data, options=pa.ipc.IpcReadOptions(included_fields=columns))
-        with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # the columns that nobody asked for
+        with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # the read may have left out this column
             batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
             return sum(batch.num_rows for batch in batches)
     raise AssertionError("no column can be read")
@@ -252,7 +252,7 @@ def _work(kind: str, seed: int, runs: int, seconds: float, current: Path) -> Non
 
 
 def fuzz_row_files(kind: str, seed: int, output: Path, runs: int = sys.maxsize, seconds: float = 1e9) -> str:
-    """What went wrong, "" if nothing; then the input is output/crash-KIND. Prints what became of the files."""
+    """Returns what went wrong, "" if nothing did; the input is then output/crash-KIND. Prints what became of files."""
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile() as stderr:
         current = (output / f"crash-{kind}").resolve()

@@ -1,7 +1,7 @@
 """Fuzz the kernel and the readers for a while each: make fuzz [FUZZ_SECONDS=60] [TARGET=...] [SEED=1].
 
-With clang and its libFuzzer if both are installed (or CXX), else with g++ and driver.cpp. What stops a target is kept
-in out/fuzz; once it is fixed, its bytes belong to tests/fuzz/regressions/TARGET.
+With clang and its libFuzzer if both are installed (or CXX), else with g++ and driver.cpp. An input that stops a target
+is kept in out/fuzz. Once the defect is fixed, the input belongs in tests/fuzz/regressions/TARGET.
 """
 
 from __future__ import annotations

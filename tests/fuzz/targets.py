@@ -10,7 +10,7 @@ TARGETS = sorted(path.stem for path in HERE.glob("*.cpp") if path.stem not in ("
 
 
 def folders(target: str) -> list[Path]:
-    """What a target begins with: examples of what it reads, and what it once failed on or might."""
+    """The inputs that a target starts from: examples of what it reads, and what it failed on or might fail on."""
     return [path for path in (HERE / "corpus" / target, HERE / "regressions" / target) if path.is_dir()]
 
 
@@ -22,7 +22,7 @@ def replay(program: Path, target: str, crashes: Path) -> subprocess.CompletedPro
 
 def fuzz(program: Path, target: str, seed: int, limit: str, crashes: Path) -> subprocess.CompletedProcess[str]:
     """Run new inputs. limit: -runs=N or -max_total_time=SECONDS. What stops the program is written to crashes."""
-    found = crashes / f"found-{target}"  # where libFuzzer puts what it keeps
+    found = crashes / f"found-{target}"  # where libFuzzer keeps new inputs
     found.mkdir(parents=True, exist_ok=True)
     settings = [f"-seed={seed}", limit, "-max_len=8192", "-timeout=60", "-print_final_stats=1"]
     return _run(program, crashes, [*settings, found, *folders(target)])

@@ -1,4 +1,4 @@
-"""Each fuzz target: what is kept for it, and some new inputs of one seed. `make fuzz` runs for longer."""
+"""Run each fuzz target on the inputs kept for it, and on some new ones from one seed. `make fuzz` runs for longer."""
 
 from __future__ import annotations
 

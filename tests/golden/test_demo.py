@@ -1,4 +1,4 @@
-"""The demo's root, as every machine must give it: it is made of content alone, not of codecs, times or places.
+"""The demo's root, the same on every machine: it depends on content alone, not on codecs, times or paths.
 
 A change here is a change of output bytes: mark it [bytes] in the changelog.
 """

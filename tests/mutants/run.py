@@ -32,7 +32,7 @@ NATIVE = "tokcore/native/"
 
 
 class Outcome(NamedTuple):
-    """What came of one defect. verdict: caught, or else MISSED, TOO SLOW, DID NOT APPLY, DID NOT BUILD, DID NOT RUN."""
+    """The outcome of one defect. verdict: caught, or MISSED, TOO SLOW, DID NOT APPLY, DID NOT BUILD or DID NOT RUN."""
 
     defect: Defect
     verdict: str
@@ -43,7 +43,7 @@ class KernelError(Exception):
 
 
 class Copy:
-    """The tree as it is, defects excepted, with a kernel and an interpreter of its own."""
+    """A copy of the tree, into which defects are put, with its own kernel and interpreter."""
 
     def __init__(self, folder: Path, time_limit: float) -> None:
         self.tree = folder / "tree"
@@ -60,7 +60,7 @@ class Copy:
     def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
         """(exit code of pytest, None if a test took too long; what it printed)."""
         shutil.rmtree(self.tree / ".hypothesis", ignore_errors=True)  # no example is remembered
-        # Without bytecode files, which are told apart by second and size.
+        # No bytecode files: Python reuses one if the source has the same size and, to the second, the same time.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTHONPATH", None)
         command = [self._python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={self._scratch}"]
@@ -83,7 +83,7 @@ class Copy:
         return process.returncode, printed
 
     def try_out(self, defect: Defect) -> str:
-        """The verdict on one defect; the copy is sound again afterwards."""
+        """The verdict on one defect; afterwards the copy is without it again."""
         path = self.tree / defect.path
         sound = path.read_text()
         if sound.count(defect.old) != 1:
@@ -102,7 +102,7 @@ class Copy:
                 self._install(self._sound)
         if code is None or code == 0:
             return "MISSED" if code == 0 else "TOO SLOW"
-        # 1: a test failed. Below 0: it crashed. What is above never came to the test.
+        # 1: a test failed. Below 0: it crashed. With a higher code, no test ran.
         if code == 1 or code < 0 or "Fatal Python error" in printed:
             return "caught"
         print(printed[-2000:], file=sys.stderr)
@@ -122,7 +122,7 @@ class Copy:
                 path.unlink()
         for name in names:
             source, target = ROOT / name, self.tree / name
-            # What is the same keeps its time, or all of the kernel would be compiled again.
+            # Unchanged files keep their time, or all of the kernel would be compiled again.
             if target.is_file() and target.read_bytes() == source.read_bytes():
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ class Copy:
             os.utime(target)
 
     def _make_interpreter(self, folder: Path) -> str:
-        """An environment that has what this one has, but for tokcore: an editable installation would import ROOT's."""
+        """An environment with the packages of this one but tokcore: an editable installation would import ROOT's."""
         if not (folder / "bin" / "python").exists():
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
@@ -195,7 +195,7 @@ def main() -> int:
     if options.only and (unknown := sorted(set(options.only) - {defect.name for defect in DEFECTS})):
         parser.error(f"no defect is named {', '.join(unknown)}")
     chosen = [defect for defect in DEFECTS if not options.only or defect.name in options.only]
-    # File by file: one that is compiled for a defect is compiled once more when it is sound again, or with the next.
+    # Sorted by file: a file is compiled for each defect, and once more only after its last one.
     waiting = iter(sorted(chosen, key=lambda defect: defect.path))
     named = list(dict.fromkeys(test for defect in chosen for test in defect.tests))
     outcomes: list[Outcome] = []

@@ -1,4 +1,4 @@
-"""The kernel alone, without Python, under sanitizers, beside plain ways of saying the same."""
+"""The kernel alone, without Python, under sanitizers, compared with plain implementations of the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_counting_and_learning_share_no_memory_by_mistake(tmp_path: Path) -> Non
     try:
         programs = Programs(tmp_path, sanitizers="thread")
     except NotPossibleError as error:
-        pytest.skip(str(error))  # as conftest's, and not every compiler has this one
+        pytest.skip(str(error))  # as in conftest.py; also, not every compiler has this sanitizer
     run(*programs("learner_check"), "8")
 
 
