@@ -1,4 +1,4 @@
-"""Doors: what a name stands for is known in one place, so that adding one touches one file, its test and one line."""
+"""What the name of a format or model means is known in one place; adding one touches a file, its test and a line."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ import tokcore
 
 ROOT = Path(__file__).parent.parent
 
-# What each layer must not reach: itself a promise (import tokcore in a trainer), or a door that is elsewhere.
+# What no layer below pipelines may import: keeping it out is a promise (import tokcore in a trainer), or it belongs
+# in one place of pipelines.
 OUTSIDE = {"apache_beam", "fsspec", "socket", "urllib", "http", "time", "datetime", "click"}
-# Who may reach it all the same, when its user asks for it: open_shards of a URL.
+# Exceptions: imported only when a user asks for it, as open_shards of a URL does.
 DOORS = {"tokcore/remote_files.py": {"fsspec"}}
 FORBIDDEN = {
     "tokcore": {"schemas", "pipelines", *OUTSIDE},
@@ -54,7 +55,7 @@ def packages_of(path: Path) -> set[str]:
 
 
 def modules_of(path: Path) -> set[Path]:
-    """The files of pipelines that a module imports, at once or later."""
+    """The files of pipelines that a module imports, at its top or inside a function."""
     files = set()
     for name in imports_of(path):
         *folders, last = name.split(".")

@@ -1,4 +1,4 @@
-"""The pages: what they name exists, the README is short, and each promise names tests."""
+"""Documentation: what it names exists, the README is short, and each promise names its tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = sorted(
 
 
 def anchors(page: Path) -> set[str]:
-    """The names of a page's headings, as they are linked to."""
+    """The anchors of a page's headings, as links spell them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

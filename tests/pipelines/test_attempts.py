@@ -1,4 +1,4 @@
-"""The working folder of a stage: several may try the same piece of work, one of them counts."""
+"""The working folder of a stage: several attempts may be made at the same piece of work, and one of them counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ref(attempt: str) -> RunRef:
 
 
 def test_the_first_record_wins(tmp_path):
-    """The second attempt goes on with the recorded result: no manifest names its own."""
+    """The second attempt goes on with the recorded result, and no manifest names its own."""
     first, second = attempts(tmp_path), attempts(tmp_path)
     assert first.record("item", ref("first")) == ref("first")
     assert second.record("item", ref("second")) == ref("first")
@@ -33,7 +33,7 @@ def test_another_identity_finds_nothing(tmp_path):
 
 
 def test_attempts_at_one_piece_do_not_meet(tmp_path):
-    """One that is given up half-way takes nothing from the other."""
+    """An attempt that is given up half-way changes nothing of the other."""
 
     def given_up() -> None:
         with attempts(tmp_path).new_file("item.runs") as other:

@@ -18,7 +18,8 @@ from pipelines.cli import commands
 from pipelines.inspect.audit import audit, print_audit
 from tokcore.errors import FormatError, IdentityError
 
-# One document shouts, one file of two murmurs, and one text runs from right to left.
+# SHOUT is one long document; MURMUR is in one file, in many documents; HIDDEN has invisible characters and one that
+# turns text from right to left.
 SHOUT, MURMUR, HIDDEN = "zqzq " * 400, "vxvx ", "kwk\u202ewk\u200b\u200b "
 SOURCES = "\n".join(
     f'[[source]]\nlang = "{lang}"\nfiles = "{name}.jsonl"' for lang, name in (("en", "a"), ("en", "b"), ("ru", "c"))
@@ -67,7 +68,7 @@ def test_ids_of_one_document_and_of_one_file(built, tokenizer):
     assert (murmured["top_source"], murmured["top_source_count"], murmured["count"]) == ("b.jsonl", 120, 120)
     assert murmured["id"] not in {one["id"] for one in report["one_document"]}
     assert report["one_source_by_source"] == Counter(one["top_source"] for one in report["one_source"])
-    # By the definition, for all of them.
+    # All of them, counted from the table by definition.
     rows = pq.read_table(built / "shards" / "token_counts.parquet").to_pylist()
     by_source: dict[int, Counter[str]] = defaultdict(Counter)
     shards = api.open_shards(built)
@@ -101,7 +102,7 @@ def test_invisible_characters_by_kind_and_language(built, tokenizer):
 
 
 def test_sources_are_looked_for_when_asked(built, tokenizer, tmp_path, capsys):
-    """Else no shard is read: they may be elsewhere."""
+    """Otherwise no shard is read, because shards may be elsewhere."""
     asked = audit(str(built), tokenizer, sources=True)
     shutil.copytree(built, tmp_path / "moved", ignore=shutil.ignore_patterns("arrow", "megatron"))
     report = audit(str(tmp_path / "moved"), tokenizer)
@@ -146,7 +147,7 @@ def test_command_line(built, tmp_path):
     assert '" zqzq" 399 of 399' in shown.output
     assert "b.jsonl: " in shown.output
     assert "bidi_control: en 30" in shown.output
-    assert shown.output.replace("\n", "").isprintable()  # nothing of what it is about acts on the terminal
+    assert shown.output.replace("\n", "").isprintable()  # no text that it quotes acts on the terminal
     report = json.loads(called(built, "--json", "--rare", "3").output)
     assert report == json.loads(json.dumps(audit(str(built), api.Tokenizer.load(built), 3)))
     assert called(tmp_path / "nothing").exit_code == 2

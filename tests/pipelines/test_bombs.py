@@ -1,7 +1,7 @@
-"""Inputs that unfold into more than they are: each ends in a named rejection, within bounded memory and time.
+"""Decompression bombs and the like: each ends in a named rejection, within bounded memory and time.
 
 Each is read in a process of its own, whose peak of resident memory and CPU time are measured. Parquet and Arrow files
-are decoded in that process, too, not in a reader of its own.
+are also decoded in that process, not in a reader of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import zstandard
 from support.builds import ROOT
 
 MB = 1 << 20
-SECONDS = 30  # of CPU time: these inputs take up to 6; work that grew with their square would take minutes
+SECONDS = 30  # of CPU time: these inputs take up to 6; quadratic work would take minutes
 
 READ = """
 import dataclasses, json, sys, time
@@ -105,7 +105,7 @@ def xz_stream(data: bytes) -> bytes:
 
 @pytest.mark.parametrize(("compression", "compress"), [("zst", frame), ("gz", member), ("xz", xz_stream)])
 def test_a_line_of_a_gigabyte(tmp_path, compression, compress):
-    """It costs itself alone; no more of it is built than max_document_bytes, which is 256 MiB, lets through."""
+    """It costs only itself: no more of it is kept than max_document_bytes, 256 MiB by default, allows."""
     line = [compress(b'{"text": "'), *[compress(b"x" * (64 * MB))] * 16, compress(b'"}\n')]
     path = write(tmp_path, f"a.jsonl.{compression}", compress(GOOD), *line, compress(GOOD))
     assert read(path, 800) == (3, 2, ["document_too_large"])
@@ -125,7 +125,7 @@ def test_a_gigabyte_of_line_feeds(tmp_path):
 
 
 def test_more_than_any_text_unfolds_into(tmp_path):
-    """Five gigabytes of zeros in 27 kB: the limit is 4 GiB and 256 bytes for each stored one."""
+    """Five gigabytes of zeros in 27 kB: the limit is 4 GiB and 256 bytes for each stored byte."""
     path = write(tmp_path, "a.jsonl.zst", *[frame(bytes(512 * MB))] * 10)
     assert path.stat().st_size < 1 * MB
     assert read(path, 400) == (0, 0, ["file: over_limit"])
@@ -173,7 +173,7 @@ def parquet(folder: Path, table: pa.Table, **options) -> Path:
 
 
 def test_a_long_value_that_every_row_repeats(tmp_path):
-    """Ten megabytes in the dictionary, 100,000 rows that name them: a terabyte of text in a few kilobytes."""
+    """Ten megabytes in the dictionary, 100,000 rows that refer to them: a terabyte of text in a few kilobytes."""
     value = pa.array(["x" * (10 * MB)])
     column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), value)
     path = parquet(tmp_path, pa.table({"text": column}))
@@ -182,7 +182,7 @@ def test_a_long_value_that_every_row_repeats(tmp_path):
 
 
 def test_a_value_that_is_no_bomb_because_rows_repeat_it(tmp_path):
-    """One paragraph in every row is dull, not hostile."""
+    """Repeating one paragraph in every row is not hostile."""
     column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(50_000, np.int32)), pa.array(["x" * 1000]))
     assert read(parquet(tmp_path, pa.table({"text": column})), 300) == (50_000, 50_000, [])
 
@@ -198,7 +198,7 @@ def test_a_column_that_unfolds(tmp_path):
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("as_dictionary", [False, True])
 def test_an_arrow_batch_that_unfolds(tmp_path, stream, as_dictionary):
-    """Half a gigabyte of one letter in some kilobytes: refused by what the buffers say, before any is unfolded."""
+    """Half a gigabyte of one letter in some kilobytes: refused by the sizes of buffers, before any is expanded."""
     column = pa.array(["x" * (8 * MB)] * 64, pa.large_string())
     if as_dictionary:
         column = pa.DictionaryArray.from_arrays(pa.array(np.arange(64, dtype=np.int32)), column)
@@ -248,7 +248,7 @@ print(json.dumps([outcomes, peak() - before]))
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
 def test_every_byte_forged(tmp_path, kind):
-    """Counts, sizes, offsets, types: whatever a byte stands for, no crash, no memory, and a reason or text."""
+    """Counts, sizes, offsets, types: whatever a forged byte is, reading gives a reason or text, without much memory."""
     table = pa.table({"text": pa.array(["first", "second", "first"]).dictionary_encode()})
     path = tmp_path / "a"
     if kind == "parquet":

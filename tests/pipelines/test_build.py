@@ -400,7 +400,7 @@ def test_no_files(tmp_path):
 
 
 def test_languages_that_differ_in_case_only(tmp_path):
-    """Refused on every disk, so that a build that runs on one runs on all."""
+    """Refused on every file system, so that a build that runs on one runs on all."""
     write(tmp_path / "a.jsonl", jsonl([{"text": text, "l": lang} for text in texts("en", 3) for lang in ("en", "EN")]))
     message = refused(tmp_path, '[[source]]\nlang_field = "l"\nfiles = "a.jsonl"\n')
     assert message.startswith("StageError: languages 'EN' and 'en' differ in case only")

@@ -1,4 +1,4 @@
-"""A build of another model than BPE: every command works on it as on any other."""
+"""A build with a model other than BPE: every command works on it as on any other build."""
 
 from __future__ import annotations
 
@@ -142,14 +142,14 @@ def test_pinned_special_tokens_come_after_the_bytes(folder):
 
 
 class Here:
-    """Runs in this process what a pool would run in another: there, nothing is patched."""
+    """A pool that works in this process, because patches do not reach other processes."""
 
     def run(self, function, *arguments):
         return function(*arguments)
 
 
 def test_a_lossy_tokenizer_is_verified_by_its_encodings(folder, tmp_path, monkeypatch):
-    """Bytes that claim to lose text: their ids must be those of the source, and are never decoded."""
+    """A byte model that claims to lose text: its ids must be those of the source, and are never decoded."""
     monkeypatch.setattr(ByteModel, "lossless", False)
     monkeypatch.setattr(Tokenizer, "decode", None)
     monkeypatch.setattr("pipelines.inspect.verify.open_pool", lambda *_: contextlib.nullcontext(Here()))

@@ -1,4 +1,4 @@
-"""Another vocab_size, a corrected source: what differs is said in the build file's words, and there is a way on."""
+"""After another vocab_size or a corrected source, errors say what differs in the build file's words, and what to do."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_every_setting_of_a_stage_is_a_key_of_the_build_file(corpus):
     for key in keys:
         table, _, name = key.partition(".")
         assert table == "special" or name in tables[table], key
-    # None is left out: each field, changed, makes a difference.
+    # No field is left out: changing any of them makes a difference.
     for part in (configs.counts, configs.tokenizer, configs.shards):
         for field in dataclasses.fields(part):
             other = NaturalMix("natural") if field.name == "mix" else _another(getattr(part, field.name))
@@ -144,11 +144,11 @@ def test_a_changed_input_is_named(tmp_path):
 
 
 def test_a_corrected_source_goes_on_after_a_failed_build(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])  # a sample would tell
+    monkeypatch.setattr("pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])  # or a sample shows it
     wrong = build_file(corpus, SOURCES.replace('id = "id"', 'id = "id"\ntext = "body"'), name="wrong.toml")
     with pytest.raises(StageError, match=r"missing_text(?s:.)*write text = \"text\""):
         run(wrong, tmp_path / "out")
-    assert (tmp_path / "out" / "rejected" / "rejected.jsonl").exists()  # to look at
+    assert (tmp_path / "out" / "rejected" / "rejected.jsonl").exists()  # kept, for the user to look at
     again = build(corpus / "build.toml", tmp_path / "out")
     again.run()
     assert tree(tmp_path / "out") == tree(corpus / "out")
@@ -169,7 +169,7 @@ def test_a_raised_limit_goes_on_and_counts_nothing_again(tmp_path, capfd):
 
 
 def test_a_build_that_may_be_at_work_does_not_give_way(corpus, tmp_path):
-    """A build that was killed may still be at work, for all that another one knows."""
+    """Another build cannot know whether a killed build is still at work."""
     killed = killed_build(corpus / "build.toml", tmp_path / "out", "stage.worked:1")
     assert killed == -signal.SIGKILL
     assert list((tmp_path / "out" / "_attempts").glob("at-work.*"))
@@ -276,7 +276,7 @@ def test_replace_makes_the_stage_and_what_follows(corpus, output):
 
 @pytest.mark.parametrize("visit", [1, 2, 3, 5])
 def test_replace_killed_at_each_removal_is_finished_by_the_same_command(corpus, output, visit):
-    """Three manifests, then their files: whatever is gone, no manifest that stands names what is not there."""
+    """Three manifests are removed, then their files: whenever that is killed, no manifest left names a missing file."""
     path = corpus / "larger.toml"
     assert killed_build(path, output, f"replace.removed:{visit}", "--replace", "learn") == -signal.SIGKILL
     standing = [stage for stage in (BUILD, "shards", "tokenizer") if find_manifest(str(output), stage) is not None]
@@ -284,7 +284,7 @@ def test_replace_killed_at_each_removal_is_finished_by_the_same_command(corpus, 
     for stage in standing:
         folder = output if stage == BUILD else output / stage
         assert all((folder / entry.path).exists() for entry in find_manifest(str(output), stage).files)
-    # With the option or without it: what was begun is finished.
+    # With the option or without it, the replacement is finished.
     build(path, output, replace="learn" if visit % 2 else "").run()
     assert tree(output) == tree(corpus / "larger")
 

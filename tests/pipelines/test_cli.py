@@ -115,7 +115,7 @@ def _printed(code: str, **environment: str) -> str:
 
 
 def test_no_thread_waits_for_work_that_never_comes():
-    """numpy's linear algebra starts one for every core, and keeps it spinning, unless it is told not to."""
+    """numpy's linear algebra library starts a thread per core, which keeps spinning, unless told not to."""
     threads = "import psutil; print(psutil.Process().num_threads())"
     alone = _printed(f"import numpy, pyarrow; {threads}", OPENBLAS_NUM_THREADS="1")
     unset = "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None)"
@@ -160,7 +160,7 @@ def test_check_does_no_work(corpus, tmp_path):
 
 
 def test_check_says_what_the_output_holds(corpus, built, tmp_path):
-    """Nothing, this build, a part of it, or another one, which ends as the build would."""
+    """Nothing, this build, a part of it, or another one, on which check ends as the build would."""
     other = build_file(corpus, settings=SETTINGS.replace("400", "390"), name="check.toml")
     part = shutil.copytree(built, tmp_path / "part", ignore=shutil.ignore_patterns("shards", "tokenizer"))
     (part / "manifest.json").unlink()
@@ -264,7 +264,7 @@ def test_usage(corpus):
 
 
 def test_what_to_write_instead(corpus, built, tmp_path, monkeypatch):
-    """A runner before --, a build file for its output, and variables that the shell left as they are."""
+    """A runner's options before --, a build file instead of its output, and variables that the shell did not expand."""
     done = tokcore("build", corpus / "build.toml", "--runner=FlinkRunner")
     assert done.returncode == 2
     assert "come after --: tokcore build BUILD.toml -- --runner=..." in " ".join(done.stderr.split())

@@ -1,4 +1,4 @@
-"""Names of columns read without the Arrow library: what it says, too; and whatever the bytes are, no crash."""
+"""Column names read without the Arrow library are those that it reads; no bytes crash that."""
 
 from __future__ import annotations
 

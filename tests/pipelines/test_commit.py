@@ -1,4 +1,4 @@
-"""Committing: one manifest, over files that are durable and were read back, whatever a store answers."""
+"""A commit creates one manifest, after its files are durable and were read back, whatever a store answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def commit_all(made: CountsManifest, files: tuple[StoredFile, ...] = ()) -> Coun
 
 
 def faulty(monkeypatch, **methods):
-    """Replace methods of the store; each gets the real one first."""
+    """Replace methods of the store; each replacement gets the real method as its first argument."""
     for name, method in methods.items():
         real = getattr(MemoryFileSystem, name)
 
@@ -140,7 +140,7 @@ def test_a_copy_of_other_bytes(monkeypatch):
 
 @pytest.mark.parametrize("claimed", [True, False])
 def test_a_copy_that_went_wrong_before(claimed):
-    """If a claim says that it is ours, it is made again; otherwise it may be another build's, and stays."""
+    """A copy that a claim says is ours is made again. Otherwise it may be another build's, and stays."""
     stored = write_one()
     with storage.write_attempt(f"{OUTPUT}/counts/en.parquet") as file:
         file.write(b"half of it")
@@ -154,7 +154,7 @@ def test_a_copy_that_went_wrong_before(claimed):
 
 
 def test_a_store_that_keeps_other_bytes(monkeypatch, tmp_path):
-    """A bit flips between writing and reading back: nothing is described, so nothing can be named."""
+    """A bit flips between writing and reading back: the file is not recorded, so no manifest can name it."""
     attempts = Attempts(str(tmp_path), "counts", "0" * 64)
     with attempts.new_file("en.parquet") as new:
         new.file.write(b"rows")
@@ -165,7 +165,7 @@ def test_a_store_that_keeps_other_bytes(monkeypatch, tmp_path):
 
 
 def test_fsync_that_fails(monkeypatch, tmp_path):
-    """Pages that the disk did not take are not there: the file is given up, and a manifest is not created."""
+    """Pages that the disk did not take are lost: the file is given up, and no manifest is created."""
 
     def failing(descriptor):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -182,7 +182,7 @@ def test_fsync_that_fails(monkeypatch, tmp_path):
 
 
 def test_no_manifest_is_there_before_its_files(tmp_path):
-    """Whenever a build is stopped, what a manifest names is there, under its name and as it was described."""
+    """Whenever a build is stopped, every file that a manifest names exists and is as the manifest describes it."""
     small_corpus(tmp_path)
     out = tmp_path / "out"
     seen: set[str] = set()
@@ -207,7 +207,7 @@ def test_no_manifest_is_there_before_its_files(tmp_path):
 
 
 def test_a_store_that_cannot_create_once_holds_no_output(tmp_path):
-    """HfFileSystem looks whether the file is there and then overwrites it; nothing of it is imported to say so."""
+    """HfFileSystem checks whether a file exists and then overwrites it. It is refused without being imported."""
     small_corpus(tmp_path)
     with pytest.raises(
         ConfigError, match=r"build.output = hf://datasets/a/b: hf:// is for inputs only: .* s3, gs or az"
@@ -217,7 +217,7 @@ def test_a_store_that_cannot_create_once_holds_no_output(tmp_path):
 
 @pytest.mark.parametrize("same", [True, False])
 def test_two_builds_into_one_output(tmp_path, same):
-    """Processes that start together, as two operators would: one commits; of equal ones, both end well."""
+    """Processes that start together, as two operators' would: one commits; if the builds are equal, both end well."""
     small_corpus(tmp_path)
     files = [build_file(tmp_path), build_file(tmp_path)]
     if not same:
@@ -235,5 +235,5 @@ def test_two_builds_into_one_output(tmp_path, same):
     winner = files[codes.index(0)]
     assert verify(out).problems == ()
     run(winner, tmp_path / "alone")
-    gc(out, "0")  # what the other one left
+    gc(out, "0")  # what the refused build left
     assert tree(tmp_path / "out") == tree(tmp_path / "alone")

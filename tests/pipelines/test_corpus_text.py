@@ -1,4 +1,4 @@
-"""Corpus text never becomes control: special-token text, secrets of few documents, masked spans, long tokens."""
+"""Text of the corpus never acts as control: special-token text, secrets of few documents, masked spans, long tokens."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from schemas.config import load_config
 from schemas.document import Document
 from tokcore.errors import ConfigError, LearnError
 
-# Each secret is one pre-token that shares no pair of letters with the rest: (secret, documents that hold it, times in
-# all, languages).
+# Each secret is one pre-token that shares no pair of letters with the rest: (secret, documents that hold it, its
+# occurrences, languages).
 SECRETS = [
     ("XQJKZVPWRZ", 1, 100_000, ["en"]),
     ("QZJXVKWQYV", 2, 100_000, ["en"]),
@@ -39,7 +39,7 @@ files = "en.jsonl"
 
 @pytest.fixture(scope="module")
 def with_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build's folder: secrets in few documents of a small corpus, no pre-token of one document learned from."""
+    """A build's folder: secrets in few documents of a small corpus. Nothing is learned from words of one document."""
     folder = tmp_path_factory.mktemp("secrets")
     documents = {lang: [{"text": text} for text in texts(lang, 30)] for lang in ("en", "ru")}
     for secret, num_documents, times, langs in SECRETS:
@@ -62,13 +62,13 @@ def learned(folder: Path, **limits: int) -> set[bytes]:
 
 
 def longest_part(tokens: set[bytes], secret: str) -> int:
-    """Bytes of the longest token that is a part of the secret."""
+    """Length in bytes of the longest token that is a part of the secret."""
     return max(len(token) for token in tokens if token in secret.encode())
 
 
 @pytest.mark.parametrize("least", [0, 1, 2, 3, 5])
 def test_a_secret_of_fewer_documents_does_not_become_a_token(with_secrets, least):
-    """A hundred thousand times: a token of its own, but where rows of so few documents take no part."""
+    """The secret occurs a hundred thousand times, so it would become a token if rows of so few documents took part."""
     tokens = learned(with_secrets, min_documents=least)
     for secret, num_documents, _, _ in SECRETS:
         if num_documents >= least:
@@ -156,7 +156,7 @@ def test_documents_of_a_users_pipeline_are_masked_alike(tmp_path):
 
 
 def test_special_token_text_stays_text_is_counted_and_shown(tmp_path, capsys):
-    """No look-alike becomes the token either, and the token itself is there once a document, as its end."""
+    """No look-alike becomes the token either; the token itself occurs once per document, as its end."""
     spelled = ["a<|endoftext|>b", "<|endoftext|><|endoftext|>", "\uff1c|endoftext|\uff1e", "<|endoftext", "|>"]
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in [*spelled, *texts("en", 9)]]))
     settings = "[learn]\nvocab_size = 300\n[normalize]\nsteps = ['nfkc']\n"

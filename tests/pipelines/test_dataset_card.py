@@ -1,6 +1,6 @@
 """OUTPUT/README.md, and what other tools find in an output: each document once, by the obvious call.
 
-The card's own examples run here, on the real libraries. Nothing asks a network.
+The card's own examples run here, on the real libraries. Nothing uses the network.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_load_dataset_finds_each_document_once_in_its_split(folder, name):
         assert rows.features == datasets.Features.from_arrow_schema(of_file)
     streamed = datasets.load_dataset(str(folder / name), split="validation", streaming=True)
     assert sorted_rows(streamed) == documents(folder / name, "validation")
-    # Without the card, too: names tell.
+    # The names of files are enough: without the card it is the same.
     bare = datasets.load_dataset(str(folder / name / "shards" / "arrow"))
     assert {split: sorted_rows(rows) for split, rows in bare.items()} == {
         split: documents(folder / name, split) for split in ("train", "validation")
@@ -181,7 +181,7 @@ def test_the_examples_of_the_card_run(folder, name, tmp_path):
     else:
         assert sorted_rows(found["one"]) == documents(output, "train")
         assert sorted_rows(found["splits"]["validation"]) == documents(output, "validation")
-        assert 0 < len(found["documents"]) < len(documents(output, "train"))  # of one file
+        assert 0 < len(found["documents"]) < len(documents(output, "train"))  # from one file
 
 
 def test_a_shard_that_is_gone_is_noticed_by_load_dataset(output):
@@ -247,7 +247,7 @@ def test_a_build_without_documents(folder, tmp_path):
     head = head_of(tmp_path / "out")
     assert head["dataset_info"][0]["splits"] == [{"name": "train", "num_bytes": 0, "num_examples": 0}]
     assert verify(str(tmp_path / "out")).problems == ()
-    with pytest.raises(DataFilesNotFoundError):  # and not the tables that also lie there
+    with pytest.raises(DataFilesNotFoundError):  # and does not take the tables that are there too
         datasets.load_dataset(str(tmp_path / "out"))
 
 
@@ -317,7 +317,7 @@ def test_a_readme_of_the_users_is_left_alone(folder, tmp_path):
         assert done.returncode == 2, done.stderr
         assert f"{CARD}: is there, and a build writes its dataset card under this name. Move it away" in done.stderr
     assert [path.name for path in output.iterdir()] == [CARD]
-    # Also one that comes while the build is at work.
+    # The same if the file appears while the build is at work.
     (output / CARD).unlink()
     assert killed_build(folder / "plan.toml", output, "stage.worked:1") == -signal.SIGKILL
     (output / CARD).write_text("mine")

@@ -1,4 +1,4 @@
-"""csv and tsv: rows as the csv module has them, and no quote that goes wrong loses a document unseen."""
+"""csv and tsv: the same rows as the csv module's, and no bad quote loses a document unnoticed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TEXT = st.text(st.sampled_from('ab",\t;\n\r é日\0'), max_size=8)
 )
 @settings(max_examples=300)
 def test_what_the_csv_module_writes_is_read(table, delimiter, line_end, quoting, ended, block):
-    """The same documents as of JSON lines, whatever the blocks."""
+    """The same documents as from JSON lines, whatever the size of blocks."""
     if quoting == csv.QUOTE_MINIMAL:  # the module does not always quote a carriage return
         table = [(name.replace("\r", ""), text.replace("\r", "")) for name, text in table]
     options = {"delimiter": delimiter, "lineterminator": line_end, "quoting": quoting}
@@ -74,7 +74,7 @@ def outcome(data, settings):
 @given(st.lists(st.sampled_from(["a", '"', ",", " ", "\n", "\r\n"]), max_size=20), st.sampled_from([1, 2, 5, 1 << 20]))
 @settings(max_examples=1000)
 def test_any_rows_are_split_as_the_csv_module_splits_them(parts, block):
-    """Or the file is rejected, where the strict module stops, too."""
+    """Or the file is rejected, in the cases where the strict module stops too."""
     data = "text,x\n" + "".join(parts)
     reader = csv.reader(io.StringIO(data, newline=""), strict=True)
     before = streams.BLOCK_BYTES
@@ -146,7 +146,7 @@ def test_edges_of_rows():
 @pytest.mark.parametrize("block", [1, 3, 1 << 20])
 @pytest.mark.parametrize("kept", [0, 1 << 20])
 def test_bad_quoting_rejects_the_file(data, message, block, kept, monkeypatch):
-    """Before anything is given out, even of a file too large to keep."""
+    """It is rejected before any document is read from it, even if it is too large to keep in memory."""
     monkeypatch.setattr(streams, "BLOCK_BYTES", block)
     monkeypatch.setattr(limits, "KEPT_BYTES", kept)
     with storage.write_attempt("memory://quotes") as file:

@@ -91,7 +91,7 @@ def test_the_command(folder, tmp_path):
     done = tokcore("diff", folder / "one", folder / "inputs")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert len(lines) < 50  # a screen
+    assert len(lines) < 50  # fits a screen
     assert max(map(len, lines)) < 200
     assert any(line.split() == ["only", "in", "b:", "1:", "more.jsonl.zst"] for line in lines)
     assert any(line.startswith("  en: ") and line.endswith("rows that differ 2") for line in lines)

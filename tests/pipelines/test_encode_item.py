@@ -1,4 +1,4 @@
-"""A work item that was interrupted: its finished shards stand, and the rest comes out as if nothing had happened."""
+"""An interrupted work item keeps its finished shards, and the rest is the same as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def elsewhere(job: EncodeJob, tmp_path: Path) -> EncodeJob:
 
 
 def outcome(job: EncodeJob, done: ItemEncoded) -> object:
-    """What an item gave, without the names of attempts."""
+    """The result of an item, without the names of attempts."""
     shards = [
         dataclasses.replace(shard, files=tuple(dataclasses.replace(file, attempt="") for file in shard.files))
         for shard in done.shards
@@ -101,7 +101,7 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
         return tokens, pretokens
 
     monkeypatch.setattr(module, "_encode", counting)
-    monkeypatch.setattr(module._slices, "__defaults__", (2000,))  # many calls an item
+    monkeypatch.setattr(module._slices, "__defaults__", (2000,))  # many calls per item
     whole = encode_item(job, assignment)
     assert sum(encoded) == len(DOCUMENTS)
     assert len(whole.shards) > 8
@@ -139,7 +139,7 @@ def is_recorded(shard, names):
 
 
 def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_path, monkeypatch):
-    """Records of shards and a reader that does not find their documents again: nothing to build on."""
+    """Shards are recorded, but the reader no longer finds their documents: the item cannot go on from there."""
     closed = ShardAttempt.close
     limit = 8
 
@@ -166,7 +166,7 @@ def test_a_shard_that_is_exactly_full_is_closed(job, assignment, tmp_path):
 
 
 def test_the_split_of_a_document_follows_from_it_alone(job):
-    """Not from where it stands, which another cut of the corpus would change."""
+    """It does not depend on the document's position, which would change if the corpus were cut differently."""
     job = dataclasses.replace(job, validation="0.3")
     langs, strings = ([str(document[name]) for document in DOCUMENTS] for name in ("l", "text"))
     num = len(DOCUMENTS)

@@ -143,7 +143,7 @@ def test_broken_utf16_costs_a_record():
 def test_another_byte_order_mark_is_named(encoding, start, mend, block, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", block)
     data = start + '{"text": "a"}\n{"text": "b"}\n'.encode("utf-16-le")
-    for where in (0, 10):  # every range of the file comes to the same end
+    for where in (0, 10):  # every range of the file gives the same error
         if where and encoding.startswith("utf-16"):
             continue  # such a file is one range
         with pytest.raises(FileRejected, match="wrong_encoding: ") as raised:

@@ -86,7 +86,7 @@ def digests(folder: Path, manifest: BuildManifest) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", list(FORMS))
 def test_the_same_tokens(name: str, tmp_path: Path, of_json_lines: tuple[str, str]) -> None:
-    """Sampled by id, cut into ranges where that can be, with two workers."""
+    """Sampled by id, cut into ranges where the format allows it, with two workers."""
     make, settings = FORMS[name]
     manifest = build(tmp_path, name, make(), settings, 3000, 2)
     assert digests(tmp_path, manifest) == of_json_lines

@@ -71,7 +71,7 @@ def test_nothing_young_goes(output):
     assert not gc(str(output), "0s", dry_run=True).too_young
     now = time.time()
     for name in LEFTOVERS:
-        os.utime(output / name, (now - 1e6, now - 1e6))  # copied files: their own change of name is young
+        os.utime(output / name, (now - 1e6, now - 1e6))  # mtimes are old, as those of copied files, ctimes are not
     assert gc(str(output), "5m").too_young
 
 
@@ -104,7 +104,7 @@ def test_a_folder_that_is_no_build(tmp_path):
 
 
 def test_a_killed_build_and_a_running_one(corpus, output, tmp_path):
-    """gc beside a build that works takes nothing from it; a killed one's claim stands."""
+    """gc removes nothing of a running build, and keeps a young claim of a killed one."""
     command = [sys.executable, "-m", "pipelines.cli", "build"]
     command += [str(corpus / "build.toml"), "--output", str(tmp_path / "o")]
     killed = subprocess.run(
@@ -124,7 +124,7 @@ def test_a_killed_build_and_a_running_one(corpus, output, tmp_path):
         assert gc(str(tmp_path / "o")).removed == ()
     assert process.communicate()[1] is not None
     assert process.returncode == 0
-    gc(str(tmp_path / "o"), "0")  # what the refused one left
+    gc(str(tmp_path / "o"), "0")  # what the refused build left
     assert tree(tmp_path / "o") == tree(output)
 
 

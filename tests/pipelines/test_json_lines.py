@@ -1,4 +1,4 @@
-"""The kernel reads plain JSON lines: every line gives what orjson makes of it, which reads what the kernel refuses."""
+"""The kernel reads plain JSON lines and gives what orjson gives; orjson reads the lines that the kernel refuses."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _orderly_runner() -> None:
 
 
 def once(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, fault) -> list[object]:
-    """Replace owner.name by fault(original, ...) for its second call; gives what tells that it came to that."""
+    """Replace owner.name by fault(original, ...) in its second call. The list that is returned has an item per call."""
     original = getattr(owner, name)
     calls: list[object] = []
 
@@ -84,7 +84,7 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, fault) -> li
 
 
 def batch_without_its_last_document(original, *arguments):
-    """The reader drops a document, and says that it read it."""
+    """The reader drops a document, but reports it as read."""
     for number, batch in enumerate(original(*arguments)):
         if number == 0:
             keep = slice(0, batch.texts.num_texts - 1)
@@ -94,7 +94,7 @@ def batch_without_its_last_document(original, *arguments):
 
 
 def document_overlooked(original, *arguments):
-    """The reader passes over a record: what it says of what it read is true, but counting had read one more."""
+    """The reader skips a record: its report is true, but counting had read one more."""
     for number, batch in enumerate(batch_without_its_last_document(original, *arguments)):
         yield batch._replace(num_records=batch.num_records - 1) if number == 0 else batch
 
@@ -113,7 +113,7 @@ def line_lost_at_a_cut(original, *arguments):
 
 
 def line_read_by_both(original, file, start, end):
-    """What lies before a range, or behind the first one of a file, is read as part of it, too."""
+    """The text before a range, or after the first range of a file, is read as part of it, too."""
     yield from original(file, max(0, start - 500), end if start else end + 500)
 
 
@@ -127,7 +127,7 @@ def twice(original, *arguments):
 
 
 def miscounted(original, reader):
-    """A byte too much in the totals of one language."""
+    """One byte too many in the totals of one language."""
     totals = original(reader)
     lang = next(iter(totals))
     return {**totals, lang: dataclasses.replace(totals[lang], text_bytes=totals[lang].text_bytes + 1)}
@@ -174,7 +174,7 @@ def refuse_then_fix(monkeypatch, corpus, output, built, stage, fault, stages):
             getattr(build, stage)()
         assert len(calls) >= 2, "the fault did not happen"
     assert set(output.rglob("manifest.json")) == committed
-    # What the workers recorded is gone with it: the same command finds nothing of it, and finishes.
+    # The workers' records are gone with it, so the same command begins afresh, and finishes.
     run(corpus / "build.toml", output, 1, eager.RUNNER)
     assert tree(output) == built
 
@@ -202,7 +202,7 @@ def test_while_encoding(corpus, built, fault, tmp_path, monkeypatch):
 
 
 def ledgers(**changes: object) -> list[RangeLedger]:
-    """Of one file of 100 bytes in two ranges; changes: of the second one."""
+    """The ledgers of one file of 100 bytes in two ranges; changes: to the second one."""
     first = RangeLedger(0, 0, 60, 55, 3, 3, 30, {}, "")
     return [first, dataclasses.replace(RangeLedger(0, 60, 40, 45, 2, 1, 10, {"bad_json": 1}, ""), **changes)]
 
@@ -253,7 +253,7 @@ def test_a_file_that_is_rejected_whole_needs_no_bytes():
 
 
 def test_an_item_without_results(corpus, tmp_path, monkeypatch):
-    """A runner that loses an element: the record is missing, and says so."""
+    """A runner loses an element: the error says which record is missing."""
     original = Attempts.result
     monkeypatch.setattr(
         Attempts, "result", lambda self, key, cls: None if key == "item-00001" else original(self, key, cls)

@@ -1,4 +1,4 @@
-"""Builds for Megatron: ids of 16 bits through every command, and the files for blending as a trainer takes them."""
+"""Builds for Megatron: 16-bit ids in every command, and the files for blending as a trainer reads them."""
 
 from __future__ import annotations
 

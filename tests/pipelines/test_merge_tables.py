@@ -68,7 +68,7 @@ def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs)
             accumulators.append(combine.create_accumulator())
         which = random.randrange(len(accumulators))
         run = written(attempts, part)
-        if random.random() < 0.2:  # an attempt that the runner gave up after all
+        if random.random() < 0.2:  # the runner gave this attempt up and repeated it
             combine.add_input(accumulators[which], run)
         accumulators[which] = combine.add_input(accumulators[which], run)
         if random.random() < 0.2:
@@ -127,7 +127,7 @@ def test_the_totals_of_languages_are_those_of_all_items(parts):
 
 
 def test_a_run_that_is_not_what_was_written_is_not_merged(attempts):
-    """Whatever bit is wrong: no decoder has to notice it."""
+    """Any flipped bit is found, even if no decoder would notice it."""
     run = written(attempts, {b"abc": (5, 2), b"abd": (7, 3)})
     path = Path(attempts.url(run.attempt))
     data = path.read_bytes()

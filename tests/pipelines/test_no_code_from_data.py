@@ -29,7 +29,7 @@ PACKAGES = ("tokcore", "schemas", "pipelines")
 
 # ------------------------------------------------------------------------------------------------------ between workers
 
-# Transforms of Beam's own that pickle what they hold. Create and GroupByKey, which we use, need not; Reshuffle would.
+# Beam's own transforms that pickle what they hold. We use Create and GroupByKey, which need not; Reshuffle would.
 BEAMS_OWN: set[str] = set()
 
 # Beam pickles the graph itself, on the machine that submits it: functions, sums and transforms, with their settings.
@@ -121,7 +121,7 @@ CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execfile"}
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "jinja2", "mako", "code", "runpy"}
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 # The local runner's own pipes, which no other process can write to; modules that its command line names; our own reader
-# processes; public names of tokcore, by a table.
+# processes; public names of tokcore, which come from a table.
 ALLOWED = {
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
@@ -208,7 +208,7 @@ def output(built: Path, tmp_path: Path) -> Path:
 
 
 def rewritten(output: Path, stage: str, change) -> None:
-    """A changed manifest, with every hash above it made to fit, as an attacker with write access would."""
+    """Change a manifest and correct every hash above it, as an attacker with write access would."""
     path = output / stage / "manifest.json"
     content = json.loads(path.read_bytes())
     change(content)

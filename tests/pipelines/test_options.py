@@ -1,4 +1,4 @@
-"""Where pipelines run: runner options, and who may connect meanwhile."""
+"""Where pipelines run: runner options, and which ports are open meanwhile."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_workers_in_processes_of_a_portable_runner(corpus, monkeypatch):
 
 
 def test_a_worker_pool_is_bound_to_loopback():
-    """Beam asks for every interface: what reaches such a pool is unpickled."""
+    """Beam would listen on every interface, and such a pool unpickles what it receives."""
     with watched() as seen, on_loopback():
         address, server = BeamFnExternalWorkerPoolServicer.start()
         with socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1]))):

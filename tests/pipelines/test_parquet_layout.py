@@ -1,4 +1,4 @@
-"""What a parquet file says of itself: read as the library reads it, and refused where it lies."""
+"""The metadata of a parquet file: read as the library reads it, and refused before that would do harm."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def small() -> bytes:
 
 
 def test_a_footer_that_names_the_same_pages_again_and_again():
-    """One row group, repeated: reading them all would take time that grows with the square of the file's size."""
+    """One row group, repeated: reading all of them would take time quadratic in the file's size."""
     data = small()
     footer = footer_of(data)
     assert footer.count(b"\x19\x1c\x19\x1c") == 1  # a list of one row group, which has a list of one column

@@ -165,7 +165,7 @@ def test_forged_offsets_of_lists_are_found():
 
 
 def test_a_text_repeated_in_a_list_is_not_built():
-    """A few stored bytes: a hundred thousand times the same megabyte in one row."""
+    """One row repeats the same megabyte a hundred thousand times, in a few stored bytes."""
     column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["x" * (1 << 20)]))
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 100_000], pa.int32()), column)
     for writer in ("parquet", "arrow"):
@@ -193,7 +193,7 @@ NESTED = st.recursive(
 @given(st.dictionaries(st.sampled_from(["a", "b"]), NESTED), st.sampled_from(["a[*]", "a[*].b", "a.b[*]", "a[*].b[*]"]))
 @settings(max_examples=500)
 def test_json_paths_are_what_they_say(record, path):
-    """The same as by a slow twin over all strings."""
+    """The same strings as a slow implementation of paths finds."""
     found, wrong = [record], False
     for step in steps_of(path):
         found = [one for one in found if one is not None]

@@ -1,4 +1,4 @@
-"""A file that is not what it was when it was listed is an error that names it, never a mix of two."""
+"""A file that changes after it was listed is an error that names it; old and new content are never mixed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def overwritten(path: Path, other: bytes) -> None:
 
 
 def replaced(path: Path, other: bytes) -> None:
-    """By a file of the same size and time: what rsync or cp -p may do."""
+    """Replace a file by one of the same size and time, as rsync or cp -p may do."""
     path.with_suffix(".new").write_bytes(other)
     os.utime(path.with_suffix(".new"), ns=(LISTED, LISTED))
     path.with_suffix(".new").rename(path)
@@ -77,7 +77,7 @@ def listed(path: Path, data: bytes) -> storage.FileId:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept(monkeypatch):
-    """Everything is read from the file, and compressed files twice, as large ones are."""
+    """Keep nothing in memory: all is read from the file, and compressed files are read twice, as large ones are."""
     monkeypatch.setattr(limits, "KEPT_BYTES", 0)
     monkeypatch.setattr(limits, "IN_MEMORY_BYTES", 0)
 
@@ -122,7 +122,7 @@ def test_an_object_of_a_store_that_changes(tmp_path, kind, store, monkeypatch):
         monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: FakeS3())
 
     def put(letter: str) -> None:
-        """As many bytes; in a file of its own, whose inode is the fake store's etag."""
+        """As many bytes, in a new file: the fake store takes its inode as the etag."""
         if store == "etag":
             (tmp_path / "bucket").mkdir(exist_ok=True)
             (tmp_path / "new").write_bytes(content(kind, letter))
@@ -157,4 +157,4 @@ def test_a_build_whose_input_changes_after_its_plan(tmp_path, change):
     assert not (tmp_path / "out" / "rejected").exists()
     write(tmp_path / "ru.jsonl", data)
     os.utime(tmp_path / "ru.jsonl", ns=(LISTED, LISTED))
-    build.count()  # restored, it goes on
+    build.count()  # once the file is restored, the build goes on

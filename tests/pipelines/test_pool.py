@@ -93,7 +93,7 @@ def test_workers_end_with_their_driver(how):
         assert connections == []
         driver.send_signal(how)
         driver.wait()
-    deadline = time.monotonic() + 3  # a second, and what a busy machine adds
+    deadline = time.monotonic() + 3  # a second, and more for a busy machine
     while any(is_alive(pid) for pid in pids):
         assert time.monotonic() < deadline, "a worker outlived its driver"
         time.sleep(0.02)
@@ -141,7 +141,7 @@ def test_the_workers_of_a_build_start_once_and_serve_all_stages():
         reports: list[tuple[str, int]] = []
         with pool.reporting_to(lambda what, num_bytes: reports.append((what, num_bytes))):
             pool.run(report_progress, "read", 7)
-        pool.run(report_progress, "read", 8)  # nobody listens any more
+        pool.run(report_progress, "read", 8)  # no one reads progress any more
         assert reports == [("read", 7)]
         (pid,) = pool.process_ids
     assert not psutil.pid_exists(pid)

@@ -46,7 +46,7 @@ def build_of(folder: Path, output: str) -> Build:
 
 
 def check_complete(phases: list[Phase]) -> None:
-    """Each phase with a total has reached it, not more, and so has the merging that belongs to it."""
+    """Check that each phase with a total reached exactly that total, and so did the merging that belongs to it."""
     for phase in phases:
         if phase.total:
             assert (phase.name, phase.done) == (phase.name, phase.total)
@@ -103,7 +103,7 @@ def test_a_log_gets_a_line_every_ten_seconds_or_five_percent_whichever_is_later(
     assert lines_of(Phase("count", 1000, "bytes"), fast, capsys) == [1.5]
     slow = [(float(i), i) for i in range(101)]  # 1 % in 10 s: a line for each 5 %
     assert lines_of(Phase("count", 1000, "bytes"), slow, capsys) == [2.0, 52.0]
-    steady = [(float(i), i * 10) for i in range(40)]  # 1 % a second: a line for each 10 s
+    steady = [(float(i), i * 10) for i in range(40)]  # 1 % per second: a line for each 10 s
     assert lines_of(Phase("count", 1000, "bytes"), steady, capsys) == [2.0, 12.0, 22.0, 32.0]
     unknown = [(float(i), 0) for i in range(25)]
     assert lines_of(Phase("plan", None, "bytes"), unknown, capsys) == [2.0, 12.0, 22.0]
@@ -141,7 +141,7 @@ def test_a_terminal_has_one_line_that_is_taken_back(monkeypatch):
 
 
 def test_the_innermost_stage_is_shown_and_notes_stay_readable(monkeypatch):
-    """With a terminal's line: the line of a stage ends before its last line is printed."""
+    """On a terminal, the progress line of a stage ends before the stage prints its last line."""
     stderr = io.StringIO()
     stderr.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", stderr)

@@ -249,7 +249,7 @@ def test_a_bomb_meets_its_limit(monkeypatch):
     with pytest.raises(FileRejected, match="over_limit: more than"):
         read(bomb, compression="zst")
     for compression, compress in COMPRESS.items():
-        with pytest.raises(FileRejected, match="over_limit: more than"):  # it is of all pieces together
+        with pytest.raises(FileRejected, match="over_limit: more than"):  # the limit is for all pieces together
             read(compress(bytes(1 << 18)) * 16, compression=compression)
 
 
@@ -432,7 +432,7 @@ def test_streams_do_not_depend_on_block_sizes(compression, size, monkeypatch):
 @COMPRESSIONS
 @pytest.mark.parametrize("which", [0, 1, 2, -1])
 def test_a_cut_stream_is_rejected(compression, which):
-    """At every byte: rejected, except where a member or frame ends, which only the pinned size could tell."""
+    """Cut at every byte: rejected, except where a member or frame ends, which only the pinned size could show."""
     stored = SOUND[compression][which]
     accepted, seen = set(), set()
     for cut in range(len(stored)):
@@ -765,7 +765,7 @@ def test_large_files_of_rows_are_read_from_the_store(writer, monkeypatch):
 
 
 def test_forged_offsets_are_found():
-    """The library itself reads beyond the buffer, or gives another row's text."""
+    """The library itself would read beyond the buffer, or give another row's text."""
     for kind, width in ((pa.string(), 4), (pa.large_string(), 8)):
         stored = arrow(pa.table({"text": pa.array(["first", "second"], kind)}))
         offsets = np.array([0, 5, 11], f"<i{width}").tobytes()
@@ -790,7 +790,7 @@ def test_forged_dictionary_indices_are_found():
 
 @pytest.mark.parametrize("writer", ["parquet-groups", "arrow", "arrow-stream"])
 def test_broken_files_of_rows_end_in_a_rejection_or_in_text(writer):
-    """Any byte overwritten: an ordinary exception or an ordinary result, whatever the libraries make of it."""
+    """Any byte overwritten gives an ordinary exception or an ordinary result, whatever the libraries do with it."""
     name, write = WRITERS[writer]
     stored = write(pa.table({"text": ["first", "second", "third"]}))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files whose reading ends the process that reads them: rejected whole, named; the rest goes on."""
+"""Parquet and Arrow files that crash the process that reads them are rejected whole and named; the rest goes on."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from schemas.plan import ReadSettings
 from tokcore.errors import StageError
 
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
-# Real files over which the real library ends the process, once it is asked as CARELESS asks.
+# Real files on which the real library ends the process, if it is called as CARELESS calls it.
 CRASHING = {
     "parquet": REGRESSIONS / "parquet" / "histogram-of-other-levels",
     "arrow": REGRESSIONS / "arrow" / "view-behind-a-null",
 }
 
-# Read by every Python process that starts: in readers, the checks that keep the library from harm are undone.
+# Every Python process runs this when it starts. In readers it adds calls that our checks avoid.
 CARELESS = """
 import sys
 if "pipelines.reading.reader_process" in sys.orig_argv:
@@ -101,7 +101,7 @@ def _module(tmp_path_factory):
 
 @pytest.fixture
 def careless(_module, monkeypatch):
-    """Readers that really crash over CRASHING."""
+    """Readers that really crash on CRASHING."""
     _make_careless(monkeypatch, _module)
 
 
@@ -235,7 +235,7 @@ def test_a_crashing_file_counts_against_max_rejected(tmp_path, careless):
 
 @pytest.mark.parametrize("kind", CRASHING)
 def test_files_that_crashed_the_library_are_refused_before_it_sees_them(kind):
-    """Without careless readers."""
+    """Readers are as usual here, not careless."""
     for file in sorted((REGRESSIONS / kind).iterdir()):
         with suppress(FileRejected):
             read(storage.stat(str(file)), settings(kind))
@@ -290,7 +290,7 @@ class Killing:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGRTMIN])
 def test_a_reader_that_is_ended_once(tmp_path, monkeypatch, number):
-    """It is read again, whatever it was."""
+    """The file is read again, whatever signal ended the reader."""
     pin = parquet(tmp_path / "good.parquet", ["a", "b"])
     killing = Killing(monkeypatch, number, 1)
     assert read(pin) == [b"a", b"b"]
@@ -298,7 +298,7 @@ def test_a_reader_that_is_ended_once(tmp_path, monkeypatch, number):
 
 
 def test_a_killed_reader_is_no_rejection(tmp_path, monkeypatch):
-    """Nobody but the library may condemn a file: a machine without memory kills with SIGKILL."""
+    """Only a crash of the library may reject a file: a machine that runs out of memory kills with SIGKILL."""
     pin = parquet(tmp_path / "good.parquet", ["a", "b"])
     Killing(monkeypatch, signal.SIGKILL, 9)
     with pytest.raises(StageError, match=r"good\.parquet: the process that reads it was killed by SIGKILL again"):
@@ -314,7 +314,7 @@ def test_two_crashes_condemn_a_file(tmp_path, monkeypatch):
 
 
 def test_a_reader_that_is_ended_half_way(tmp_path, monkeypatch):
-    """What was given out is not given out again."""
+    """Batches that were returned are not returned again."""
     monkeypatch.setattr(limits, "KEPT_BYTES", 0)
     monkeypatch.setattr(limits, "IN_MEMORY_BYTES", 0)
     documents = [f"{i} " * 3000 for i in range(900)]
@@ -338,7 +338,7 @@ def test_texts_that_are_larger_than_the_shared_memory(tmp_path):
 
 
 def test_a_batch_waits_until_it_is_wanted(tmp_path):
-    """However far the reader could be ahead."""
+    """However far ahead the reader could be, it overwrites no batch that was not taken."""
     documents = [f"{i} " * 200 for i in range(30_000)]
     pin = parquet(tmp_path / "a.parquet", documents)
     batches = read_documents(pin, 0, pin.size_bytes, settings())

@@ -1,4 +1,4 @@
-"""Files that a hand removed or a disk damaged: `build` names them, `repair` makes them again, byte for byte."""
+"""Files that a user removed or a disk damaged: `build` names them, `repair` makes them again, byte for byte."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def output(corpus: Path, tmp_path: Path) -> Path:
 
 
 def damage(path: Path) -> None:
-    """Other bytes, the size kept."""
+    """Change some bytes, keep the size."""
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
@@ -110,7 +110,7 @@ def test_an_input_that_changed_gives_no_other_shard(tmp_path):
 
 
 def test_counts_that_were_copied_alone(corpus, tmp_path):
-    """What wants rejected/ says how to get it, and does not send in a circle."""
+    """The error about a missing rejected/ says how to get it, and does not send the user in a circle."""
     for number, way in enumerate(("from", "replace")):
         output = tmp_path / str(number)
         shutil.copytree(corpus / "out" / "counts", output / "counts")
@@ -142,7 +142,7 @@ def test_whatever_is_removed_from_a_finished_output_can_be_had_again(corpus, out
 
 
 def test_a_manifest_of_another_output(corpus, output, tmp_path):
-    """A stage that was copied from elsewhere is named, and so is what was made from the one it replaced."""
+    """A stage copied from elsewhere is named, and so is what was made from the one that it replaced."""
     other = build_file(corpus, settings="[plan]\nrange_bytes = 4000\n[count]\nmax_pretoken_bytes = 16\n", name="o.toml")
     Build(load_config(str(other)), RunOptions(2), str(tmp_path / "other")).count()
     shutil.rmtree(output / "counts")

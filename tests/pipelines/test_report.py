@@ -64,7 +64,7 @@ def test_the_report_ends_with_the_totals(corpus, build, capsys):
 
 
 def test_time_and_rate_come_from_the_stages(corpus, build, capsys):
-    """Two workers and four stages of 10 s: a rate of text / 80. A stage that does not tell leaves it all out."""
+    """Two workers and four stages of 10 s: the rate is text / 80. If a stage has no time, all of it is left out."""
     paths = [corpus / "out" / stage / "run.json" for stage in ("plan", "counts", "tokenizer", "shards")]
     before = [path.read_bytes() for path in paths]
     large = dataclasses.replace(build, totals=dataclasses.replace(build.totals, text_bytes=400_000_000))

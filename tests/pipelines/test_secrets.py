@@ -133,7 +133,7 @@ def tokcore_code(code: str, *arguments: object):
 
 @pytest.mark.parametrize("kind", ["PermissionError", "ValueError", "RuntimeError", "OSError"])
 def test_chains_of_exceptions(corpus, kind, monkeypatch):
-    """What a program that catches our errors logs: the whole chain."""
+    """A program that catches our errors logs the whole chain."""
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: FakeS3())
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0)
     monkeypatch.setenv("FAKE_KIND", kind)

@@ -66,7 +66,7 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_text_stands_beside_its_tokens(output, shard, capsys):
-    """All ids, all text but what is cut for its length, and nothing that acts on a terminal."""
+    """All ids are shown, and all text that is not too long; nothing acts on the terminal."""
     document = read_document(str(shard), 0, None)
     assert document.tokens == api.open_shards(shard)[0].tolist()
     print_document(document, all_lines=True)

@@ -1,4 +1,4 @@
-"""What check and build see in a sample of the input: wrong fields, formats and units, each with its mend; estimates."""
+"""What check and build see in a sample of the input: wrong fields, formats and units, each with its fix; estimates."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_estimates_are_exact_where_the_sample_is_the_corpus(tmp_path):
     assert (told.text_bytes, told.sample_bytes) == (sum(len(text.encode()) for text in documents),) * 2
     assert (told.pretokens, told.distinct) == (len(pretokens), len(set(pretokens)))
     assert told.vocab_least == told.vocab_most
-    # The largest vocabulary is that which learning reaches, no token more.
+    # Learning reaches exactly the largest vocabulary that is estimated.
     path.write_text(path.read_text().replace("300", str(told.vocab_least)))
     run(path, tmp_path / "out")
     path.write_text(path.read_text().replace(str(told.vocab_least), str(told.vocab_least + 1)))
@@ -247,7 +247,7 @@ def test_check_prints_what_it_found_and_ends_as_the_build_would(tmp_path):
 
 
 def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
-    """The start of the file is as it should be, so only reading all of it finds the rest."""
+    """The start of the file is right, so only reading all of it finds the wrong rest."""
     rows = [*({"text": "x" * 200} for _ in range(1500)), *({"content": "y" * 200, "url": "u"} for _ in range(1500))]
     data = jsonl(rows).replace(b'{"content"', b'\n{"content"', 1)  # a blank line, which is no record
     write(tmp_path / "a.jsonl", data)

@@ -1,4 +1,4 @@
-"""The door to paths and URLs: pins, retries, exclusive creation, and what it refuses."""
+"""The one way to paths and URLs: pins, retries, exclusive creation, and what it refuses."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class HalfDeaf(MemoryFileSystem):
 
 
 def test_a_folder_that_cannot_be_listed_is_not_empty(monkeypatch):
-    """fsspec's glob and find leave it out, its isfile and exists take any failure for no."""
+    """fsspec's glob and find skip such a folder, and its isfile and exists take any failure for no."""
     for name in ("a/1.txt", "silent/2.txt", "mute"):
         put(f"memory://deaf/{name}", b"")
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: HalfDeaf())
@@ -291,7 +291,7 @@ def test_a_change_explains_what_went_wrong_with_the_content(tmp_path):
 
 
 class Flaky:
-    """A file of a store that is having a bad day."""
+    """A file of a store that fails now and then."""
 
     def __init__(self, data, failures):
         self.data, self.failures = io.BytesIO(data), failures
@@ -467,7 +467,7 @@ def test_create_exclusive(folder):
 
 
 def test_what_is_not_finished_lies_apart(tmp_path):
-    """A process killed while it creates a manifest leaves nothing beside it: verify would call that an extra file."""
+    """A process killed while it creates a manifest leaves nothing beside it, which verify would call an extra file."""
     script = (
         "from pipelines.store.storage import create_exclusive\n"
         f"create_exclusive({str(tmp_path / 'out' / 'manifest.json')!r}, b'x', {str(tmp_path / 'scratch')!r})"

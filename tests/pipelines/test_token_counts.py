@@ -1,4 +1,4 @@
-"""shards/token_counts.parquet: equal to counting by hand, whatever shards, items and sources the documents lie in."""
+"""shards/token_counts.parquet: equal to counting by hand, whatever shards, items and sources the documents are in."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_counts_of_a_worker_are_what_it_wrote_or_its_stage_is_done_again(tmp_pat
 
 
 def test_verification_counts_the_tokens_again(corpus, tmp_path):
-    """A table that was rewritten with its manifests, consistently, is found out all the same."""
+    """A table that was rewritten consistently, together with its manifests, is found all the same."""
     out = tmp_path / "out"
     run(build_file(corpus, SMALL, "[learn]\nvocab_size = 400\n", "again.toml"), out, 1)
     forger = Forger(out)

@@ -1,4 +1,4 @@
-"""Counting and encoding in a pipeline of one's own, and what travels between its workers."""
+"""Counting and encoding in a user's own pipeline, and what its workers send each other."""
 
 from __future__ import annotations
 

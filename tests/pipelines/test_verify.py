@@ -46,7 +46,7 @@ def test_a_sound_output(corpus, output):
     assert report.problems == ()
     assert report.num_decoded == 102
     assert report.root == find_manifest(str(output), "build").root
-    for run_json in output.rglob("run.json"):  # may be anything, or gone
+    for run_json in output.rglob("run.json"):  # may change or be missing
         run_json.unlink() if "plan" in str(run_json) else run_json.write_text("?")
     (output / "_attempts" / "other").mkdir(parents=True)
     (output / "_attempts" / "other" / "file").write_text("somebody's work")
@@ -55,7 +55,7 @@ def test_a_sound_output(corpus, output):
 
 
 def test_edits_that_are_hashed_again_are_found(output):
-    """An edited token, the file's hash made to fit, its manifest's too: the root is the same, the content is not."""
+    """A token is edited, the hashes of file and manifest are corrected: the root is the same, the content is not."""
     forger = Forger(output)
     name = forger.shard_names()[0]
     batch = forger.read_arrow(f"arrow/{name}.arrow")
@@ -130,7 +130,7 @@ def test_a_file_cut_missing_or_extra(output):
 
 
 def test_what_cannot_be_read_names_no_files(output):
-    """One problem, not one more for each file whose name stands in what is gone or damaged."""
+    """One problem, not another for each file that the missing or damaged manifest named."""
     for manifest in ("manifest.json", "shards/manifest.json"):
         path = output / manifest
         data = path.read_bytes()
@@ -145,7 +145,7 @@ def test_what_cannot_be_read_names_no_files(output):
 
 @pytest.mark.parametrize("name", ["manifest.json", "shards/manifest.json", "counts/en.parquet", "tokenizer"])
 def test_a_link_out_of_the_output(output, tmp_path, name):
-    """What lies elsewhere may change after it was verified, however it hashes now."""
+    """A file elsewhere may change after it was verified, whatever its hash is now."""
     elsewhere = tmp_path / "elsewhere"
     (output / name).rename(elsewhere)
     (output / name).symlink_to(elsewhere)
@@ -216,7 +216,7 @@ def test_a_build_rewritten_consistently_has_another_root(corpus, output):
 
 
 def test_decoding_finds_what_hashing_cannot(corpus, tmp_path):
-    """The shards are as committed, but the source is another one now."""
+    """The shards are as committed, but the source has changed."""
     small_corpus(tmp_path)
     run(build_file(tmp_path), tmp_path / "out")
     lines = (tmp_path / "ru.jsonl").read_bytes().splitlines(keepends=True)
@@ -260,7 +260,7 @@ def test_a_shard_made_again(corpus, output):
 
 
 def test_a_shard_that_its_inputs_do_not_give(output):
-    """Rewritten consistently: the first document that is another one is named, in either format."""
+    """The shard was rewritten consistently: the first document that differs is named, in either format."""
     forger = Forger(output)
     name = forger.shard_names()[1]
     batch = forger.read_arrow(f"arrow/{name}.arrow")

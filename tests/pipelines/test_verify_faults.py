@@ -67,7 +67,7 @@ def verified(forger: Forger, root: str = "") -> Report:
 
 
 # ---------------------------------------------------------------------------------------------------- faults, by kind
-# Each makes a fault and says what it did; "root" in front: nothing but a root kept elsewhere can tell.
+# Each makes a fault and says what it did, with "root" in front if only a root kept elsewhere can reveal it.
 
 
 def flip(forger: Forger, chance: random.Random) -> str:
@@ -106,7 +106,7 @@ def swap_shards(forger: Forger, chance: random.Random) -> str:
     suffix = chance.choice([".arrow", BIN, IDX])
     paths = [p for p in forger.files if "shards" in p.parts and p.name.endswith(suffix)]
     one, other = chance.sample(paths, 2)
-    if forger.sound[one] == forger.sound[other]:  # indexes of shards that are alike
+    if forger.sound[one] == forger.sound[other]:  # indexes of equal shards
         return flip(forger, chance)
     forger.write(one, forger.sound[other])
     forger.write(other, forger.sound[one])
@@ -121,12 +121,12 @@ def edit_manifest(forger: Forger, chance: random.Random) -> str:
 
 
 def edit_manifest_and_chain(forger: Forger, chance: random.Random) -> str:
-    """Everything that names the manifest is made to fit: the root tells, where no figure contradicts another."""
+    """Correct everything that names the manifest: the root reveals it, if no figure contradicts another."""
     stage = chance.choice(STAGES)
     done = changed_leaf(forger.manifests[stage], chance)
     try:
         forger.write_manifests(chain=True, contents=True)
-    except Exception:  # no manifest any more: what is written so far is the fault
+    except Exception:  # it is no manifest any more: what is written by now is the fault
         forger.write_manifests(chain=False, contents=False)
     return f"root {stage}: {done}"
 
@@ -240,7 +240,7 @@ def edit_documents(forger: Forger, chance: random.Random) -> str:
     elif kind == "tokenizer":
         fingerprint = "ab" * 32
         edited = batch
-    elif kind == "text":  # as long and of ordinary ids: no figure but the digests tells
+    elif kind == "text":  # of the same length and of ordinary ids: only the digests reveal it
         tokens[end - 2] = tokens[end - 2] ^ 1
         edited = batch._replace(tokens=tokens)
         root = "root "
@@ -329,7 +329,7 @@ def fault(forger: Forger, seed: int) -> tuple[str, str]:
 
 
 def harmless(forger: Forger, seed: int) -> None:
-    """What no manifest covers: run.json, unfinished work."""
+    """Change what no manifest covers: run.json, unfinished work."""
     chance = random.Random(seed)
     stage = chance.choice(["", *STAGES])
     forger.write(forger.output / stage / "run.json", b"?")

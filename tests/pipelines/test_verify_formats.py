@@ -44,7 +44,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(corpus: Path) -> Path:
-    """In all formats, by language."""
+    """A build in all formats, by language."""
     return build(corpus, ALL, 'by = "lang"\nvalidation = 0.2\n')
 
 
@@ -99,7 +99,7 @@ def test_a_build_in_one_format(corpus, name):
 
 
 def test_nanogpt_trains_on_it(built):
-    """The files of the folder's index, mapped with the dtype that it names."""
+    """The files are those in the folder's index, mapped with the dtype that it names."""
     folder = built / "shards" / "nanogpt"
     index = json.loads((folder / "index.json").read_bytes())
     assert (index["dtype"], index["vocab_size"]) == ("uint16", 512)
@@ -112,7 +112,7 @@ def test_nanogpt_trains_on_it(built):
 
 
 def test_a_flipped_bit_in_any_file_is_found(output):
-    """Also where the file's hash was made to fit."""
+    """Even if the file's hash was corrected."""
     chance = random.Random(7)
     forger = Forger(output)
     folders = sorted(path for path in (output / "shards").iterdir() if path.is_dir())
@@ -141,7 +141,7 @@ def edited(batch: TokenBatch, column: str) -> TokenBatch:
 
 @pytest.mark.parametrize("column", ["length", "ids", "langs", "sources", "ordinals"])
 def test_a_documents_file_that_says_something_else_is_found(output, column):
-    """Hashed again, identities included: against columns that Arrow has of its own, and against .idx files."""
+    """All hashes and identities are corrected: it contradicts Arrow's own columns, or .idx files."""
     forger = Forger(output)
     shard = next(s for s in named_shards(find_manifest(str(output), "shards")) if s.facts.documents > 1)
     batch = forger.read_arrow(paths_of(SHARD_FORMATS["arrow"], shard.facts.stem)[0])

@@ -186,7 +186,7 @@ def test_digests_are_checked(stated, is_sound, name):
 
 
 def test_a_changed_byte_of_a_record_is_found():
-    """The library writes digests of what it writes."""
+    """The library writes a digest of each record."""
     sound = wet()
     at = sound.index(b"first")
     texts, rejects = read(sound[:at] + b"F" + sound[at + 1 :], how())
@@ -228,7 +228,7 @@ def test_broken_framing_rejects_the_file(data, message, block, kept, monkeypatch
 
 
 def test_a_cut_file_is_rejected():
-    """At every byte, but where a record ends: only the pinned size could tell."""
+    """Cut at every byte: rejected, except where a record ends, which only the pinned size could show."""
     data = raw(b"hello") + raw(b"") + raw(b"last")
     ends = {0, len(raw(b"hello")), len(raw(b"hello") + raw(b""))}
     for cut in range(len(data)):

@@ -62,7 +62,7 @@ def refused(text: str) -> str:
 
 
 def test_defaults():
-    """The table of the design, number by number."""
+    """Every default is written out here."""
     assert parse(MINIMAL) == BuildConfig(
         path="/corpus/b.toml",
         base="/corpus",
@@ -185,7 +185,7 @@ def test_append():
 
 
 def test_home_and_environment_variables_in_paths(monkeypatch):
-    """Of output, files and from; nothing else is touched, and what is not known is named, never made into a folder."""
+    """They are expanded in output, files and from alone. An unknown one is named, and no folder gets its name."""
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("DATA_1", "s3://bucket")
     monkeypatch.setenv("EMPTY", "")

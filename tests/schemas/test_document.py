@@ -42,7 +42,7 @@ def test_shares_are_nested(key, seed, a, b):
 
 
 def test_share_is_exact():
-    """The threshold is the floor of share * 2**64, where a float would have rounded."""
+    """The threshold is exactly the floor of share * 2**64; a float would have rounded."""
     assert selection_threshold(Decimal("0.1")) == (1 << 64) // 10
     assert selection_threshold(Decimal("0.999999999999999999999")) == (1 << 64) - 1
     digest = hashlib.sha256(b"sample\x007\0key").digest()

@@ -1,4 +1,4 @@
-"""The JSON Schema says of a build file what its reader says, as far as one setting at a time goes."""
+"""The JSON Schema accepts and refuses what the reader of build files does, as far as one setting at a time goes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTES = {"$schema", "title", "description", "default"}
 
 
 def valid(value: Any, schema: dict[str, Any]) -> bool:
-    """Whether the value satisfies the schema: as much of draft 2020-12 as this one uses, and no keyword unnoticed."""
+    """Whether the value satisfies the schema. Knows what ours uses of draft 2020-12, and fails at any other keyword."""
     return all(_satisfies(value, word, schema) for word in schema.keys() - NOTES)
 
 

@@ -39,7 +39,7 @@ def test_every_stage_has_an_example():
 
 
 def test_what_a_build_does_not_use_is_left_out():
-    """The JSON form of manifests may not change: what was not there before stays away where it is not used."""
+    """The JSON form of manifests may not change: a field that was added later is left out where it is not used."""
     plain = CountsConfig(1024, "1", (), {"name": "cl100k"})
     language = CountedLanguage(4, 700, 4, 700, 60, 30)
     made = dataclasses.replace(MANIFESTS["counts"], config=plain, languages={"en": language})

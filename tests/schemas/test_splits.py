@@ -24,7 +24,7 @@ SHARDED = "data/{split}-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]*.
 
 
 def by_globs(names):
-    """The slow twin."""
+    """A slow implementation by the library's own globs."""
     shards = [name for name in names if re.fullmatch(glob_translate(SHARDED.format(split="*")), name)]
     if shards:
         found = sorted({re.search(r"data/(.*)-\d{5}-of", name)[1] for name in shards})

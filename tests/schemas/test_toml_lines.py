@@ -84,7 +84,7 @@ def test_a_missing_key_is_where_its_table_is():
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x85", "\u2029"])
 def test_only_line_feeds_end_lines(separator):
-    """str.splitlines knows more ends of lines than TOML and editors do."""
+    """str.splitlines recognizes more line ends than TOML and editors do."""
     assert key_lines(f'a = "x{separator}y"\nb = 1')[("b",)] == 2
     assert key_lines("a = 1\r\nb = 2\r\n")[("b",)] == 2
 

@@ -60,7 +60,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def small_corpus(folder: Path) -> None:
-    """Four languages in four files and three formats, about 100 documents."""
+    """Write about 100 documents in four languages, four files and three formats."""
     for lang, suffix in (("en", "jsonl.zst"), ("ru", "jsonl"), ("zh", "jsonl.gz")):
         documents = [{"id": f"{lang}-{i}", "text": text} for i, text in enumerate(texts(lang, 30))]
         write(folder / f"{lang}.{suffix}", jsonl(documents))

@@ -21,7 +21,7 @@ from apache_beam.internal import pickler
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from apache_beam.utils.windowed_value import WindowedValue
 
-# A runner is made by name and without arguments, so what it shall do stands here.
+# A runner is created by its name, without arguments, so its settings are here.
 chance = random.Random(0)
 hostility = 0.3  # share of bundles that are repeated
 is_concurrent = False  # whether repeats run at the same time
@@ -30,7 +30,7 @@ RUNNER = ("--runner=support.eager.EagerRunner",)
 
 
 def seed(number: int, share: float = 0.3, concurrent: bool = False) -> None:
-    """What the next pipelines do. share: of bundles that are repeated."""
+    """Set what the next pipelines do. share: of bundles that are repeated."""
     global chance, hostility, is_concurrent
     chance, hostility, is_concurrent = random.Random(number), share, concurrent
 
@@ -116,7 +116,7 @@ def _bundles(elements: list[Any]) -> list[list[Any]]:
 
 
 def _some_of(attempt: Callable[[int | None], list[Any]]) -> list[Any]:
-    """What one of one or more attempts gives; others are given up after some elements, or finished in vain."""
+    """The output of one of one or more attempts; the others stop after some elements, or their output is dropped."""
     if chance.random() >= hostility:
         return attempt(None)
     if is_concurrent:

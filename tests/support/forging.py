@@ -1,4 +1,4 @@
-"""Forged outputs: what an editor, a broken writer or a broken disk leaves, hashed again as far as they would.
+"""Forged outputs: what an editor, a broken writer or a broken disk leaves, with as many hashes corrected as they would.
 
 A `Forger` works on a copy of a build's output and puts it back as it was.
 """
@@ -65,7 +65,7 @@ class Forger:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all files are as they were: a fault that hashing again happened to undo."""
+        """Whether all files are as they were, because hashing again happened to undo a fault."""
         return all(path.exists() and self.sound.get(path) == path.read_bytes() for path in self._touched)
 
     # ------------------------------------------------------------------------------------------------------ hash again
@@ -95,7 +95,7 @@ class Forger:
         self.write_manifests(chain=depth >= 2, contents=depth >= 3)
 
     def write_manifests(self, chain: bool, contents: bool) -> None:
-        """Write the manifests that changed; chain: with the sha256 of those they are made from; contents: and root."""
+        """Write the manifests that changed. chain: correct hashes of manifests; contents: also contents and root."""
         if contents:
             shards, build = self.manifests["shards"], self.manifests[""]
             build["totals"] = {**shards["totals"], "vocab_size": self.manifests["tokenizer"]["totals"]["vocab_size"]}
@@ -121,7 +121,7 @@ class Forger:
                 self.write(self.path_of(stage), canonical_json(manifest))
 
     def _write_card(self) -> None:
-        """README.md as it follows from the manifests, and its entry."""
+        """Write the README.md that follows from the manifests, and its entry."""
         made = [parse_manifest(self.path_of(stage).read_bytes(), stage) for stage in ("shards", "tokenizer")]
         card, (entry,) = dataset_card(*made), self.manifests[""]["files"]
         entry["sha256"] = entry["content_sha256"] = hashlib.sha256(card).hexdigest()
@@ -135,7 +135,7 @@ class Forger:
             about = entry["about"]
             stem = f"{about['lang']}/{about['shard']}" if about["lang"] else about["shard"]
             arrow = f"arrow/{stem}.arrow"
-            # The documents file tells of the shard that is in the first format.
+            # The documents file describes the shard of the first format.
             of_megatron = entry["path"].startswith("megatron") or not (self.output / "shards" / arrow).exists()
             batch = self.read_megatron(stem) if of_megatron else self.read_arrow(arrow)
             content = ShardContent()
@@ -167,7 +167,7 @@ class Forger:
         return join_batches(list(ArrowShard(str(self.output / "shards" / path)).batches()))
 
     def read_megatron(self, stem: str) -> TokenBatch:
-        """As far as it can be read: also where the three files do not fit."""
+        """As much as can be read, even if the three files contradict each other."""
         folder = self.output / "shards"
         names = join_batches([names for names, _ in Documents(str(folder / documents_path(stem))).batches()])
         bin_path, idx_path = (folder / path for path in paths_of(SHARD_FORMATS["megatron"], stem))
@@ -179,7 +179,7 @@ class Forger:
         return names._replace(tokens=tokens, offsets=offsets)
 
     def write_shard(self, stem: str, batch: TokenBatch, formats: list[str], fingerprint: str = "") -> None:
-        """Write the shard again, as a writer without a conscience would, in some formats of the build."""
+        """Write the shard again in some of the build's formats, without any checks."""
         fingerprint = fingerprint or self.manifests["shards"]["totals"]["fingerprint"]
         vocab_size = self.manifests["tokenizer"]["totals"]["vocab_size"]
         for name in formats:
@@ -198,7 +198,7 @@ def written(open_writer: Callable[[Any], Any], batch: TokenBatch) -> bytes:
 
 
 def flipped(data: bytes, chance: random.Random) -> bytes:
-    """One bit is another."""
+    """The data with one bit flipped."""
     place = chance.randrange(len(data))
     return data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]
 

@@ -1,4 +1,4 @@
-"""Every Beam graph of ours: those that a build runs, and those of the transforms for pipelines of one's own."""
+"""All of our Beam graphs: those that a build runs, and those of the transforms for users' own pipelines."""
 
 from __future__ import annotations
 

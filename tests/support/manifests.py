@@ -1,4 +1,4 @@
-"""A manifest of each stage, with every field that it can have; what they say is made up."""
+"""A manifest of each stage, with every field that it can have; their values are made up."""
 
 from __future__ import annotations
 

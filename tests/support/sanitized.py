@@ -1,4 +1,4 @@
-"""Builds the programs of tests/native and tests/fuzz with sanitizers: the kernel once, whatever is asked for."""
+"""Builds the programs of tests/native and tests/fuzz with sanitizers; the kernel is compiled once for all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Programs:
     """Programs under sanitizers, built when they are asked for, in one folder."""
 
     def __init__(self, folder: Path, compiler: str = "", sanitizers: str = "address,undefined") -> None:
-        """folder: is made, or went before. compiler: a command; the usual one if "".
+        """folder: created if it does not exist. compiler: a command; the usual one if "".
 
         Raises NotPossibleError.
         """

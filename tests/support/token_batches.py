@@ -108,7 +108,7 @@ def arrow_bytes(batches: Iterable[TokenBatch], compression: str = "zstd", finger
 
 
 def write_shard(name: str, stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT, **more: Any) -> str:
-    """Write a shard's files, the documents file beside the others; the path by which the shard goes."""
+    """Write a shard's files, with its documents file beside them; returns the path that opens the shard."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     for suffix, data in shard_bytes(name, [batch_of(rows)], "zstd", fingerprint, **more).items():
         Path(f"{stem}{suffix}").write_bytes(data)
@@ -116,7 +116,7 @@ def write_shard(name: str, stem: Path, rows: Sequence[Document], fingerprint: st
 
 
 def write_megatron(stem: Path, rows: Sequence[Document], fingerprint: str = FINGERPRINT, **more: Any) -> str:
-    """The path of its .bin file, without .bin."""
+    """Write a shard for Megatron; returns the path of its .bin file, without .bin."""
     return write_shard("megatron", stem, rows, fingerprint, **more).removesuffix(".bin")
 
 

@@ -55,7 +55,7 @@ def ranks(name: str) -> dict[bytes, int]:
 
 @functools.cache
 def published_tokenizer(name: str) -> Tokenizer:
-    """Ours."""
+    """Our tokenizer of a published vocabulary."""
     from tokcore.formats.tiktoken import read_rank_file
     from tokcore.tokenizer_spec import SpecialToken
 
@@ -66,7 +66,7 @@ def published_tokenizer(name: str) -> Tokenizer:
 
 @functools.cache
 def published_encoding(name: str) -> tiktoken.Encoding:
-    """tiktoken's."""
+    """tiktoken's tokenizer of a published vocabulary."""
     pattern, special, _ = PUBLISHED[name]
     return tiktoken.Encoding(name, pat_str=PATTERNS[pattern], mergeable_ranks=ranks(name), special_tokens=special)
 

@@ -101,7 +101,7 @@ def test_table_of_count_pretokens_is_learned_from() -> None:
 def trained_by_tokenizers(
     counts: Mapping[bytes, int], num_merges: int, least: int, longest: int
 ) -> list[tuple[bytes, bytes]]:
-    """Merges of the field's trainer on the same counts: each word, as often, between separators."""
+    """The merges of Hugging Face's trainer from the same counts: each word is repeated that often, with separators."""
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split("\u2400", "removed")
     trainer = tokenizers.trainers.BpeTrainer(
@@ -250,7 +250,7 @@ def test_pretokens_of_too_few_documents_take_no_part() -> None:
 
 
 def test_documents_of_a_pretoken_in_several_rows_are_added_up() -> None:
-    """As when the tables of two languages stand one after the other."""
+    """As when the tables of two languages are concatenated."""
     rows = {
         "pretoken": [b"ab", b"cd", b"ab"],
         "count": [9, 9, 1],

@@ -84,7 +84,7 @@ def test_a_normalizer_and_a_pattern_are_those_of_any_tokenizer():
 def test_its_file_holds_no_vocabulary():
     spec = spec_of()
     content = json.loads(spec.to_json_bytes())
-    # All of it is identity, and may never change: shards name it.
+    # All of this is part of the identity that shards name, so it may never change.
     assert content == {
         "format": "tokcore-tokenizer",
         "format_version": 1,

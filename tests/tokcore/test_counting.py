@@ -385,7 +385,7 @@ def test_runs_follow_each_other_in_one_file() -> None:
 
 
 def test_a_run_that_ends_early_or_was_changed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it was cut, between two blocks, too, where Arrow takes it for whole."""
+    """Wherever it was cut: even between two blocks, where Arrow takes it for whole."""
     monkeypatch.setattr(pretoken_tables, "BLOCK_ROWS", 50)
     rows = rows_from_tuples([(b"%05d" % i, i + 1, 1) for i in range(200)])
     file = io.BytesIO()

@@ -21,7 +21,7 @@ NATIVE = [name for name in kernel.available() if name != "reference"]
 
 
 def encoded_pieces(encoder, pieces, threads=1):
-    """One text a piece; the ids of each."""
+    """The ids of each piece, which is encoded as a text of its own."""
     texts = texts_from_strings(pieces)
     held = [i for i, piece in enumerate(pieces) if piece]
     firsts = np.searchsorted(held, np.arange(len(pieces) + 1))
@@ -47,7 +47,7 @@ def test_native_equals_reference(data):
     expected = reference_pieces(model, pieces, whole)
     encoder = encoder_of(model, cache_bytes=cache_bytes, whole=whole)
     assert encoded_pieces(encoder, pieces) == expected
-    assert encoded_pieces(encoder, pieces) == expected  # from the cache, what it holds
+    assert encoded_pieces(encoder, pieces) == expected  # now from the cache, where it remembers
 
 
 @given(st.data())
@@ -72,7 +72,7 @@ def test_long_pieces_equal_reference():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_merges_that_were_not_learned(seed):
-    """One merge a token, and tokens that their own bytes do not encode to: only learned ones always do."""
+    """One merge per token, but not all tokens are what their own bytes encode to, as learned ones always are."""
     generator = np.random.default_rng(seed)
     id_of = {bytes([byte]): id for id, byte in enumerate(BYTE_OF_ID)}
     usable = [id_of[letter] for letter in (b"a", b"b", b"c")]
@@ -123,7 +123,7 @@ def check_long_pieces(model, pieces):
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_repetitions_equal_merging_by_heap(data):
-    """Of any few bytes, of any length, with or without something before and after them."""
+    """Repetitions of any few bytes, of any length, with or without something before and after them."""
     model = data.draw(learned_models())
     part = st.sampled_from([token for token in model.tokens if token[0] not in (0xF5, 0xF6)])
     few = st.lists(part, min_size=1, max_size=6).map(b"".join)
@@ -137,7 +137,7 @@ def test_repetitions_equal_merging_by_heap(data):
     "sizes", [(), (2,), (2, 3, 5, 7), (2, 4, 5, 8, 13, 6, 14), (2, 4, 8, 9, 17, 25, 5), (2, 4, 8, 16, 32, 64, 128)]
 )
 def test_runs_of_one_byte_equal_merging_by_heap(sizes):
-    """Tokens that are runs of so many bytes; runs of every length around the thresholds."""
+    """The tokens are runs of these lengths, the pieces are runs of every length around the thresholds."""
     model = LearnedModel(np.zeros((0, 2), np.int32))
     for size in sizes:
         [parts] = reference_pieces(model, [b"a" * size])  # two, or the token would not be what its bytes encode to
@@ -173,7 +173,7 @@ def test_long_pieces_of_published_vocabularies_equal_merging_by_heap(name):
 
 @pytest.mark.parametrize("name", NATIVE)
 def test_equal_ranks_merge_from_the_left(name):
-    """Of pairs that overlap the left one is merged, in pieces of every length that is treated by itself."""
+    """Of pairs that overlap the left one is merged, in pieces of every length that has its own code path."""
     a, b = BYTE_OF_ID.index(b"a"), BYTE_OF_ID.index(b"b")
     model = LearnedModel(np.array([[a, a], [b, 256], [256, a], [257, b]], np.int32))
     pieces = [before + b"a" * n + after for n in range(130) for before in (b"", b"b", b"ab") for after in (b"", b"b")]
@@ -217,7 +217,7 @@ def test_threads_and_implementation_change_nothing(name, threads):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_texts_with_far_more_ids_than_those_before(threads):
-    """Room is made by what was needed before; where that is too little, ids are put together in the end."""
+    """Room is reserved by what earlier texts needed; where that is too little, ids are joined at the end."""
     model = published_tokenizer("cl100k").spec.model
     few = texts_from_strings([b" information" * 1000] * 40)
     many = texts_from_strings([bytes(range(128, 256)) * 20] * 400)
@@ -228,8 +228,8 @@ def test_texts_with_far_more_ids_than_those_before(threads):
             np.testing.assert_array_equal(found, wanted)
 
 
-# Strings as Python keeps them: ASCII, and characters of one, two and four bytes; with the sizes at which the encoder
-# goes on in a new buffer, or reads where they lie.
+# Strings as Python keeps them: ASCII, and characters of one, two and four bytes; with the sizes from which the encoder
+# takes a new buffer, or reads strings in place.
 STRINGS = ["", "a", "don't", "Straße über", "犬、それ।  123", "👍🏽 ok", "é", "߿ࠀ", "\uffff", "\U00010000"]
 LONG_STRINGS = [text * (size // len(text) + 1) for text in STRINGS[1:] for size in (15, 16, 17, 1000, 16_000, 70_000)]
 

@@ -98,7 +98,7 @@ Held = TypeVar("Held")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Box(Generic[Held]):
-    """Generic: what is in it is known where a field names it."""
+    """Generic: the field that names it says what is in it."""
 
     held: Held
     more: tuple[Held, ...] = ()

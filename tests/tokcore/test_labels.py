@@ -1,4 +1,4 @@
-"""Labels: whatever is done with codes is what would be done with the strings."""
+"""Labels: operations on codes give what the same operations on strings would give."""
 
 from __future__ import annotations
 

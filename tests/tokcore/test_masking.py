@@ -1,4 +1,4 @@
-"""Masked spans: native == reference, what each preset is and is not, linear time; what is counted beside them."""
+"""Masked spans: native == reference, what each preset matches and what not, linear time; what is still counted."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_every_key_prefix_is_known_with_its_least_length() -> None:
     ],
 )
 def test_time_is_linear(piece: str) -> None:
-    """One megabyte of nothing but beginnings; quadratic work would take minutes."""
+    """One megabyte of nothing but beginnings of matches; quadratic work would take minutes."""
     text = piece * (1_000_000 // len(piece.encode()) + 1)
     started = time.process_time()
     spans(text)
@@ -199,7 +199,7 @@ TEXT = "Mail bob.smith@example.org, or ring +49 30 1234567. The rest is text; a 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("pattern", ["cl100k", r"\S+|\s+"])
 def test_pretokens_that_touch_a_span_are_not_counted_and_all_others_are(name: str, pattern: str) -> None:
-    """By the definition, one pre-token after the other; texts without spans before, between and after."""
+    """By definition, one pre-token after the other; texts without spans before, between and after."""
     texts = ["first", TEXT, "between", "", TEXT * 2, "last x@y.de"]
     counts: Counter[bytes] = Counter()
     documents: Counter[bytes] = Counter()

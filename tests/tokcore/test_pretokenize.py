@@ -119,7 +119,7 @@ def test_implementations_agree_on_long_random_texts(name: str) -> None:
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_implementations_agree_on_contractions_at_every_offset(name: str) -> None:
-    """Of 64 bytes: after an apostrophe any two characters of those that contractions are made of, and others."""
+    """At every offset within 64 bytes: after an apostrophe, any two characters of contractions, or others."""
     letters = "sdmtlvreSDMTLVREſÿxX'0 "
     pairs = [a + b for a in letters for b in letters]
     batch = [
@@ -152,7 +152,7 @@ def test_implementations_agree_on_every_code_point(template: str) -> None:
 def assigned_in_context() -> str:
     """Every assigned character, and the unassigned ones next to them, in a few contexts.
 
-    That the classes of all others agree as well, test_unicode.py shows.
+    test_unicode.py shows that the classes of all other characters agree as well.
     """
     free = {c for name in ("Cn", "Co") for first, last in unicode.ranges(name) for c in range(first + 1, last)}
     return "".join(f"a{c}A {c}1" for c in SCALARS if ord(c) not in free)

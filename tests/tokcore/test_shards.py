@@ -479,7 +479,7 @@ def test_formats_that_hold_different_shards_are_refused(tmp_path):
 
 
 def test_one_shard(tmp_path):
-    """It goes by the path of any of its files, or without suffix; a single one is opened whatever its split."""
+    """The path of any of its files opens it, with or without suffix; a single one is opened whatever its split."""
     dtypes = {"arrow": "int32", "megatron": "int32", "nanogpt": "uint32"}
     for name, one in SHARD_FORMATS.items():
         stem = tmp_path / name / "validation-x"

@@ -29,7 +29,7 @@ def test_no_character_is_split(text):
     for n, id in enumerate(ids, 1):
         given_out += stream.feed(id)
         complete = TOKENIZER.decode(ids[:n]).decode(errors="ignore")
-        assert given_out == complete  # all that is complete, at once
+        assert given_out == complete  # everything complete is returned at once
     assert stream.finish() == ""
     assert given_out == text
 

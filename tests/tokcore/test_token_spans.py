@@ -1,4 +1,4 @@
-"""Where tokens lie in their text: as other libraries say, and as slices of the text."""
+"""Where tokens are in their text: the same as other libraries say, and slices of the text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_spans_of_characters_are_those_of_hugging_face():
 
 @given(st.lists(st.one_of(st.binary(min_size=1, max_size=5), st.text(min_size=1, max_size=2).map(str.encode))))
 def test_any_bytes(tokens):
-    """By the book: a character ends where the text can be cut in two that decode to the same as the whole."""
+    """By definition: a character ends where cutting the text in two leaves what both parts decode to unchanged."""
     data, character_of_byte = b"".join(tokens), []
     text = data.decode(errors="replace")
     for number in range(len(text)):

@@ -1,4 +1,4 @@
-"""Tokenizer: the public face. Encoding itself is tested in test_encoder.py and in tests/conformance."""
+"""Tokenizer: the public class. Encoding itself is tested in test_encoder.py and in tests/conformance."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_special_token_does_not_reach_over_texts(tokenizer):
 
 
 def test_many_special_tokens():
-    """More than are looked for one by one."""
+    """More than the number up to which they are searched for one by one."""
     special = [SpecialToken(f"<|reserved_{i}|>", None) for i in range(300)]
     tokenizer = Tokenizer(spec_of_merges([], {"name": "gpt2"}, [], special))
     assert tokenizer.encode("<|reserved_1|><|reserved_17|>", "all").tolist() == [257, 273]
@@ -326,7 +326,7 @@ def test_decode_batch_names_positions(tokenizer, batch, error, message):
 def test_normalizer_comes_first():
     tokenizer = Tokenizer(spec_of_merges([], {"name": "cl100k"}, ["nfc", "lowercase"], SPECIAL))
     assert tokenizer.decode(tokenizer.encode("E\u0301<|END|>")) == "é<|end|>".encode()
-    # Special tokens are found before.
+    # Special tokens are found before the text is normalized.
     assert tokenizer.special_id("<|end|>") not in tokenizer.encode("<|END|>", "all")
     assert tokenizer.normalized(b"A<|end|>B<|END|>", with_special=True) == b"a<|end|>b<|end|>"
     assert tokenizer.normalized(b"A") == b"a"

@@ -229,7 +229,7 @@ def test_imported_models_are_checked():
 
 
 def test_byte_order_is_the_learners():
-    """The ids of bytes are those that kernel.learn_merges speaks of."""
+    """The ids of bytes are those that kernel.learn_merges uses."""
     from tokcore.texts import texts_from_strings
 
     left, right, _ = kernel.learn_merges(texts_from_strings([b"\xc3\xa9"]), np.array([3], np.uint64), 1, 1)

@@ -44,7 +44,7 @@ def table_of(data: bytes) -> pa.Table:
 
 
 def plain_batch(num_documents: int, num_tokens: int) -> TokenBatch:
-    """So many documents of so many tokens each."""
+    """A batch of that many documents of that many tokens each."""
     offsets = np.arange(num_documents + 1, dtype=np.int64) * num_tokens
     tokens = np.arange(num_documents * num_tokens, dtype=np.int32) % 1000
     names = repeat_label("x", num_documents)
@@ -191,7 +191,7 @@ def test_listing_decodes_no_tokens(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_a_flipped_bit_never_passes_for_the_content(tmp_path, compression):
-    """What a flip leaves readable and equal (padding, a second copy of the schema) is for the file's own hash."""
+    """A flip that changes nothing that is read (padding, a second copy of the schema) only changes the file's hash."""
     data = arrow_bytes([batch_of(EXAMPLE)], compression)
     content = digest_of(batch_of(EXAMPLE))
     path = tmp_path / "x.arrow"

@@ -55,7 +55,7 @@ def test_alphabet():
     assert len(set(printable(bytes(range(256))))) == 256
     assert printable(b"\n \xc3\xa9!~\xa1\xad") == "ĊĠÃ©!~¡Ń"
     assert all(ID_OF_BYTE[byte] == id for id, byte in enumerate(BYTE_OF_ID))
-    # hf order: the printable ones first, as the mapped characters sort.
+    # hf order sorts bytes by the characters that stand for them, so printable ones come first.
     assert sorted(range(256), key=lambda byte: ord(printable(bytes([byte])))) == list(BYTE_OF_ID)
 
 

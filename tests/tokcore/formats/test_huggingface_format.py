@@ -135,7 +135,7 @@ def test_gpt2_style_file():
 
 
 def test_a_split_that_keeps_only_its_matches():
-    """Older conversions of cl100k say so; where the matches leave nothing over it is the same."""
+    """Older conversions of cl100k do that. It is the same if the matches cover the whole text."""
     split = {"type": "Split", "pattern": {"Regex": PATTERNS["llama3"]}, "behavior": "Removed", "invert": True}
     spec = read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0=split), "x")
     assert Tokenizer(spec)._shared.pretokenizer.native_name in ("llama3", "cl100k-2023")
@@ -276,7 +276,7 @@ def test_other_files_are_refused(data):
 
 @pytest.mark.parametrize("step", ["strip_accents", "strip_controls", "strip_invisible"])
 def test_what_a_step_removes_is_removed_by_them_too(step):
-    """Over all code points, in rows of 4,096."""
+    """Over all code points, 4,096 at a time."""
     spec = spec_of_merges([], {"name": "gpt2"}, [step], [])
     data = tokenizer_json(spec)
     assert read_tokenizer_json(data, "tokenizer.json").normalizer == (step,)

@@ -379,7 +379,7 @@ def test_forged_indexes_are_refused(tmp_path, data, message):
 
 
 def test_an_index_of_2_to_the_31_documents_costs_neither_time_nor_memory(tmp_path):
-    """A file with holes: its size agrees with its header, its zeros do not with any documents."""
+    """A sparse file: its size agrees with its header, but its zeros describe no documents."""
     path = tmp_path / "x.idx"
     num = 2**31
     with path.open("wb") as file:

@@ -72,7 +72,7 @@ def test_dtype_follows_the_vocabulary(tmp_path):
 
 
 def test_an_id_outside_of_the_vocabulary_is_refused_before_anything_is_written():
-    """uint16 would make another id of it without a word."""
+    """uint16 would silently make another id of it."""
     file = io.BytesIO()
     writer = NanogptShardWriter(file, 65_536)
     for id in (65_536, -1):

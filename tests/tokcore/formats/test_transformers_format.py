@@ -1,4 +1,4 @@
-"""The folder that an export for Hugging Face is: what transformers and gguf make of it."""
+"""The exported folder for Hugging Face: what transformers and gguf read from it."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ nb::tuple encode(Encoder& self, InputArray<uint8_t> data, InputArray<int64_t> of
   return to_python(std::move(encoded));
 }
 
-// The string as it lies in memory; nothing if the object is neither str nor bytes. `kept` keeps copies of
+// The string as it is in memory; nothing if the object is neither str nor bytes. `kept` keeps copies of
 // other objects that have bytes alive.
 std::optional<StringView> view_of(PyObject* object, std::vector<nb::object>* kept) {
   if (PyUnicode_Check(object)) {
