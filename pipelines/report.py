@@ -20,6 +20,7 @@ from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, s
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
+from schemas.plan import Plan
 from schemas.stage_manifests import STAGES
 from tokcore import kernel, unicode
 from tokcore.canonical import canonical_json, sha256_hex
@@ -53,16 +54,7 @@ def check_report(build: Build) -> dict[str, Any]:
         "vocab_size": build.config.vocab_size if imported is None else imported.vocab_size,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
-        "inputs": [
-            {
-                "lang": read.lang or f"by field {read.lang_field}",
-                "format": f"{read.format}.{read.compression}".removesuffix(".none"),
-                "files": len(files),
-                "stored_bytes": sum(file.size_bytes for file in files),
-            }
-            for number, read in enumerate(plan.settings)
-            if (files := [file for file in plan.files if file.settings == number])
-        ],
+        "inputs": _inputs(plan),
         "work_items": len(plan.items),
         "partitions": plan.num_partitions,
         "duplicates": list(plan.duplicates),
@@ -80,6 +72,20 @@ def check_report(build: Build) -> dict[str, Any]:
         "unicode": unicode.VERSION,
         "kernel": kernel.implementation(),
     }
+
+
+def _inputs(plan: Plan) -> list[dict[str, Any]]:
+    """The files of a plan, those that are read alike together."""
+    return [
+        {
+            "lang": read.lang or f"by field {read.lang_field}",
+            "format": f"{read.format}.{read.compression}".removesuffix(".none"),
+            "files": len(files),
+            "stored_bytes": sum(file.size_bytes for file in files),
+        }
+        for number, read in enumerate(plan.settings)
+        if (files := [file for file in plan.files if file.settings == number])
+    ]
 
 
 def print_check(report: dict[str, Any]) -> None:

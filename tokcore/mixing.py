@@ -96,42 +96,61 @@ def mix(
     _check_sizes(sizes)
     if sizes.keys() != sizes_bytes.keys():
         raise ConfigError(f"sizes and bytes name different languages: {sorted(sizes.keys() ^ sizes_bytes.keys())}")
-    parameters = {"strategy": strategy}
     if strategy == "temperature":
         exponents = Temperature(Decimal(alpha), Decimal(density), Decimal(density_cap))
-        parameters["alpha"] = _plain(exponents.alpha)
-        densities = None
-        if exponents.density:
-            parameters |= {"density": _plain(exponents.density), "density_cap": _plain(exponents.density_cap)}
-            if pretokens is None:
-                raise ConfigError("mix.density needs the number of pre-tokens of each language")
-            densities = relative_densities(sizes_bytes, pretokens)
-        targets = temperature(sizes, exponents, densities)
-        return _fixed_point(_multipliers(sizes, targets), sizes_bytes, parameters)
-    if strategy == "unimax":
-        if max_epochs is None:
-            raise ConfigError("mix.max_epochs is missing: unimax needs it. Set it, for example to 4.")
-        total = sum(sizes.values()) if budget is None else budget
-        parameters |= {"max_epochs": _plain(Decimal(max_epochs)), "budget": str(total)}
-        shares_of_budget = unimax(sizes, total, max_epochs)
-        return _fixed_point(_multipliers(sizes, shares_of_budget), sizes_bytes, parameters)
-    if strategy == "natural":
-        return _fixed_point(dict.fromkeys(sizes, Fraction(1)), sizes_bytes, parameters)
-    if strategy == "weights":
-        given = {lang: Decimal(weight) for lang, weight in (weights or {}).items()}
-        if unknown := sorted(given.keys() - sizes.keys()):
-            known = ", ".join(sorted(sizes))
-            raise ConfigError(f"mix.weights.{unknown[0]}: the corpus has no such language, only {known}")
-        for lang, weight in sorted(given.items()):
-            if not (weight.is_finite() and weight > 0):
-                raise ConfigError(
-                    f"mix.weights.{lang} = {weight}: must be above 0. To leave a language out, remove its source."
-                )
-            if weight != 1:
-                parameters[f"weights.{lang}"] = _plain(weight)
-        factors = {lang: Fraction(given.get(lang, Decimal(1))) for lang in sizes}
-        return _fixed_point(factors, sizes_bytes, parameters)
-    raise ConfigError(f"mix.strategy = {strategy!r}: expected one of {', '.join(STRATEGIES)}")
+        parameters, multipliers = _by_temperature(sizes, sizes_bytes, exponents, pretokens)
+    elif strategy == "unimax":
+        parameters, multipliers = _by_unimax(sizes, max_epochs, budget)
+    elif strategy == "natural":
+        parameters, multipliers = {}, dict.fromkeys(sizes, Fraction(1))
+    elif strategy == "weights":
+        parameters, multipliers = _by_weights(sizes, weights or {})
+    else:
+        raise ConfigError(f"mix.strategy = {strategy!r}: expected one of {', '.join(STRATEGIES)}")
+    return _fixed_point(multipliers, sizes_bytes, {"strategy": strategy, **parameters})
+
+
+_Multipliers = tuple[dict[str, str], dict[str, Fraction]]  # the parameters that decide them; language -> multiplier
+
+
+def _by_temperature(
+    sizes: Mapping[str, int],
+    sizes_bytes: Mapping[str, int],
+    exponents: Temperature,
+    pretokens: Mapping[str, int] | None,
+) -> _Multipliers:
+    parameters = {"alpha": _plain(exponents.alpha)}
+    densities = None
+    if exponents.density:
+        parameters |= {"density": _plain(exponents.density), "density_cap": _plain(exponents.density_cap)}
+        if pretokens is None:
+            raise ConfigError("mix.density needs the number of pre-tokens of each language")
+        densities = relative_densities(sizes_bytes, pretokens)
+    return parameters, _multipliers(sizes, temperature(sizes, exponents, densities))
+
+
+def _by_unimax(sizes: Mapping[str, int], max_epochs: Decimal | int | None, budget: int | None) -> _Multipliers:
+    if max_epochs is None:
+        raise ConfigError("mix.max_epochs is missing: unimax needs it. Set it, for example to 4.")
+    total = sum(sizes.values()) if budget is None else budget
+    parameters = {"max_epochs": _plain(Decimal(max_epochs)), "budget": str(total)}
+    return parameters, _multipliers(sizes, unimax(sizes, total, max_epochs))
+
+
+def _by_weights(sizes: Mapping[str, int], weights: Mapping[str, Decimal]) -> _Multipliers:
+    given = {lang: Decimal(weight) for lang, weight in weights.items()}
+    if unknown := sorted(given.keys() - sizes.keys()):
+        known = ", ".join(sorted(sizes))
+        raise ConfigError(f"mix.weights.{unknown[0]}: the corpus has no such language, only {known}")
+    parameters = {}
+    for lang, weight in sorted(given.items()):
+        if not (weight.is_finite() and weight > 0):
+            raise ConfigError(
+                f"mix.weights.{lang} = {weight}: must be above 0. To leave a language out, remove its source."
+            )
+        if weight != 1:
+            parameters[f"weights.{lang}"] = _plain(weight)
+    return parameters, {lang: Fraction(given.get(lang, Decimal(1))) for lang in sizes}
 
 
 def mixing_weights(sizes: Mapping[str, int], alpha: Decimal | str) -> dict[str, int]:

@@ -164,49 +164,59 @@ def _expand(pattern: str) -> tuple[str, frozenset[str]]:
     class_start = 0
     for token in _TOKEN.finditer(pattern):
         text = token.group()
-        name = token["braced"] if token["braced"] is not None else token["single"]
-        if name is not None:
-            negated = text[1] == "P"
-            if name.startswith("^"):
-                negated, name = not negated, name[1:]
-            known = _property(name, pattern, token.start(), text)
-            used.add(known)
-            out.append(_set(ranges(known), negated, in_class))
-        elif token["escape"]:
-            escape = token["escape"]
-            if escape in "sSdD":
-                known = "White_Space" if escape in "sS" else "Nd"
-                used.add(known)
-                out.append(_set(ranges(known), escape in "SD", in_class))
-            elif escape in "pP" or (escape in _REFUSED and not (in_class and escape == "b")):
-                raise _refusal(
-                    pattern, token.start(), text, _REFUSED.get(escape, r"\p{L}, with the category in braces")
-                )
-            else:
-                out.append(text)
+        if (found := _property_of(token, pattern)) is not None:
+            name, negated = found
+            used.add(name)
+            out.append(_set(ranges(name), negated, in_class))
+            continue
+        out.append(text)
+        if token["escape"]:
+            _check_escape(token, pattern, in_class)
         elif in_class:
             if token["posix"]:
                 raise _refusal(pattern, token.start(), text, r"a category such as \p{L}")
-            if token["flags"] is not None:  # within a class these characters stand for themselves
-                out.append(text)
-                continue
-            # A bracket right after the opening one is a member.
+            # A bracket right after the opening one is a member. Within a class, flags stand for themselves.
             if text == "]" and token.start() > class_start:
                 in_class = False
-            out.append(text)
         else:
-            if token["flags"] and set(token["flags"]) - set("imsx-") and not re.fullmatch(r"R|\d+", token["flags"]):
-                raise ConfigError(
-                    f"{text!r} at character {token.start()} of the pattern {pattern!r} changes what the rest means."
-                    f" Use only the flags i, m, s and x."
-                )
-            if text == "[" or token["posix"]:
-                if token["posix"]:
-                    raise _refusal(pattern, token.start(), text, r"a category such as [\p{L}]")
+            _check_flags(token, pattern)
+            if token["posix"]:
+                raise _refusal(pattern, token.start(), text, r"a category such as [\p{L}]")
+            if text == "[":
                 in_class = True
                 class_start = token.end() + (pattern[token.end() : token.end() + 1] == "^")
-            out.append(text)
     return "".join(out), frozenset(used)
+
+
+def _property_of(token: re.Match[str], pattern: str) -> tuple[str, bool] | None:
+    r"""(property, whether its complement is meant) of a token that is one, such as \p{L}, \PL or \s; else None."""
+    text = token.group()
+    name = token["braced"] if token["braced"] is not None else token["single"]
+    if name is not None:
+        negated = text[1] == "P"
+        if name.startswith("^"):
+            negated, name = not negated, name[1:]
+        return _property(name, pattern, token.start(), text), negated
+    escape = token["escape"]
+    if escape and escape in "sSdD":
+        return "White_Space" if escape in "sS" else "Nd", escape in "SD"
+    return None
+
+
+def _check_escape(token: re.Match[str], pattern: str, in_class: bool) -> None:
+    escape = token["escape"]
+    if escape in "pP" or (escape in _REFUSED and not (in_class and escape == "b")):
+        instead = _REFUSED.get(escape, r"\p{L}, with the category in braces")
+        raise _refusal(pattern, token.start(), token.group(), instead)
+
+
+def _check_flags(token: re.Match[str], pattern: str) -> None:
+    flags = token["flags"]
+    if flags and set(flags) - set("imsx-") and not re.fullmatch(r"R|\d+", flags):
+        raise ConfigError(
+            f"{token.group()!r} at character {token.start()} of the pattern {pattern!r} changes what the rest means."
+            f" Use only the flags i, m, s and x."
+        )
 
 
 def _refusal(pattern: str, position: int, text: str, instead: str) -> ConfigError:

@@ -73,22 +73,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
             for id, kinds in kinds_of_tokens(tokenizer).items()
         ],
     }
-    shards = find_manifest(output, "shards")
-    if shards is None:
-        report["missing"]["written"] = "no shards in this output: how often ids are written is not known"
-    else:
-        if shards.totals.fingerprint != tokenizer.fingerprint:
-            raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
-        report["tokens"] = shards.totals.tokens
-        report["documents"] = shards.totals.records.documents
-        tops = None
-        if not sources:
-            report["missing"]["one_source"] = "not asked for: --sources reads all shards"
-        elif (plan := find_manifest(output, "plan")) is None:
-            report["missing"]["one_source"] = "no plan in this output: which files there were is not known"
-        else:
-            tops = find_top_sources(output, plan, shards, tokenizer.vocab_size)
-        report |= _of_written(tokenizer, specials, read_token_counts(output), rare, tops)
+    report |= _of_shards(output, tokenizer, specials, rare, sources, report["missing"])
     counts = find_manifest(output, "counts")
     if counts is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
@@ -96,6 +81,30 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
         tables = [(entry.about.lang, urls.join(output, "counts", entry.path)) for entry in counts.files]
         report["invisible_in_text"] = _in_text(tables)
     return report
+
+
+def _of_shards(
+    output: str, tokenizer: Tokenizer, specials: Sequence[int], rare: int, sources: bool, missing: dict[str, str]
+) -> dict[str, Any]:
+    """The sections about what was written; those that are left out go to missing."""
+    shards = find_manifest(output, "shards")
+    if shards is None:
+        missing["written"] = "no shards in this output: how often ids are written is not known"
+        return {}
+    if shards.totals.fingerprint != tokenizer.fingerprint:
+        raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
+    tops = None
+    if not sources:
+        missing["one_source"] = "not asked for: --sources reads all shards"
+    elif (plan := find_manifest(output, "plan")) is None:
+        missing["one_source"] = "no plan in this output: which files there were is not known"
+    else:
+        tops = find_top_sources(output, plan, shards, tokenizer.vocab_size)
+    return {
+        "tokens": shards.totals.tokens,
+        "documents": shards.totals.records.documents,
+        **_of_written(tokenizer, specials, read_token_counts(output), rare, tops),
+    }
 
 
 def _named(tokenizer: Tokenizer, id: int) -> dict[str, Any]:

@@ -38,52 +38,39 @@ class Estimate(NamedTuple):
     vocab_most: int  # tokens that a corpus would give that goes on as new as the sample is
 
 
+class _Sampled(NamedTuple):
+    """What the sample of one source tells."""
+
+    is_whole: bool  # whether the sample is the whole source
+    stored_bytes: float  # of the files, as far as it is known which of their bytes hold the sample
+    text_bytes: int  # in those bytes
+    counted_bytes: int
+    pretokens: int  # in the counted bytes
+    seconds: float  # that counting took
+
+
 def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int) -> Estimate | None:
     """What a build will take and give; None if the sample holds no text."""
-    texts_of = [[(seen, seen.batch) for seen in sample.seen if seen.batch is not None] for sample in samples]
-    num_seen = max(1, sum(len(one) for one in texts_of))
-    normalizer, pretokenizer = Normalizer(config.normalize.steps), pretokenizer_of(config)
-    counter = kernel.Counter(pretokenizer.native_name or "gpt2", config.count.max_pretoken_bytes)
-    text_bytes = pretokens = 0.0
-    sample_bytes = 0
-    is_whole = True
-    unknown: list[SourceSample] = []
-    seconds = 0.0
-    for sample, read in zip(samples, texts_of, strict=True):
-        stored = in_text = counted = 0.0
-        before = counter.num_pretokens
-        for seen, batch in read:
-            if (of_file := _stored_bytes_of(seen, batch)) is not None:
-                stored += of_file
-                in_text += batch.texts.size_bytes
-            chosen = normalizer.apply(_first(batch.texts, _SAMPLE_BYTES // num_seen))
-            started = time.perf_counter()
-            add_texts(counter, chosen, pretokenizer, config.count.mask)
-            seconds += time.perf_counter() - started
-            counted += chosen.size_bytes
-            is_whole = is_whole and seen.peek.is_whole and chosen.size_bytes == batch.texts.size_bytes
-        is_whole = is_whole and len(read) == len(sample.files)
-        if not stored or not counted:
-            unknown.append(sample)
-            continue
-        of_source = sample.stored_bytes * in_text / stored
-        text_bytes += of_source
-        pretokens += of_source * (counter.num_pretokens - before) / counted
-        sample_bytes += int(counted)
-    if not sample_bytes:
+    counter = kernel.Counter(pretokenizer_of(config).native_name or "gpt2", config.count.max_pretoken_bytes)
+    num_seen = sum(seen.batch is not None for sample in samples for seen in sample.seen)
+    told = [_count_sample(config, sample, counter, _SAMPLE_BYTES // max(1, num_seen)) for sample in samples]
+    useful = [
+        (sample, one) for sample, one in zip(samples, told, strict=True) if one.stored_bytes and one.counted_bytes
+    ]
+    if not useful:
         return None
+    sample_bytes = sum(one.counted_bytes for _, one in useful)
     # Sources that tell nothing are taken for as dense as the others.
-    known = sum(sample.stored_bytes for sample in samples) - sum(sample.stored_bytes for sample in unknown)
-    scale = 1 + sum(sample.stored_bytes for sample in unknown) / max(1, known)
-    text_bytes, pretokens = text_bytes * scale, pretokens * scale
-    distinct, sampled = counter.num_rows, counter.num_pretokens
-    table_bytes = counter.memory_bytes * max(1.0, pretokens / max(1, sampled))
-    least = most = 0
-    if config.tokenizer is None:
-        least = _largest_vocabulary(config, counter, workers)
-        growth = 1 if is_whole else max(1.0, pretokens / max(1, sampled))
-        most = 256 + len(config.special) + int((least - 256 - len(config.special)) * growth)
-    rate = sample_bytes / max(seconds, 1e-6) * max(1, workers)
+    known_bytes = sum(sample.stored_bytes for sample, _ in useful)
+    scale = sum(sample.stored_bytes for sample in samples) / max(1, known_bytes)
+    texts = [(sample.stored_bytes * one.text_bytes / one.stored_bytes, one) for sample, one in useful]
+    text_bytes = scale * sum(size for size, _ in texts)
+    pretokens = scale * sum(size * one.pretokens / one.counted_bytes for size, one in texts)
+    is_whole = all(one.is_whole for one in told)
+    growth = max(1.0, pretokens / max(1, counter.num_pretokens))
+    distinct, table_bytes = counter.num_rows, round(counter.memory_bytes * growth)
+    least, most = _vocabulary(config, counter, workers, 1.0 if is_whole else growth)
+    rate = sample_bytes / max(sum(one.seconds for one in told), 1e-6) * max(1, workers)
     return Estimate(
         sample_bytes=sample_bytes,
         is_whole=is_whole,
@@ -91,10 +78,40 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
         pretokens=round(pretokens),
         distinct=distinct,
         seconds=round(_START_SECONDS + 2 * text_bytes / rate),  # counting, and encoding, which takes about as long
-        memory_bytes=workers * (_WORKER_BYTES + min(config.count.memory_bytes, round(table_bytes))),
+        memory_bytes=workers * (_WORKER_BYTES + min(config.count.memory_bytes, table_bytes)),
         vocab_least=least,
         vocab_most=most,
     )
+
+
+def _count_sample(config: BuildConfig, sample: SourceSample, counter: kernel.Counter, most_bytes: int) -> _Sampled:
+    """Count the beginning of each file that was looked at, about most_bytes of it."""
+    normalizer, pretokenizer = Normalizer(config.normalize.steps), pretokenizer_of(config)
+    read = [(seen, seen.batch) for seen in sample.seen if seen.batch is not None]
+    is_whole = len(read) == len(sample.files)
+    before = counter.num_pretokens
+    stored = seconds = 0.0
+    in_text = counted = 0
+    for seen, batch in read:
+        if (of_file := _stored_bytes_of(seen, batch)) is not None:
+            stored += of_file
+            in_text += batch.texts.size_bytes
+        chosen = normalizer.apply(_first(batch.texts, most_bytes))
+        started = time.perf_counter()
+        add_texts(counter, chosen, pretokenizer, config.count.mask)
+        seconds += time.perf_counter() - started
+        counted += chosen.size_bytes
+        is_whole = is_whole and seen.peek.is_whole and chosen.size_bytes == batch.texts.size_bytes
+    return _Sampled(is_whole, stored, in_text, counted, counter.num_pretokens - before, seconds)
+
+
+def _vocabulary(config: BuildConfig, counter: kernel.Counter, threads: int, growth: float) -> tuple[int, int]:
+    """(tokens that the counted text gives, tokens that growth times as much would give); zeros if none are learned."""
+    if config.tokenizer is not None:
+        return 0, 0
+    least = _largest_vocabulary(config, counter, threads)
+    given = 256 + len(config.special)  # however little text there is
+    return least, given + int((least - given) * growth)
 
 
 def _stored_bytes_of(seen: Seen, batch: Batch) -> float | None:

@@ -179,35 +179,19 @@ def _largest(files: Mapping[str, storage.FileId], names: Sequence[str]) -> stora
 
 def _source_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], str, str] | str:
     """(keys of the source, its fields in words, what was decided and why), or why these files are left out."""
-    told = format_of(f"x{kind.suffix}") or (None, "none")
-    format = told[0] or _CONTENT_FORMATS.get(seen.inner)
-    if seen.stored == "empty":
-        return "empty"
-    if format is None:
-        return f"{WORDS[seen.inner]}, of no known format"
-    keys: dict[str, Any] = {} if told[0] else {"format": format}
-    if format == "text" and seen.inner == "json lines" and seen.head.count(b"\n") > 1:
-        keys["format"] = format = "jsonl"
-    source = Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys)
-    settings = settings_of(source, format, told[1])
-    if wrong := wrong_content(seen, settings):
-        if (other := _CONTENT_FORMATS.get(seen.inner)) is None or "rename" in wrong or "write it" in wrong:
-            return wrong
-        keys["format"] = format = other
-        settings = settings_of(Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys), format, told[1])
-        if wrong_content(seen, settings):
-            return wrong
+    decided = _format_of(kind, names, seen)
+    if isinstance(decided, str):
+        return decided
+    keys, settings = decided
+    format = settings.format
     if encoding := _encoding_of(seen, settings):
         keys["encoding"] = encoding
         settings = dataclasses.replace(settings, encoding=encoding)
     fields = fields_of(seen, settings)
-    if format in ("csv", "tsv") and len(fields) == 1:
-        for delimiter in ";|\t,":
-            if delimiter in fields[0].name and delimiter != settings.delimiter:
-                keys["delimiter"] = delimiter
-                settings = dataclasses.replace(settings, delimiter=delimiter)
-                fields = fields_of(seen, settings)
-                break
+    if format in ("csv", "tsv") and (delimiter := _delimiter_of(fields, settings)):
+        keys["delimiter"] = delimiter
+        settings = dataclasses.replace(settings, delimiter=delimiter)
+        fields = fields_of(seen, settings)
     why = []
     if format not in ("text", "warc"):
         text = guess_field(fields, "text")
@@ -229,6 +213,36 @@ def _source_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str,
         if not kind.lang:
             why.append("lang: nothing tells the language, so name it here")
     return keys, said_fields(fields, settings) if fields else "", "; ".join(why)
+
+
+def _format_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], ReadSettings] | str:
+    """(keys that name the format, if the files' names do not; how to read them), or why these files are left out."""
+    told = format_of(f"x{kind.suffix}") or (None, "none")
+    format = told[0] or _CONTENT_FORMATS.get(seen.inner)
+    if seen.stored == "empty":
+        return "empty"
+    if format is None:
+        return f"{WORDS[seen.inner]}, of no known format"
+    keys: dict[str, Any] = {} if told[0] else {"format": format}
+    if format == "text" and seen.inner == "json lines" and seen.head.count(b"\n") > 1:
+        keys["format"] = format = "jsonl"
+    source = Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys)
+    settings = settings_of(source, format, told[1])
+    if wrong := wrong_content(seen, settings):
+        if (other := _CONTENT_FORMATS.get(seen.inner)) is None or "rename" in wrong or "write it" in wrong:
+            return wrong
+        keys["format"] = format = other
+        settings = settings_of(Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys), format, told[1])
+        if wrong_content(seen, settings):
+            return wrong
+    return keys, settings
+
+
+def _delimiter_of(fields: Sequence[Field], settings: ReadSettings) -> str:
+    """What parts the fields, if they are read as a single one and its name holds another delimiter; else ""."""
+    if len(fields) != 1:
+        return ""
+    return next((one for one in ";|\t," if one in fields[0].name and one != settings.delimiter), "")
 
 
 def _encoding_of(seen: Peek, settings: ReadSettings) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, find_manifest, folder_of, path_below
+from pipelines.stages.ledger import FileLedger
 from pipelines.stages.plan import read_plan
 from pipelines.stages.token_counts import check_token_counts
 from pipelines.store import storage, urls
@@ -40,7 +41,7 @@ from pipelines.work.decode_item import DecodeJob, decode_item
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import named_shards
-from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, parse_manifest
+from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, ShardsManifest, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
@@ -89,6 +90,34 @@ def verify(
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = storage.list_tree(output)
     named = _check_names(manifests, entries, present, problems)
+    _check_files(output, entries, options, problems, progress)
+    build = manifests.get("build")
+    if build is not None and root and build.root != root:
+        problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
+    num_read = num_decoded = 0
+    if build is not None and not problems:
+        num_read, num_decoded = _check_parts(output, manifests, decode, quick, base, options, problems, progress)
+    return Report(
+        problems=tuple(problems),
+        root=build.root if build is not None else "",
+        num_files=len(named),
+        size_bytes=sum(entry.size_bytes for _, entry in entries),
+        seconds=time.monotonic() - started,
+        num_read=num_read,
+        num_decoded=num_decoded,
+        num_leftovers=sum(path.split("/")[0] == FOLDER for path in present),
+        totals=to_jsonable(build.totals) if build is not None else {},
+    )
+
+
+def _check_files(
+    output: str,
+    entries: Sequence[tuple[str, FileEntry[Any]]],
+    options: RunOptions,
+    problems: list[str],
+    progress: StageProgress,
+) -> None:
+    """That every file is the one that was committed. entries: (stage, entry of its manifest)."""
     size_bytes = sum(entry.size_bytes for _, entry in entries)
     with (
         progress.stage("hash", size_bytes, minor=True) as shown,
@@ -97,36 +126,38 @@ def verify(
         for (_, entry), found in zip(entries, threads.map(lambda one: check_file(output, *one), entries), strict=True):
             problems.extend(found)
             shown.advance(entry.size_bytes)
-    build = manifests.get("build")
-    if build is not None and root and build.root != root:
-        problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
+
+
+def _check_parts(
+    output: str,
+    manifests: Mapping[str, AnyManifest],
+    decode: int | None,
+    quick: bool,
+    base: str,
+    options: RunOptions,
+    problems: list[str],
+    progress: StageProgress,
+) -> tuple[int, int]:
+    """That manifests, tables, shards and sources agree; (documents read, documents compared with their source).
+
+    Each check begins only if those before it found nothing.
+    """
     num_read = num_decoded = 0
     try:
-        if build is not None and not problems:
-            built = built_manifests(manifests)
-            spec = None if quick else load_spec(output)
-            problems.extend(check_manifests(output, built, spec))
-            if spec is not None and not problems:
-                with progress.stage("read", built.shards.totals.records.documents, "documents", minor=True) as shown:
-                    num_read = _check_content(output, built, spec, options, problems, shown)
-            if not problems and decode != 0:
-                wanted = built.shards.totals.records.documents if decode is None else decode
-                with progress.stage("decode", wanted, "documents", minor=True) as shown:
-                    base = base or read_base(output)
-                    num_decoded = _decode(output, built, decode, base, options, problems, shown)
+        built = built_manifests(manifests)
+        num_documents = built.shards.totals.records.documents
+        spec = None if quick else load_spec(output)
+        problems.extend(check_manifests(output, built, spec))
+        if spec is not None and not problems:
+            with progress.stage("read", num_documents, "documents", minor=True) as shown:
+                num_read = _check_content(output, built, spec, options, problems, shown)
+        if not problems and decode != 0:
+            wanted = num_documents if decode is None else decode
+            with progress.stage("decode", wanted, "documents", minor=True) as shown:
+                num_decoded = _decode(output, built, decode, base or read_base(output), options, problems, shown)
     except FormatError as error:
         problems.append(str(error))
-    return Report(
-        problems=tuple(problems),
-        root=build.root if build is not None else "",
-        num_files=len(named),
-        size_bytes=size_bytes,
-        seconds=time.monotonic() - started,
-        num_read=num_read,
-        num_decoded=num_decoded,
-        num_leftovers=sum(path.split("/")[0] == FOLDER for path in present),
-        totals=to_jsonable(build.totals) if build is not None else {},
-    )
+    return num_read, num_decoded
 
 
 def _check_names(
@@ -246,17 +277,30 @@ def _check_content(
     if digest != made.totals.documents_digest:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
     problems.extend(check_token_counts(output, made, written))
+    problems.extend(_sums_that_differ(made, languages, ledgers, documents_of))
+    return documents_of.total()
+
+
+def _sums_that_differ(
+    made: ShardsManifest,
+    languages: Mapping[str, Sequence[int]],
+    ledgers: Iterable[FileLedger],
+    documents_of: Mapping[str, int],
+) -> Iterator[str]:
+    """Where the shards hold other numbers than are said of a language, or of a file.
+
+    languages: -> [documents, tokens] in the shards. documents_of: of each file, in the shards.
+    """
     for lang in sorted(set(languages) | set(made.languages)):
         said = made.languages.get(lang, EncodedLanguage(0, 0, 0, 0, "0"))
-        if languages.get(lang, [0, 0]) != [said.documents, said.tokens]:
-            problems.append(
+        if (held := languages.get(lang, [0, 0])) != [said.documents, said.tokens]:
+            yield (
                 f"shards/{MANIFEST}: {lang}: {said.documents} documents of {said.tokens} tokens, "
-                f"in the shards {' of '.join(map(str, languages.get(lang, [0, 0])))}"
+                f"in the shards {' of '.join(map(str, held))}"
             )
     for file in ledgers:
-        if documents_of[file.uri] != file.documents:
-            problems.append(f"{file.uri}: {documents_of[file.uri]} documents in the shards, {file.documents} were read")
-    return sum(documents_of.values())
+        if (num := documents_of.get(file.uri, 0)) != file.documents:
+            yield f"{file.uri}: {num} documents in the shards, {file.documents} were read"
 
 
 def read_base(output: str) -> str:

@@ -112,25 +112,49 @@ def _plain_rows(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | 
         yield from lines
 
 
-_START, _PLAIN, _QUOTED, _CLOSED, _CLOSED_RETURN = range(5)  # what comes before a byte: see _quoted_rows
-
-
 def _quoted_rows(blocks: Iterable[bytes], settings: ReadSettings, limit: PieceLimit) -> Iterator[bytes | LongPiece]:
-    """The rows without their line feeds; rows over the limit as LongPiece. Linear in the size of the stream.
-
-    Where a byte stands: at the start of a field, in a plain field, in a quoted one, after a quote that may have closed
-    it, or after a carriage return behind that quote.
-    """
-    delimiter = ord(settings.delimiter)
-    # In a plain field a quote is a character like any other.
-    find_end = re.compile(rb"\n|" + re.escape(settings.delimiter.encode()) + b'"').search
+    """The rows without their line feeds; rows over the limit as LongPiece. Linear in the size of the stream."""
+    row_ends = _RowEnds(settings.delimiter)
     pending = Pending(limit)
-    state = _START
-    num_lines = 0  # before the block
-    quote_line = 0  # of the quote that was opened in an earlier block
     for block in blocks:
         view = memoryview(block)
-        size_bytes, begin, at, quote = len(block), 0, 0, -1
+        begin = 0
+        for end in row_ends.find(block):
+            if pending or end - 1 - begin > limit.size_bytes:
+                pending.add(view[begin : end - 1])
+                yield pending.take()
+            else:
+                yield block[begin : end - 1]
+            begin = end
+        if begin < len(block):
+            pending.add(view[begin:])
+    row_ends.check_closed()
+    if pending:
+        yield pending.take()
+
+
+_START, _PLAIN, _QUOTED, _CLOSED, _CLOSED_RETURN = range(5)  # what comes before a byte: see _RowEnds
+
+
+class _RowEnds:
+    """Where rows end, block by block.
+
+    A byte follows the start of a field, a plain field so far, a quoted one so far, a quote that may have closed it, or
+    a carriage return behind that quote.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self._delimiter = ord(delimiter)
+        # In a plain field a quote is a character like any other.
+        self._find_end = re.compile(rb"\n|" + re.escape(delimiter.encode()) + b'"').search
+        self._state = _START
+        self._num_lines = 0  # before the block
+        self._quote_line = 0  # of the quote that was opened in an earlier block
+
+    def find(self, block: bytes) -> Iterator[int]:
+        """Positions after the line feeds that end a row. Raises FileRejected where a quoted field goes on."""
+        state, delimiter = self._state, self._delimiter
+        size_bytes, at, quote = len(block), 0, -1
         while at < size_bytes:
             if state == _QUOTED:
                 at = block.find(b'"', at) + 1 or size_bytes + 1
@@ -146,11 +170,11 @@ def _quoted_rows(blocks: Iterable[bytes], settings: ReadSettings, limit: PieceLi
                 state = _CLOSED_RETURN
             elif state in (_CLOSED, _CLOSED_RETURN):
                 if byte != _LINE_FEED:
-                    raise FileRejected("corrupt", _after_quote(num_lines + block.count(b"\n", 0, at) + 1))
+                    raise FileRejected("corrupt", _after_quote(self._num_lines + block.count(b"\n", 0, at) + 1))
                 ends = True
             elif state == _START and byte == _QUOTE:
                 state, quote = _QUOTED, at
-            elif (found := find_end(block, at)) is None:
+            elif (found := self._find_end(block, at)) is None:
                 state = _START if block[-1] == delimiter else _PLAIN
                 break
             else:
@@ -160,21 +184,18 @@ def _quoted_rows(blocks: Iterable[bytes], settings: ReadSettings, limit: PieceLi
                     state, quote = _QUOTED, at
             at += 1
             if ends:
-                if pending or at - 1 - begin > limit.size_bytes:
-                    pending.add(view[begin : at - 1])
-                    yield pending.take()
-                else:
-                    yield block[begin : at - 1]
-                begin, state = at, _START
-        if begin < size_bytes:
-            pending.add(view[begin:])
+                state = _START
+                yield at
         if quote >= 0 and state in (_QUOTED, _CLOSED):
-            quote_line = num_lines + block.count(b"\n", 0, quote) + 1
-        num_lines += block.count(b"\n")
-    if state == _QUOTED:
-        raise FileRejected("truncated", f"the quote that opens on line {quote_line} is not closed. {_NO_QUOTES}")
-    if pending:
-        yield pending.take()
+            self._quote_line = self._num_lines + block.count(b"\n", 0, quote) + 1
+        self._num_lines += block.count(b"\n")
+        self._state = state
+
+    def check_closed(self) -> None:
+        """Raise FileRejected if the file ends within quotes."""
+        if self._state == _QUOTED:
+            detail = f"the quote that opens on line {self._quote_line} is not closed. {_NO_QUOTES}"
+            raise FileRejected("truncated", detail)
 
 
 _NO_QUOTES = "If a quote is a character like any other here, set quotes = false"

@@ -11,7 +11,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import RecordTotals
 
-DEMO_ROOT = "1d0004d590e73ac8438365b7c00b10aaf3dc11c631ff240812c9ddd579435c36"
+DEMO_ROOT = "2e771d687e9fddf2ff01ab8319f8ed1867f56cc9e9b49e2b99076dfe3fb505a5"
 DOCUMENTS_DIGEST = "4b5318c5e4cdf55aad8fc3f10ebb2316121617a6da5a03525bf4d7bc37b357b0"
 
 

@@ -130,7 +130,7 @@ def _feature(field: pa.Field) -> Mapping[str, str]:
 
 
 _USAGE = """\
-Arrow IPC files, a row a document. `Dataset.from_file` wants Arrow streams, which these are not: use `load_dataset`
+Arrow IPC files, one row per document. `Dataset.from_file` wants Arrow streams, which these are not: use `load_dataset`
 instead, or, to map one file without a copy in the cache, the last line below.
 
 ```python

@@ -40,7 +40,22 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
     Raises FormatError for what it cannot hold: a special token with the name of an ordinary one, a model whose ids no
     merges give.
     """
-    model = spec.model.as_bpe()
+    _check_special_names(spec)
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [_added_token_json(token) for token in spec.special],
+        "normalizer": _normalizer_json(spec.normalizer),
+        "pre_tokenizer": _pretokenizer_json(spec.pattern),
+        "post_processor": None,
+        "decoder": _decoder_json(spec),
+        "model": _model_json(spec),
+    }
+    return _indented(content)
+
+
+def _check_special_names(spec: TokenizerSpec) -> None:
     taken = set(token_names(spec))
     for token in spec.special:
         if token.text in taken:
@@ -48,53 +63,51 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
                 f"special token {token.text!r} has the name that tokenizer.json gives to the ordinary token "
                 f"{from_printable(token.text)!r}"
             )
-    pattern = Pretokenizer.from_spec(spec.pattern).published_text
-    content = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": token.id,
-                "content": token.text,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for token in spec.special
-        ],
-        "normalizer": _normalizer_json(spec.normalizer),
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [
-                {
-                    "type": "Split",
-                    "pattern": {"Regex": without_possessive_intervals(pattern)},
-                    "behavior": "Isolated",
-                    "invert": False,
-                },
-                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-            ],
-        },
-        "post_processor": None,
-        "decoder": _decoder_json(spec),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": model.whole,
-            # Special tokens stand here too: an added token that is not in it would get the next free id, not its own.
-            "vocab": vocabulary(spec),
-            "merges": merge_names(spec),
-        },
+
+
+def _added_token_json(token: SpecialToken) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "content": token.text,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
     }
-    return _indented(content)
+
+
+def _pretokenizer_json(pattern: Mapping[str, str]) -> dict[str, Any]:
+    published = Pretokenizer.from_spec(pattern).published_text
+    return {
+        "type": "Sequence",
+        "pretokenizers": [
+            {
+                "type": "Split",
+                "pattern": {"Regex": without_possessive_intervals(published)},
+                "behavior": "Isolated",
+                "invert": False,
+            },
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+        ],
+    }
+
+
+def _model_json(spec: TokenizerSpec) -> dict[str, Any]:
+    """Raises FormatError for a model whose ids no merges give."""
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": spec.model.as_bpe().whole,
+        # Special tokens stand here too: an added token that is not in it would get the next free id, not its own.
+        "vocab": vocabulary(spec),
+        "merges": merge_names(spec),
+    }
 
 
 def _decoder_json(spec: TokenizerSpec) -> dict[str, Any]:

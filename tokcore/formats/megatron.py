@@ -222,8 +222,8 @@ def _mapped(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDA
 
 
 _USAGE = """\
-Megatron's indexed datasets, a document a sequence. `data_path.train` and, if there is a validation split,
-`data_path.validation` list them for blending: a weight, which is the number of tokens, and a prefix for each file.
+Megatron's indexed datasets, one sequence per document. `data_path.train` and, if there is a validation split,
+`data_path.validation` list them for blending: one line per file, with its weight (its number of tokens) and its prefix.
 Prefixes start at the folder of the list. Run Megatron there, or write that folder before each of them:
 
 ```sh
