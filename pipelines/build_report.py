@@ -102,8 +102,8 @@ def _print_totals(output: str, build: BuildManifest) -> None:
 def _time(output: str, build: BuildManifest) -> str:
     """Wall time of all stages and the rate per core, as far as the run.json files tell; empty if they do not."""
     facts = [run_facts(output, stage) for stage in _TIMED if stage in build.inputs]
-    seconds = [spent for one in facts if isinstance(spent := one.get("seconds"), int | float)]
-    workers = [number for one in facts if type(number := one.get("workers")) is int]  # unknown for other runners
+    seconds = [spent for one in facts if (spent := one.seconds) is not None]
+    workers = [number for one in facts if (number := one.workers) is not None]  # unknown for other runners
     if len(seconds) < len(facts):
         return ""
     rate = ""

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from pipelines.inspect.stored_shards import local_files, main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, built_manifests
-from pipelines.stages.commit import RUN, package_versions
+from pipelines.stages.commit import package_versions, run_facts
 from pipelines.stages.plan import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
@@ -131,21 +129,13 @@ def _compare(
 
 def _explain_bytes(output: str, entry: StoredFile, problems: list[str], notes: list[str]) -> None:
     """The same content in other bytes: another version's doing, or else a problem."""
-    then, now = _versions(output), package_versions()
+    then, now = run_facts(output, "shards").packages, package_versions()
     changed = [f"{name} {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]
     text = f"shards/{entry.path}: the same content in other bytes"
     if changed:
         notes.append(f"{text}: {', '.join(changed)}")
     else:
         problems.append(f"{text}, with the same versions of the libraries that write them")
-
-
-def _versions(output: str) -> dict[str, Any]:
-    try:
-        packages = json.loads(storage.read_bytes(urls.join(output, "shards", RUN)))["packages"]
-    except (TokError, ValueError, KeyError, TypeError):
-        return {}
-    return packages if isinstance(packages, dict) else {}
 
 
 def _first_difference(output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef) -> Iterator[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from pipelines.inspect.verify_shards import DigestSum, check_item, rules_of
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest, folder_of, path_below
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest, folder_of, path_below, run_facts
 from pipelines.stages.ledger import FileLedger
 from pipelines.stages.plan import read_plan
 from pipelines.stages.token_counts import check_token_counts
@@ -306,8 +305,8 @@ def _sums_that_differ(
 def read_base(output: str) -> str:
     """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
     try:
-        return str(json.loads(storage.read_bytes(urls.join(output, "plan", RUN)))["base"])
-    except (TokError, ValueError, KeyError):
+        return run_facts(output, "plan").base or str(Path.cwd())
+    except TokError:
         return str(Path.cwd())
 
 

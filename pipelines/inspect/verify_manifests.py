@@ -19,7 +19,7 @@ from pipelines.stages.commit import MANIFEST
 from pipelines.stages.dataset_card import CARD, dataset_card
 from pipelines.stages.finish import built_languages, built_totals
 from pipelines.stages.plan import FILES, content_of, read_plan, totals_of
-from pipelines.stages.rejects import REJECTED, PlacedReject
+from pipelines.stages.rejects import REJECTED
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
 from pipelines.stages.token_counts import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import artifact_files
@@ -224,7 +224,7 @@ def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterat
     url = urls.join(output, "rejected", REJECTED)
     with io.BufferedReader(storage.open_read(url)) as lines:
         for line in lines:
-            reject = from_jsonable(PlacedReject, parse_canonical(line, url), url)
+            reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, url), url)
             reasons[reject.file, reject.record is None, reject.reason] += 1
     expected: Counter[tuple[str, bool, str]] = Counter()
     for file in files:

@@ -8,7 +8,6 @@ about the file: it is read again.
 from __future__ import annotations
 
 import atexit
-import json
 import mmap
 import os
 import signal
@@ -26,7 +25,6 @@ from pipelines.store.redaction import redact
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.plan import ReadSettings
 from tokcore.errors import StageError
-from tokcore.jsonable import to_jsonable
 
 # How a library ends its own process. Anything else came from outside.
 _CRASHES = frozenset(
@@ -126,11 +124,10 @@ class _Reader:
     def read(self, opened: ReadFile, settings: ReadSettings) -> Generator[Batch, None, None]:
         """The batches of a file. Raises FileRejected, and _ReaderDied if the process is killed or crashes."""
         memory_bytes = _MEMORY_BYTES + _COPIES * settings.max_document_bytes
-        sizes = [opened.size(), memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES]
-        request = {"settings": to_jsonable(settings), "sizes": sizes}
+        request = messages.Request(settings, opened.size(), memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES)
         is_done = False
         try:
-            messages.send(self._requests, messages.REQUEST, json.dumps(request).encode())
+            messages.send(self._requests, messages.REQUEST, messages.to_body(request))
             while not is_done:
                 kind, body = messages.receive(self._replies)
                 if kind == messages.READ:
@@ -141,7 +138,8 @@ class _Reader:
                     yield batch
                 elif kind == messages.REJECTED:
                     is_done = True
-                    raise FileRejected(*json.loads(body))
+                    told = messages.read_body(messages.Rejected, body)
+                    raise FileRejected(told.reason, told.detail)
                 elif kind == messages.END:
                     is_done = True
                 else:

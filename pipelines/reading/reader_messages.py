@@ -8,34 +8,97 @@ only one of them writes to it.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import mmap
 import os
 import struct
 import tempfile
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from pipelines.reading.records import Batch, Reject
+from schemas.plan import ReadSettings
+from tokcore.errors import FormatError
+from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.labels import Labels
 from tokcore.texts import Texts
 
 SHARED_BYTES = 1 << 23
 
 # From the parent.
-REQUEST = b"?"  # JSON: size and settings of a file, limits
+REQUEST = b"?"  # a Request
 DONE = b"d"  # what was asked for is in the shared memory; or a batch was taken out of it
 # From the reader.
 READ = b"r"  # position, length: wants these bytes of the file
 BATCH = b"b"  # a batch, in the shared memory if the body says no more than its length
-REJECTED = b"x"  # JSON: reason, detail
+REJECTED = b"x"  # a Rejected
 FAILED = b"f"  # a defect of ours: traceback
 END = b"e"
 
 PLACE = struct.Struct("<QQ")
 _HEAD = struct.Struct("<cQ")
 _LENGTH = struct.Struct("<Q")
+
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """The parent wants the batches of a file."""
+
+    settings: ReadSettings
+    size_bytes: int  # of the file
+    memory_bytes: int  # address space that the reader may have
+    kept_bytes: int  # limits.KEPT_BYTES
+    in_memory_bytes: int  # limits.IN_MEMORY_BYTES
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rejected:
+    """The file is rejected whole, as FileRejected says."""
+
+    reason: str
+    detail: str
+
+
+def _read_ids(value: Any, place: Place) -> list[str] | None:
+    """As Batch has them. Looked at all together: there is one for each document."""
+    if value is None or (type(value) is list and set(map(type, value)) <= {str}):
+        return value
+    raise place.error("null or a list of str", value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _BatchHead:
+    """What of a batch is no array."""
+
+    texts: int  # how many
+    ids: Annotated[list[str] | None, Read(_read_ids)]
+    langs: tuple[str, ...]
+    rejects: tuple[tuple[int | None, str, str, str], ...]  # the fields of Reject
+    records: int
+
+
+def to_body(message: Request | Rejected | _BatchHead) -> bytes:
+    """The body of such a message."""
+    return json.dumps(message, default=_fields_of).encode()
+
+
+def _fields_of(message: Any) -> dict[str, Any]:
+    return {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+
+
+def read_body(cls: type[T], body: bytes) -> T:
+    """The message of such a body. Raises FormatError if it is none: the sender may have been taken over."""
+    name = f"{cls.__name__.strip('_')} of a reader process"
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{name}: {error}") from error
+    return from_jsonable(cls, value, name)
 
 
 def shared_file() -> int:
@@ -83,38 +146,33 @@ def send_batch(pipe: BinaryIO, shared: mmap.mmap, batch: Batch) -> None:
 
 
 def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
-    """The batch of a BATCH message. Raises ValueError if its texts lie outside of it."""
+    """The batch of a BATCH message. Raises FormatError for another form, ValueError if its parts do not fit."""
     if len(body) == _LENGTH.size:
         body = shared[: _LENGTH.unpack(body)[0]]
     (length,) = _LENGTH.unpack_from(body)
-    head = json.loads(body[8 : 8 + length])
-    num, at = head["texts"], 8 + length
+    head = read_body(_BatchHead, body[8 : 8 + length])
+    num, at = head.texts, 8 + length
     offsets = np.frombuffer(body, np.int64, num + 1, at)
     ordinals = np.frombuffer(body, np.int64, num, at + offsets.nbytes)
     codes = np.frombuffer(body, np.int32, num, at + offsets.nbytes + ordinals.nbytes)
     data = np.frombuffer(body, np.uint8, -1, at + offsets.nbytes + ordinals.nbytes + codes.nbytes)
     if offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
         raise ValueError("a reader process sent texts that lie outside of their batch")
+    if head.ids is not None and len(head.ids) != num:
+        raise ValueError(f"a reader process sent {len(head.ids)} ids of {num} texts")
     return Batch(
         texts=Texts(data, offsets),
-        ids=head["ids"],
-        langs=Labels(tuple(head["langs"]), codes),
+        ids=head.ids,
+        langs=Labels(head.langs, codes),
         ordinals=ordinals,
-        rejects=[Reject(*reject) for reject in head["rejects"]],
-        num_records=head["records"],
+        rejects=[Reject(*reject) for reject in head.rejects],
+        num_records=head.records,
     )
 
 
 def _pack(batch: Batch) -> list[Any]:
     texts, langs = batch.texts, batch.langs
-    head = {
-        "texts": texts.num_texts,
-        "ids": batch.ids,
-        "langs": langs.names,
-        "rejects": batch.rejects,
-        "records": batch.num_records,
-    }
-    told = json.dumps(head).encode()
+    told = to_body(_BatchHead(texts.num_texts, batch.ids, langs.names, tuple(batch.rejects), batch.num_records))
     told += b" " * (-len(told) % 8)  # what follows is aligned
     arrays: tuple[Any, ...] = (texts.offsets, batch.ordinals, langs.codes, texts.data)
     return [_LENGTH.pack(len(told)), told, *(memoryview(array).cast("B") for array in arrays if array.nbytes)]

@@ -24,7 +24,6 @@ def _end_with_parent() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
-import json  # noqa: E402
 import mmap  # noqa: E402
 import resource  # noqa: E402
 import sys  # noqa: E402
@@ -37,7 +36,6 @@ from pipelines.reading import reader_messages as messages  # noqa: E402
 from pipelines.reading.columns import decode_columns  # noqa: E402
 from pipelines.reading.records import Batch, FileRejected  # noqa: E402
 from pipelines.reading.row_file import RowFile  # noqa: E402
-from schemas.plan import ReadSettings  # noqa: E402
 
 
 class _Parent:
@@ -50,15 +48,15 @@ class _Parent:
         self._is_answered = True
         os.dup2(2, 1)  # a stray print must not be taken for an answer
 
-    def next_request(self) -> dict[str, Any] | None:
-        """What the parent asks for next; None when it wants no more."""
+    def next_request(self) -> bytes | None:
+        """What the parent asks for next, a Request; None when it wants no more."""
         self._settle()
         try:
             kind, body = messages.receive(self._requests)
         except EOFError:
             return None
         assert kind == messages.REQUEST, "a file is done before the next is asked for"
-        return json.loads(body)  # type: ignore[no-any-return]
+        return body
 
     def send(self, kind: bytes, body: bytes = b"") -> None:
         messages.send(self._replies, kind, body)
@@ -134,9 +132,9 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while (request := parent.next_request()) is not None:
         try:
-            _serve(request, parent)
+            _serve(messages.read_body(messages.Request, request), parent)
         except FileRejected as error:
-            parent.send(messages.REJECTED, json.dumps([error.reason, error.detail]).encode())
+            parent.send(messages.REJECTED, messages.to_body(messages.Rejected(error.reason, error.detail)))
         except EOFError:
             return
         except MemoryError:
@@ -147,11 +145,11 @@ def main() -> None:
             parent.send(messages.END)
 
 
-def _serve(request: dict[str, Any], parent: _Parent) -> None:
-    size_bytes, memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES = request["sizes"]
+def _serve(request: messages.Request, parent: _Parent) -> None:
+    limits.KEPT_BYTES, limits.IN_MEMORY_BYTES = request.kept_bytes, request.in_memory_bytes
     with suppress(OSError, ValueError):  # not every system has this limit, and there may be a lower one already
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    for batch in decode_columns(RowFile(_AskedFile(size_bytes, parent)), ReadSettings(**request["settings"])):
+        resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    for batch in decode_columns(RowFile(_AskedFile(request.size_bytes, parent)), request.settings):
         parent.give(batch)
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
-import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib import metadata
-from typing import Any, Literal, TypeVar, overload
+from typing import Literal, TypeVar, overload
 
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
+from schemas.run_json import RunFacts, parse_run_facts
 from schemas.stage_manifests import (
     BUILD,
     BuildManifest,
@@ -28,7 +29,7 @@ from schemas.stage_manifests import (
     parse_manifest,
 )
 from tokcore.canonical import canonical_json
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, FormatError, StageError
 
 Committed = TypeVar("Committed", bound=AnyManifest)
 
@@ -131,8 +132,10 @@ def claim(attempts: Attempts) -> None:
         )
 
 
-def commit(output: str, manifest: Committed, run: Mapping[str, Any], scratch: str) -> Committed:
+def commit(output: str, manifest: Committed, run: RunFacts, scratch: str) -> Committed:
     """Create the stage's manifest, and beside it run.json; return the manifest. scratch: see storage.create_exclusive.
+
+    run: how the stage ran; what follows from this machine and moment is added.
 
     Raises ConfigError if another build of a different identity committed first.
     """
@@ -153,7 +156,7 @@ def commit(output: str, manifest: Committed, run: Mapping[str, Any], scratch: st
     else:
         reached("stage.committed")
         with storage.write_attempt(urls.join(folder_of(output, manifest.stage), RUN)) as file:
-            file.write(_run_json(run))
+            file.write(_with_machine(run).to_bytes())
     return manifest
 
 
@@ -170,33 +173,31 @@ def _created(url: str, data: bytes, scratch: str) -> bool:
 def committed_on(output: str, stage: str) -> str:
     """When a stage, or the build, was committed, by its run.json: ` on 2026-01-31 23:59 UTC`; empty if that is gone."""
     try:
-        then = datetime.datetime.fromisoformat(run_facts(output, stage)["finished"]).astimezone(datetime.UTC)
-    except (ValueError, KeyError, TypeError):
+        then = datetime.datetime.fromisoformat(run_facts(output, stage).finished).astimezone(datetime.UTC)
+    except ValueError:
         return ""
     return f" on {then:%Y-%m-%d %H:%M} UTC"
 
 
-def _run_json(run: Mapping[str, Any]) -> bytes:
-    facts = {
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "host": platform.node(),
-        "machine": platform.machine(),
-        "process": os.getpid(),
-        "python": sys.version.split()[0],
-        "packages": package_versions(_PACKAGES),
-        **run,
-    }
-    return json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
+def _with_machine(run: RunFacts) -> RunFacts:
+    return dataclasses.replace(
+        run,
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        host=platform.node(),
+        machine=platform.machine(),
+        process=os.getpid(),
+        python=sys.version.split()[0],
+        packages=package_versions(_PACKAGES),
+    )
 
 
-def run_facts(output: str, stage: str) -> dict[str, Any]:
-    """What run.json says of how a stage ran; empty if it is gone or damaged, for nothing vouches for it."""
+def run_facts(output: str, stage: str) -> RunFacts:
+    """What run.json says of how a stage ran; nothing if it is gone or damaged, for nothing vouches for it."""
     url = urls.join(folder_of(output, stage), RUN)
     try:
-        facts = json.loads(storage.read_bytes(url)) if storage.exists(url) else {}
-    except (ValueError, RecursionError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
+        return parse_run_facts(storage.read_bytes(url), url) if storage.exists(url) else RunFacts()
+    except FormatError:
+        return RunFacts()
 
 
 def package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None]:

@@ -22,7 +22,7 @@ from tokcore.jsonable import LEFT_OUT, to_jsonable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileLedger:
-    """What became of one input file."""
+    """A line of files.jsonl: what became of one input file."""
 
     uri: str
     stored_bytes: int
@@ -32,6 +32,17 @@ class FileLedger:
     rejected: dict[str, int]
     rejected_file: str
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlacedReject:
+    """A line of rejected.jsonl: one rejected record, or one rejected file (record is None)."""
+
+    file: str  # uri
+    record: int | None  # within the file
+    reason: str
+    detail: str
+    sample: str  # capped and escaped
 
 
 def balance(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:

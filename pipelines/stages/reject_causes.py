@@ -5,20 +5,22 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
-
-import orjson
+from typing import TypeVar
 
 from pipelines.reading.peek import fields_of, peek, record_fields
 from pipelines.reading.records import FileRejected
 from pipelines.reading.streams import LongPiece, Meter, PieceLimit, file_blocks, split_lines
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.ledger import FileLedger, PlacedReject
 from pipelines.stages.mends import KEYS, mend_of, said_fields, source_of
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
 from schemas.plan import InputFile, ReadSettings
+from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
+
+Line = TypeVar("Line")
 
 _MAIN_SHARE = 0.9  # a cause with at least this share of all rejects is the cause
 _PEEK_BYTES = 1 << 18
@@ -27,24 +29,21 @@ _MOST_RECORDS = 100_000  # that are counted to find a line
 
 def main_cause(config: BuildConfig, output: str) -> str:
     """The cause of nearly all rejects of an output in words, and how to fix it; "" if there are several."""
-    ledgers = [*_lines(urls.join(output, "rejected", "files.jsonl"))]
+    ledgers = [*_lines(urls.join(output, "rejected", "files.jsonl"), FileLedger)]
     records, files = Counter[str](), Counter[str]()
     for told in ledgers:
-        records.update(told["rejected"])
-        if told["rejected_file"]:
-            files[told["rejected_file"]] += 1
+        records.update(told.rejected)
+        if told.rejected_file:
+            files[told.rejected_file] += 1
     if bool(records) == bool(files):
         return ""  # records here, files there
     ((reason, number),) = (records or files).most_common(1)
     if number < _MAIN_SHARE * (records or files).total():
         return ""
-    worst = max(
-        ledgers, key=lambda told: told["rejected"].get(reason, 0) if records else told["rejected_file"] == reason
-    )
-    found = _file(output, worst["uri"])
-    reject = next(
-        (one for one in _lines(urls.join(output, "rejected", "rejected.jsonl")) if one["file"] == worst["uri"]), None
-    )
+    worst = max(ledgers, key=lambda told: told.rejected.get(reason, 0) if records else told.rejected_file == reason)
+    found = _file(output, worst.uri)
+    rejects = _lines(urls.join(output, "rejected", "rejected.jsonl"), PlacedReject)
+    reject = next((one for one in rejects if one.file == worst.uri), None)
     if found is None or reject is None:
         return ""
     file, settings = found
@@ -57,30 +56,30 @@ def main_cause(config: BuildConfig, output: str) -> str:
     if not records:
         of = f" ({files[reason]:,} of {len(ledgers):,} files)"
         mend = mend_of(reason, settings, seen, fields)
-        return f"  {redact(file.uri)}: the whole file: {reason}: {reject['detail']}{of}\n  {where}: {mend}"
-    number = worst["rejected"][reason]
-    what = f"{reason} in {100 * number / worst['records']:.4g} % of the records of {redact(file.uri)}"
-    place, line = _place(pin, settings, reject["record"])
+        return f"  {redact(file.uri)}: the whole file: {reason}: {reject.detail}{of}\n  {where}: {mend}"
+    number = worst.rejected[reason]
+    what = f"{reason} in {100 * number / worst.records:.4g} % of the records of {redact(file.uri)}"
+    place, line = _place(pin, settings, reject.record)
     fields = record_fields(line) or fields
     mend = mend_of(reason, settings, seen, fields)
-    if key and worst["documents"]:
+    if key and worst.documents:
         mend = f"{said_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
-    return f"  {what}, first {place}: {reject['detail']}\n  {where}: {mend}"
+    return f"  {what}, first {place}: {reject.detail}\n  {where}: {mend}"
 
 
-def _lines(url: str) -> Iterator[dict[str, Any]]:
+def _lines(url: str, cls: type[Line]) -> Iterator[Line]:
     with io.BufferedReader(storage.open_read(url)) as lines:
-        for line in lines:
-            yield orjson.loads(line)
+        for number, line in enumerate(lines):
+            place = f"{url}:{number + 1}"
+            yield from_jsonable(cls, parse_canonical(line, place), place)
 
 
 def _file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
     planned = find_manifest(output, "plan")
     if planned is None:
         return None
-    for line in _lines(urls.join(output, "plan", "files.jsonl")):
-        if line["uri"] == uri:
-            file = from_jsonable(InputFile, line, uri)
+    for file in _lines(urls.join(output, "plan", "files.jsonl"), InputFile):
+        if file.uri == uri:
             return file, planned.config.settings[file.settings]
     return None
 

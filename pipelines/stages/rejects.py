@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,17 +22,6 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 
 REJECTED = "rejected.jsonl"
 LEDGER = "files.jsonl"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlacedReject:
-    """A line of rejected.jsonl: one rejected record, or one rejected file (record is None)."""
-
-    file: str  # uri
-    record: int | None  # within the file
-    reason: str
-    detail: str
-    sample: str  # capped and escaped
 
 
 def commit_rejects(
@@ -131,7 +119,8 @@ def first_rejects(url: str, limit: int = 5) -> list[str]:
     """The first rejects of a committed file, a line each, for a message."""
     with io.BufferedReader(storage.open_read(url)) as lines:
         rejects = [
-            from_jsonable(PlacedReject, parse_canonical(line, url), url) for line in itertools.islice(lines, limit)
+            from_jsonable(ledger.PlacedReject, parse_canonical(line, url), url)
+            for line in itertools.islice(lines, limit)
         ]
     return [f"{r.file}: {_record_name(r.record)}: {r.reason}: {r.detail}" for r in rejects]
 
@@ -153,7 +142,7 @@ def first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
 
 
 def _placed(plan: Plan, first: Mapping[tuple[int, int], int], reject: RejectRef) -> bytes:
-    placed = PlacedReject(
+    placed = ledger.PlacedReject(
         file=plan.files[reject.file].uri,
         record=None if reject.record is None else first[reject.file, reject.start] + reject.record,
         reason=reject.reason,

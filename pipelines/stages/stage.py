@@ -21,6 +21,7 @@ from schemas.changed_settings import changed_settings
 from schemas.config import BuildConfig
 from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, identity_of
 from schemas.refs import StoredFile
+from schemas.run_json import RunFacts
 from schemas.stage_manifests import BUILD
 from tokcore import kernel
 from tokcore.errors import ConfigError, LedgerError, TokError
@@ -90,7 +91,7 @@ def run_stage(
     if (manifest := standing()) is not None:
         require_files(run.output, manifest)
         if run.progress.level > 0:
-            finished = run_facts(run.output, key.stage).get("finished", "at an unknown time")
+            finished = run_facts(run.output, key.stage).finished or "at an unknown time"
             run.progress.note(f"{key.stage}: done already, {finished}, {_in_words(run, manifest)}")
         return manifest
     started = time.time()
@@ -158,15 +159,15 @@ def _manifest_of(
     return dataclasses.replace(manifest, root=manifest.content_id()) if key.stage == BUILD else manifest
 
 
-def _facts_of(run: BuildRun, started: float) -> dict[str, Any]:
+def _facts_of(run: BuildRun, started: float) -> RunFacts:
     """What run.json says about the stage; no hash covers it."""
-    return {
-        "name": run.config.build.name,
-        "base": run.config.base,
-        "seconds": round(time.time() - started, 3),
-        "workers": run.options.num_workers if run.options.is_local else None,
-        "kernel": kernel.implementation(),
-    }
+    return RunFacts(
+        name=run.config.build.name,
+        base=run.config.base,
+        seconds=round(time.time() - started, 3),
+        workers=run.options.num_workers if run.options.is_local else None,
+        kernel=kernel.implementation(),
+    )
 
 
 def other_build(

@@ -1010,7 +1010,7 @@ _BUILDING = (
         "the manifest is created before the files have their names",
         "pipelines/stages/stage.py",
         "        publish(attempts, folder_of(",
-        "        commit(run.output, _manifest_of(key, made), {}, attempts.scratch)\n"
+        "        commit(run.output, _manifest_of(key, made), RunFacts(), attempts.scratch)\n"
         "        publish(attempts, folder_of(",
         _tests("pipelines/test_commit.py"),
     ),

@@ -22,6 +22,7 @@ from pipelines.store.attempts import Attempts, publish
 from pipelines.store.crashpoints import watch
 from schemas.manifest import FileEntry
 from schemas.refs import StoredFile
+from schemas.run_json import RunFacts
 from schemas.stage_manifests import CountsManifest, TableAbout
 from tokcore.errors import ConfigError, StageError
 
@@ -51,7 +52,7 @@ def manifest(identity: str = "0" * 64, files: tuple[StoredFile, ...] = ()) -> Co
 
 def commit_all(made: CountsManifest, files: tuple[StoredFile, ...] = ()) -> CountsManifest:
     publish(ATTEMPTS, f"{OUTPUT}/counts", files)
-    return commit(OUTPUT, made, {}, ATTEMPTS.scratch)
+    return commit(OUTPUT, made, RunFacts(), ATTEMPTS.scratch)
 
 
 def faulty(monkeypatch, **methods):
@@ -175,7 +176,7 @@ def test_fsync_that_fails(monkeypatch, tmp_path):
     with pytest.raises(StageError, match=r"cannot write: Input/output error"), attempts.new_file("en.parquet") as new:
         new.file.write(b"rows")
     with pytest.raises(StageError, match=r"cannot create: Input/output error"):
-        commit(str(tmp_path), manifest(), {}, attempts.scratch)
+        commit(str(tmp_path), manifest(), RunFacts(), attempts.scratch)
     monkeypatch.undo()
     assert find_manifest(str(tmp_path), "counts") is None
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

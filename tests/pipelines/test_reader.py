@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,7 +27,7 @@ from pipelines.reading import limits, reader, reader_messages
 from pipelines.reading.input_range import FileRejected, read_documents
 from pipelines.store import storage
 from schemas.plan import ReadSettings
-from tokcore.errors import StageError
+from tokcore.errors import FormatError, StageError
 
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 # Real files on which the real library ends the process, if it is called as CARELESS calls it.
@@ -409,8 +411,51 @@ def test_more_memory_than_a_reader_may_have(tmp_path, monkeypatch):
 def test_a_defect_of_ours_is_no_rejection(tmp_path, monkeypatch):
     """Neither in what the reader does, nor when it cannot even start."""
     pin = parquet(tmp_path / "a.parquet", ["a"])
-    with pytest.raises(StageError, match=r"a\.parquet: its reader failed:\n(.*\n)*AttributeError: 'int'"):
+    with pytest.raises(
+        StageError, match=r"a\.parquet: its reader failed:\n(.*\n)*.*FormatError: Request of .*: settings\.forbidden"
+    ):
         read(pin, settings(forbidden=(5,)))
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(StageError, match="a reader process ended with exit code 1"):
         read(pin)
+
+
+SETTINGS = ReadSettings("parquet", "none", "text", "id", "en", "", "reject", 1000, "", "", ("<|endoftext|>",))
+
+
+def test_messages_come_back_as_they_were_sent():
+    for message in (reader_messages.Request(SETTINGS, 1, 2, 3, 4), reader_messages.Rejected("corrupt", "\ud800")):
+        assert reader_messages.read_body(type(message), reader_messages.to_body(message)) == message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"?", "Rejected of a reader process"),
+        (b'["corrupt", "detail"]', "expected an object"),
+        (b'{"reason": "corrupt", "detail": 1}', "detail: expected str, found 1"),
+        (b'{"reason": "corrupt", "detail": "x", "more": 1}', "unknown field 'more'"),
+    ],
+)
+def test_a_message_of_another_form_is_refused(body, message):
+    """Hostile bytes were in the memory of the process that sent it."""
+    with pytest.raises(FormatError, match=message):
+        reader_messages.read_body(reader_messages.Rejected, body)
+
+
+@pytest.mark.parametrize(
+    ("head", "error"),
+    [
+        ({"ids": [1]}, FormatError),
+        ({"ids": ["a", "b"]}, ValueError),
+        ({"rejects": [[0, "corrupt", "detail"]]}, FormatError),
+        ({"texts": "1"}, FormatError),
+    ],
+)
+def test_a_batch_whose_parts_do_not_fit_is_refused(head, error):
+    told = json.dumps({"texts": 1, "ids": ["a"], "langs": ["en"], "rejects": [], "records": 1} | head).encode()
+    told += b" " * (-len(told) % 8)
+    arrays = np.array([0, 2], np.int64).tobytes() + np.zeros(1, np.int64).tobytes() + np.zeros(1, np.int32).tobytes()
+    body = len(told).to_bytes(8, "little") + told + arrays + b"ab"
+    with mmap.mmap(-1, reader_messages.SHARED_BYTES) as shared, pytest.raises(error):
+        reader_messages.take_batch(body, shared)
