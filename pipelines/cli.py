@@ -249,7 +249,7 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     Reads the start of some files of each source: wrong fields and formats are named. Ends with exit code 2 if they
     would stop a build, or if the output holds a different one.
     """
-    from pipelines.report import check_report, print_check
+    from pipelines.print_reports import check_report, print_check
 
     with _shown("check"):
         report = check_report(_build(build_file, output, assigned, None, ()))
@@ -288,8 +288,8 @@ def _stage_command(
         as_json: bool,
         show_all: bool = False,
     ) -> None:
-        from pipelines.build_report import print_build
-        from pipelines.report import print_no_work, print_stage
+        from pipelines.print_build import print_build
+        from pipelines.print_reports import print_no_work, print_stage
 
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
@@ -387,7 +387,7 @@ def verify(
     from pipelines.inspect.verify import verify as run
     from pipelines.local.progress import StageProgress
     from pipelines.local.run_options import RunOptions
-    from pipelines.report import print_verified
+    from pipelines.print_reports import print_verified
 
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
@@ -427,7 +427,7 @@ def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
     """
     from pipelines.inspect.repair import repair as run
     from pipelines.local.run_options import RunOptions
-    from pipelines.report import print_repaired
+    from pipelines.print_reports import print_repaired
 
     report = run(_absolute(output), base, RunOptions(workers))
     _print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
@@ -437,7 +437,7 @@ def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
 
 def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
     from pipelines.inspect.rebuild import rebuild
-    from pipelines.report import print_rebuilt
+    from pipelines.print_reports import print_rebuilt
 
     with _shown("rebuild"):
         report = rebuild(output, shard, base)
@@ -563,7 +563,7 @@ def diff(one: str, other: str, as_json: bool) -> None:
     code 1 if anything differs.
     """
     from pipelines.inspect.diff import diff as run
-    from pipelines.report import print_diff
+    from pipelines.print_reports import print_diff
 
     one, other = (_absolute(output) for output in (one, other))
     with _shown("diff"):
@@ -591,7 +591,7 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     them is younger than DURATION, nothing is removed, so that a running build is safe.
     """
     from pipelines.inspect.gc import gc as run
-    from pipelines.report import print_collected
+    from pipelines.print_reports import print_collected
 
     with _shown("gc"):
         collected = run(_absolute(output), older_than, dry_run)

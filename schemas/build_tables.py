@@ -32,12 +32,12 @@ from schemas.stage_manifests import (
 from schemas.toml_lines import OPTION, Key, key_lines, place_of, spell_key
 from tokcore import mixing
 from tokcore.canonical import sha256_hex
+from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, format_named
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenize import Pretokenizer
-from tokcore.shard_formats import DEFAULT_FORMATS, SHARD_FORMATS, format_named
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"

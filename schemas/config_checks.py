@@ -19,10 +19,10 @@ from schemas.setting import settings_in
 from tokcore import mixing
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
+from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.shard_format import most_ids
 from tokcore.models import MODELS, LearnOptions
 from tokcore.pretokenize import Pretokenizer
-from tokcore.shard_formats import SHARD_FORMATS
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.

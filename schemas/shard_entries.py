@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.stage_manifests import ShardsConfig, ShardsManifest
+from tokcore.format_table import format_named
 from tokcore.formats.shard_format import ShardFacts, ShardSettings
-from tokcore.shard_formats import format_named
 
 
 def shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:

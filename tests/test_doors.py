@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.builds import ROOT
 
+from tokcore.format_table import SHARD_FORMATS
 from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
-from tokcore.shard_formats import SHARD_FORMATS
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
 
@@ -71,7 +71,7 @@ def test_no_code_knows_a_shard_format_but_its_file_and_the_table():
     own = {Path(str(type(one).__module__).replace(".", "/") + ".py") for one in SHARD_FORMATS.values()}
     assert len(own) == len(SHARD_FORMATS)
     names = [*SHARD_FORMATS, *(suffix for one in SHARD_FORMATS.values() for suffix in one.suffixes), ".idx"]
-    allowed = ["tokcore/shard_formats.py", *map(str, own), *_INPUT_FORMATS]
+    allowed = ["tokcore/format_table.py", *map(str, own), *_INPUT_FORMATS]
     assert code_that_compares(names, allowed) == []
 
 

@@ -21,8 +21,8 @@ from tokcore.errors import (
 from tokcore.pretokenize import pretokenize
 
 if TYPE_CHECKING:
-    from tokcore.bpe import Merge, learn_bpe
     from tokcore.counting import count_pretokens
+    from tokcore.merges import Merge, learn_bpe
     from tokcore.shards import open_shards
     from tokcore.tokenizer import Tokenizer
 
@@ -48,10 +48,10 @@ __all__ = [
 
 # Imported when they are first asked for: a process that needs none of them starts in half the time.
 _MODULES = {
-    "Merge": "bpe",
+    "Merge": "merges",
     "Tokenizer": "tokenizer",
     "count_pretokens": "counting",
-    "learn_bpe": "bpe",
+    "learn_bpe": "merges",
     "open_shards": "shards",
 }
 

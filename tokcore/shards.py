@@ -1,6 +1,6 @@
 """Token shards as trainers read them: one sequence of documents over all files of a build or a folder.
 
-Leaves to others: the formats (tokcore.shard_formats) and whether the files are the committed ones (tokcore verify).
+Leaves to others: the formats (tokcore.format_table) and whether the files are the committed ones (tokcore verify).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
+from tokcore.format_table import READING_ORDER, FormatFile, all_paths, found_at, paths_of
 from tokcore.formats.shard_format import ShardFacts, ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.remote_files import RemoteFile, copy_first, folder_for_copies
-from tokcore.shard_formats import READING_ORDER, FormatFile, all_paths, found_at, paths_of
 from tokcore.token_batch import Ids
 
 SPLITS = ("train", "validation", "all")

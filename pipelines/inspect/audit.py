@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from pipelines.inspect.top_sources import TopSource, find_top_sources
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.token_counts import read_token_counts
+from pipelines.stages.token_count_table import read_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from tokcore.audit import (
+from tokcore.errors import FormatError, IdentityError
+from tokcore.odd_tokens import (
     CHARACTER_KINDS,
     invisible_characters,
     kinds_of_tokens,
@@ -25,7 +26,6 @@ from tokcore.audit import (
     shown_token,
     unreachable_tokens,
 )
-from tokcore.errors import FormatError, IdentityError
 from tokcore.pretoken_tables import read_table
 from tokcore.texts import Texts
 from tokcore.tokenizer import Tokenizer
@@ -44,7 +44,7 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
       one_source            more than nine of ten in one of several files; one_source_by_source: file -> such ids
       unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
       partial_utf8          not well-formed UTF-8: parts of characters
-      invisible_tokens      kinds: kind of tokcore.audit.CHARACTER_KINDS -> characters of the token
+      invisible_tokens      kinds: kind of tokcore.odd_tokens.CHARACTER_KINDS -> characters of the token
     those of rare, one_document and one_source with the columns of token_counts.parquet, and with sources top_source
     and top_source_count: the file that has most of them, and how many. one_document and one_source leave out special
     and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold

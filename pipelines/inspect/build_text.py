@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pipelines.inspect.estimate import Estimate, estimate
 from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed, escape
 from pipelines.local.terminal import number, printable, size
-from pipelines.stages.plan import plan_build
+from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
 from pipelines.store.redaction import redact

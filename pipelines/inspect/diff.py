@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.dataset_card import CARD
-from pipelines.stages.plan import read_plan
+from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec

@@ -17,7 +17,7 @@ from pipelines.reading.input_range import settings_of
 from pipelines.reading.peek import Field, Peek, fields_of, first_documents, peek
 from pipelines.reading.records import FileRejected
 from pipelines.reading.sniff import WORDS
-from pipelines.stages.mends import guess_field, said_fields, wrong_content
+from pipelines.stages.suggest_fixes import guess_field, said_fields, wrong_content
 from pipelines.store import storage, urls
 from pipelines.store.listing import glob_regex, kind_of
 from pipelines.store.not_data import OwnOutputs, why_not_data

@@ -15,19 +15,19 @@ from pipelines.inspect.stored_shards import local_files, main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, built_manifests
 from pipelines.stages.commit import package_versions, run_facts
-from pipelines.stages.plan import read_plan
+from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.encode_item import encode_item
-from pipelines.work.jobs import encode_job
+from pipelines.work.make_jobs import encode_job
 from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import named_shards
 from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import ConfigError, TokError
-from tokcore.shard_formats import FormatFile
+from tokcore.format_table import FormatFile
 from tokcore.tokenizer_spec import FILE_NAME
 
 

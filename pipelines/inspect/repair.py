@@ -20,7 +20,7 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, find_manifest, folder_of, path_below
 from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import dataset_card
-from pipelines.stages.plan import read_plan
+from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.replacing import command_of
 from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store import storage, urls
@@ -28,7 +28,7 @@ from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.encode_item import encode_item
-from pipelines.work.jobs import encode_job
+from pipelines.work.make_jobs import encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
 from schemas.shard_entries import folder_indexes, named_shards, shard_settings

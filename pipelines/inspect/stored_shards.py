@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from pipelines.store import storage, urls
 from schemas.refs import ShardRef
+from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, paths_of
 from tokcore.formats.documents import Documents, documents_path
 from tokcore.formats.shard_format import ShardFormat, ShardReader
-from tokcore.shard_formats import READING_ORDER, SHARD_FORMATS, FormatFile, paths_of
 
 
 class OpenShard(NamedTuple):

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pipelines.inspect.stored_shards import local_files, main_files
-from pipelines.stages.plan import read_plan
+from pipelines.stages.plan_corpus import read_plan
 from schemas.plan import AssignedRange
 from schemas.refs import ShardRef
 from schemas.shard_entries import named_shards
 from schemas.stage_manifests import PlanManifest, ShardsManifest
 from tokcore.errors import FormatError
+from tokcore.format_table import FormatFile
 from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.shard_formats import FormatFile
 from tokcore.token_counts import add_up
 
 

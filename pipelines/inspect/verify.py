@@ -30,8 +30,8 @@ from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, RUN, find_manifest, folder_of, path_below, run_facts
 from pipelines.stages.ledger import FileLedger
-from pipelines.stages.plan import read_plan
-from pipelines.stages.token_counts import check_token_counts
+from pipelines.stages.plan_corpus import read_plan
+from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact

@@ -18,10 +18,10 @@ from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
 from pipelines.stages.dataset_card import CARD, dataset_card
 from pipelines.stages.finish import built_languages, built_totals
-from pipelines.stages.plan import FILES, content_of, read_plan, totals_of
+from pipelines.stages.plan_corpus import FILES, content_of, read_plan, totals_of
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
-from pipelines.stages.token_counts import TOKEN_COUNTS
+from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store import storage, urls
 from schemas.manifest import AnyManifest, FileEntry, Input, identity_of

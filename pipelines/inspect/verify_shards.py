@@ -20,16 +20,16 @@ import pyarrow as pa
 
 from pipelines.inspect.stored_shards import local_files, open_documents, open_formats
 from pipelines.work.digest_runs import DIGEST_BYTES
-from pipelines.work.jobs import special_ids
+from pipelines.work.make_jobs import special_ids
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ShardRef
 from schemas.shard_entries import shard_settings
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.format_table import all_paths
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardFacts, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
-from tokcore.shard_formats import all_paths
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 from tokcore.tokenizer_spec import TokenizerSpec
 

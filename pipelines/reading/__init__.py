@@ -2,13 +2,13 @@
 
 input_range: start here; reads one input range of any format.
 records: the result: batches, rejected records and their reasons. fields: documents out of named fields.
-streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. encodings: other encodings than UTF-8.
+streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. utf8: other encodings than UTF-8.
 limits: how much a file may unfold to, and why nothing is given out before a file proves its end.
 
 jsonl: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.
 row_file, arrow_messages, parquet_layout, thrift: check a Parquet or Arrow file before the library reads it.
 list_texts: texts in lists of a column.
-reader, reader_process, reader_messages: run columns in a process of its own, which may crash.
+column_reader, column_reader_process, column_reader_messages: run columns in a process of its own, which may crash.
 
 peek, sniff, column_names: the beginning of a file, in bounded time: what it holds, its fields, its first documents.
 """

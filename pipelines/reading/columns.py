@@ -2,7 +2,7 @@
 
 The Arrow libraries trust their input: a forged offset or dictionary index makes them read past a buffer, and a stream
 cut between two messages looks like a shorter stream. So every array is validated in full, and every file must have its
-proper end. Some files end the process all the same, so this runs in one of its own: see pipelines.reading.reader.
+proper end. Some files end the process all the same, so this runs in a process of its own: see column_reader.
 """
 
 from __future__ import annotations

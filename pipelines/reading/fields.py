@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.reading.encodings import not_utf8
 from pipelines.reading.records import BatchBuilder, LongText, as_id, printable, too_large, utf8
+from pipelines.reading.utf8 import not_utf8
 from schemas.document import valid_lang
 from schemas.plan import ReadSettings
 

@@ -78,7 +78,7 @@ def read_documents(
     meter = meter or Meter()
     if settings.format in ("parquet", "arrow"):
         # Imported late: few callers need it.
-        from pipelines.reading.reader import read_columns
+        from pipelines.reading.column_reader import read_columns
 
         return _count_whole_file(read_columns(file, settings), file, meter)
     if settings.format in ("csv", "tsv", "warc"):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from pipelines.reading.encodings import guess_of, not_utf8
 from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, as_id, printable
 from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
+from pipelines.reading.utf8 import guess_of, not_utf8
 from schemas.document import valid_lang
 from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, steps_of
 from schemas.plan import ReadSettings

@@ -16,12 +16,12 @@ import orjson
 
 from pipelines.reading.column_names import arrow_columns, parquet_columns
 from pipelines.reading.compressed import decompressed
-from pipelines.reading.encodings import to_utf8
 from pipelines.reading.input_range import read_documents
 from pipelines.reading.jsonl import json_type, read_json_lines
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import Batch, FileRejected
 from pipelines.reading.sniff import COMPRESSED, Content, content_of
+from pipelines.reading.utf8 import to_utf8
 from pipelines.store import storage
 from schemas.input_format import COLUMN_FORMATS, Compression
 from schemas.plan import ReadSettings

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pipelines.reading.encodings import not_utf8
 from pipelines.reading.records import Batch, BatchBuilder, utf8
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
+from pipelines.reading.utf8 import not_utf8
 from schemas.plan import ReadSettings
 
 # A record may have this much more than max_document_bytes before it is stripped. More than a block, see PieceLimit.

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.reading.compressed import decompressed
-from pipelines.reading.encodings import MARK_BYTES, check_mark, to_utf8
 from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from pipelines.reading.records import SAMPLE_BYTES, FileRejected
+from pipelines.reading.utf8 import MARK_BYTES, check_mark, to_utf8
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.plan import ReadSettings
 

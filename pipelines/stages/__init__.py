@@ -2,10 +2,10 @@
 
 In the order of work:
 - build: one build file and one output; calls the stages in order.
-- plan, inputs: list the inputs and pin them. work_items: cut them into ranges, and group these into work items.
-- source_checks, mends: read the beginning of some files, and say what is wrong and what to write instead.
-- count_corpus, make_tokenizer (with learn), encode_corpus, finish: one function for each stage, from manifests to a
-  manifest.
+- plan_corpus, inputs: list the inputs and pin them. work_items: cut them into ranges, and group these into work items.
+- source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
+- count_corpus, make_tokenizer (with learn_model), encode_corpus, finish: one function for each stage, from manifests
+  to a manifest.
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. commit: claims and manifests. named_files: are all files there?
@@ -15,6 +15,6 @@ What all stages share:
 What they read and write:
 - results: the records of workers. ledger: the sums that must balance.
 - rejects: the files of rejected/. reject_causes: why most records were rejected.
-- documents_digest, token_counts: what the shards hold. tokenizer_files: what a tokenizer consists of.
+- digest_documents, token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
 - dataset_card: README.md of the output.
 """

@@ -18,7 +18,7 @@ from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
 from pipelines.stages.make_tokenizer import make_tokenizer, tokenizer_key
-from pipelines.stages.plan import commit_plan, plan_build, plan_key
+from pipelines.stages.plan_corpus import commit_plan, plan_build, plan_key
 from pipelines.stages.replacing import (
     begin_work,
     end_work,
@@ -38,7 +38,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reached
 from pipelines.store.redaction import redact
-from pipelines.work.jobs import WORKER_MODULES, special_ids
+from pipelines.work.make_jobs import WORKER_MODULES, special_ids
 from schemas.config import BuildConfig, check_dtype_of, with_roles_of
 from schemas.plan import Plan
 from schemas.stage_manifests import (

@@ -23,7 +23,7 @@ from pipelines.stages.results import languages_of, read_items, read_record
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
-from pipelines.work.jobs import WORKER_MODULES, count_job
+from pipelines.work.make_jobs import WORKER_MODULES, count_job
 from schemas.build_tables import CountTable
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef

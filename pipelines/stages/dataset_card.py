@@ -16,8 +16,8 @@ from pipelines.store.redaction import redact
 from schemas.shard_entries import named_shards
 from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
 from tokcore.errors import ConfigError
+from tokcore.format_table import format_named
 from tokcore.formats.shard_format import ShardFacts, ShardFormat
-from tokcore.shard_formats import format_named
 
 CARD = "README.md"
 

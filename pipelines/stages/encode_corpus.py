@@ -7,15 +7,15 @@ from collections import Counter
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.documents_digest import documents_digest
+from pipelines.stages.digest_documents import documents_digest
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.results import languages_of, read_items
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
-from pipelines.stages.token_counts import write_token_counts
+from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reached
-from pipelines.work.jobs import encode_job
+from pipelines.work.make_jobs import encode_job
 from schemas.plan import Plan
 from schemas.refs import ItemEncoded, LanguageCounts, StoredFile
 from schemas.shard_entries import folder_indexes, shard_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.learn import Learned, learn_tokenizer
+from pipelines.stages.learn_model import Learned, learn_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import artifact_files
 from pipelines.store.attempts import Attempts

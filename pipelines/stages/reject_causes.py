@@ -12,7 +12,7 @@ from pipelines.reading.records import FileRejected
 from pipelines.reading.streams import LongPiece, Meter, PieceLimit, file_blocks, split_lines
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.ledger import FileLedger, PlacedReject
-from pipelines.stages.mends import KEYS, mend_of, said_fields, source_of
+from pipelines.stages.suggest_fixes import KEYS, mend_of, said_fields, source_of
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig

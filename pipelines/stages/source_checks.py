@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pipelines.reading.peek import Field, Peek, fields_of, first_documents, peek
 from pipelines.reading.records import Batch, FileRejected
-from pipelines.stages.mends import KEYS, is_json_as_text, mend_of, source_of, wrong_content
+from pipelines.stages.suggest_fixes import KEYS, is_json_as_text, mend_of, source_of, wrong_content
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pipelines.reading.input_range import settings_of
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.plan import changed_inputs, pinned_files, plan_key
+from pipelines.stages.plan_corpus import changed_inputs, pinned_files, plan_key
 from pipelines.stages.replacing import command_of, stages_removed
 from pipelines.stages.semantics import SEMANTICS
 from pipelines.store.redaction import redact

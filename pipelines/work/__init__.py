@@ -2,7 +2,8 @@
 
 item_reader: the documents of a work item, with its ledgers.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
-jobs, encode_job: what workers are told. shard_streams: the shards of a work item. shard_attempt: one in the making.
+make_jobs, encode_job: what workers are told.
+shard_streams: the shards of a work item. shard_attempt: one in the making.
 digest_runs, token_count_runs: document digests and counts of token ids, as encoding leaves them for the driver.
 runs: the sorted runs that workers write, read back and merge.
 """

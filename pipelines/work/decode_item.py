@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.store import urls
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.item_reader import ItemReader
-from pipelines.work.jobs import special_ids
+from pipelines.work.make_jobs import special_ids
 from schemas.plan import Assignment
 from schemas.stage_manifests import ShardsConfig
 from tokcore.shards import open_shards

@@ -14,10 +14,10 @@ from pipelines.work.digest_runs import write_digests
 from pipelines.work.encode_job import EncodeJob, Positions, Stream
 from pipelines.work.item_reader import LanguageTally
 from schemas.refs import ShardEncoded, ShardRef, shard_name
+from tokcore.format_table import SHARD_FORMATS, needs_documents, paths_of
 from tokcore.formats.documents import DocumentsWriter, documents_path
 from tokcore.formats.shard_format import ShardFacts, ShardWriter
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.shard_formats import SHARD_FORMATS, needs_documents, paths_of
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests
 
 

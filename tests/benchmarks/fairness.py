@@ -23,7 +23,7 @@ from measuring import Table
 from texts import documents
 
 from tokcore import Tokenizer, count_pretokens
-from tokcore.bpe import learn_rows
+from tokcore.merges import learn_rows
 from tokcore.mixing import DEFAULT, PRESETS, mix
 from tokcore.models.bpe import LearnedModel
 from tokcore.pretoken_tables import counts_of_table, merge_rows, rows_to_table, table_to_rows

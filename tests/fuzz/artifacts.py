@@ -40,13 +40,13 @@ from pipelines.reading.input_range import REASONS, FileRejected, read_documents
 from pipelines.store import storage
 from schemas.plan import ReadSettings
 from schemas.stage_manifests import parse_manifest
-from tokcore.bpe import Merge
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json
 from tokcore.formats.megatron import BIN, IDX, MegatronIds, index_bytes
 from tokcore.formats.tiktoken import rank_file, read_rank_file
 from tokcore.labels import label_strings, repeat_label
+from tokcore.merges import Merge
 from tokcore.token_batch import TokenBatch
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec

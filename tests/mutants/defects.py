@@ -34,7 +34,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         "    int64_t count = 0;\n    uint32_t num_units = 0;\n    uint32_t last_unit = 0;\n",
         "    int32_t count = 0;\n    uint32_t num_units = 0;\n    uint32_t last_unit = 0;\n",
-        _tests("tokcore/test_bpe.py::test_counts_are_exact_at_any_size"),
+        _tests("tokcore/test_merges.py::test_counts_are_exact_at_any_size"),
     ),
     Defect(
         "no-tie-break",
@@ -42,7 +42,7 @@ _LEARNER = (
         KERNEL + "learn/pair_table.h",
         "return a.count != b.count ? a.count < b.count : a.key > b.key;",
         "return a.count < b.count;",
-        _tests("tokcore/test_bpe.py::test_native_equals_reference"),
+        _tests("tokcore/test_merges.py::test_native_equals_reference"),
     ),
     Defect(
         "batch-of-dependent-merges",
@@ -50,7 +50,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         "if ((roles_[left] & kRight) != 0 || (roles_[right] & kLeft) != 0) break;",
         "if ((roles_[left] & kRight) != 0) break;",
-        _tests("tokcore/test_bpe.py::test_native_equals_reference"),
+        _tests("tokcore/test_merges.py::test_native_equals_reference"),
     ),
     Defect(
         "longest-token-excluded",
@@ -58,7 +58,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         "token_bytes_[left] + token_bytes_[right] <= options_.max_token_bytes",
         "token_bytes_[left] + token_bytes_[right] < options_.max_token_bytes",
-        _tests("tokcore/test_bpe.py::test_the_longest_token_allowed_is_of_exactly_that_many_bytes"),
+        _tests("tokcore/test_merges.py::test_the_longest_token_allowed_is_of_exactly_that_many_bytes"),
     ),
     Defect(
         "repeated-pair-counted-twice",
@@ -66,7 +66,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         "id == step.left ? count - repeated : count",
         "count",
-        _tests("tokcore/test_bpe.py::test_native_equals_reference"),
+        _tests("tokcore/test_merges.py::test_native_equals_reference"),
     ),
     Defect(
         "stale-candidate",
@@ -74,7 +74,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         "if (pair != nullptr && pair->count == top.count) return top;",
         "if (pair != nullptr) return top;",
-        _tests("tokcore/test_bpe.py::test_native_equals_reference"),
+        _tests("tokcore/test_merges.py::test_native_equals_reference"),
     ),
     Defect(
         "learner-overflow-unchecked",
@@ -82,7 +82,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         " || weighted > kMaxWindows - weighted_windows)",
         " || counts[i] > kMaxWindows)",
-        _tests("tokcore/test_bpe.py::test_counts_that_cannot_be_summed_are_a_clean_error"),
+        _tests("tokcore/test_merges.py::test_counts_that_cannot_be_summed_are_a_clean_error"),
     ),
     Defect(
         "own-encoding-unchecked",
@@ -98,7 +98,7 @@ _LEARNER = (
         KERNEL + "learn/learner.cpp",
         "      if (following != kNoSymbol) action(unit, symbols[last] * kNumBytes + following);\n",
         "      (void)following;\n",
-        _tests("tokcore/test_bpe.py::test_threads_long_words_and_wide_symbols_change_nothing"),
+        _tests("tokcore/test_merges.py::test_threads_long_words_and_wide_symbols_change_nothing"),
     ),
 )
 
@@ -486,10 +486,10 @@ _LEARNING = (
     Defect(
         "documents-of-one-row",
         "min_documents looks at rows, not at the pre-token",
-        "tokcore/bpe.py",
+        "tokcore/merges.py",
         "documents_of_table(table) >= min_documents",
         'table.column("documents").to_numpy() >= min_documents',
-        _tests("tokcore/test_bpe.py::test_documents_of_a_pretoken_in_several_rows_are_added_up"),
+        _tests("tokcore/test_merges.py::test_documents_of_a_pretoken_in_several_rows_are_added_up"),
     ),
 )
 
@@ -777,34 +777,34 @@ _READING = (
     Defect(
         "kill-condemns-a-file",
         "a file is rejected because the system killed its reader",
-        "pipelines/reading/reader.py",
+        "pipelines/reading/column_reader.py",
         "                if death.number in _CRASHES:\n",
         "                if death.number:\n",
-        _tests("pipelines/test_reader.py::test_a_killed_reader_is_no_rejection"),
+        _tests("pipelines/test_column_reader.py::test_a_killed_reader_is_no_rejection"),
     ),
     Defect(
         "crash-is-read-for-ever",
         "a file over which the library crashes is never rejected",
-        "pipelines/reading/reader.py",
+        "pipelines/reading/column_reader.py",
         "                if death.number in _CRASHES:\n",
         "                if death.number in ():\n",
-        _tests("pipelines/test_reader.py::test_two_crashes_condemn_a_file"),
+        _tests("pipelines/test_column_reader.py::test_two_crashes_condemn_a_file"),
     ),
     Defect(
         "batches-given-twice",
         "after the death of a reader its documents come again",
-        "pipelines/reading/reader.py",
+        "pipelines/reading/column_reader.py",
         "                        if number >= num_given:",
         "                        if num_given >= 0:",
-        _tests("pipelines/test_reader.py::test_a_reader_that_is_ended_half_way"),
+        _tests("pipelines/test_column_reader.py::test_a_reader_that_is_ended_half_way"),
     ),
     Defect(
         "shared-memory-not-awaited",
         "a reader writes over a batch that its parent has not taken yet",
-        "pipelines/reading/reader_process.py",
+        "pipelines/reading/column_reader_process.py",
         "        self._settle()\n        messages.send_batch(",
         "        messages.send_batch(",
-        _tests("pipelines/test_reader.py::test_a_batch_waits_until_it_is_wanted"),
+        _tests("pipelines/test_column_reader.py::test_a_batch_waits_until_it_is_wanted"),
     ),
     Defect(
         "views-behind-nulls",
@@ -812,7 +812,7 @@ _READING = (
         "pipelines/reading/columns.py",
         "    return _unfold_views(array) if array.type == pa.binary_view() else array\n",
         "    return array.cast(pa.large_binary()) if array.type == pa.binary_view() else array\n",
-        _tests("pipelines/test_reader.py::test_files_that_crashed_the_library_are_refused_before_it_sees_them"),
+        _tests("pipelines/test_column_reader.py::test_files_that_crashed_the_library_are_refused_before_it_sees_them"),
     ),
     Defect(
         "input-changed-in-place",

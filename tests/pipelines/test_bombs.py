@@ -218,7 +218,7 @@ FORGE = """
 import json, sys
 from pipelines.store import storage
 from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.reading.reader import _idle
+from pipelines.reading.column_reader import _idle
 from schemas.plan import ReadSettings
 def peak():
     status = open(f"/proc/{_idle[0]._process.pid}/status")

@@ -12,11 +12,11 @@ import pytest
 from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore as api
-from pipelines.build_report import print_build
 from pipelines.graph.transforms import CountPretokens
 from pipelines.local.terminal import size
+from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.learn import learn_tokenizer
+from pipelines.stages.learn_model import learn_tokenizer
 from schemas.config import load_config
 from schemas.document import Document
 from tokcore.errors import ConfigError, LearnError

@@ -19,7 +19,7 @@ from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore,
 from pipelines.inspect.build_text import build_text
 from pipelines.inspect.language_names import file_language, folder_language
 from pipelines.inspect.propose import propose
-from pipelines.report import check_report
+from pipelines.print_reports import check_report
 from pipelines.stages.build import Build
 from schemas.config import load_config
 from tokcore.errors import ConfigError

@@ -11,7 +11,7 @@ import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
 from pipelines.stages.inputs import LeftOut
-from pipelines.stages.plan import plan_build
+from pipelines.stages.plan_corpus import plan_build
 from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError
 

@@ -125,7 +125,7 @@ MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 ALLOWED = {
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
-    "pipelines/reading/reader.py": {"import subprocess"},
+    "pipelines/reading/column_reader.py": {"import subprocess"},
     "tokcore/__init__.py": {"import_module()"},
 }
 

@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
-from pipelines.reading import compressed, limits, reader, records, streams
+from pipelines.reading import column_reader, compressed, limits, records, streams
 from pipelines.reading.input_range import FileRejected, read_documents, settings_of
 from pipelines.reading.jsonl import _without_lone_surrogates
 from pipelines.reading.records import printable
@@ -807,13 +807,13 @@ def test_a_store_that_fails_under_parquet_is_not_a_rejection(monkeypatch, tmp_pa
     path.write_bytes(parquet(pa.table({"text": ["x" * 100] * 1000})))
     pin = storage.stat(str(path))
     monkeypatch.setattr(limits, "IN_MEMORY_BYTES", 0)
-    serve = reader._Reader._serve
+    serve = column_reader._Reader._serve
 
     def truncate_first(self, *arguments):
         os.truncate(path, 100)
         serve(self, *arguments)
 
-    monkeypatch.setattr(reader._Reader, "_serve", truncate_first)
+    monkeypatch.setattr(column_reader._Reader, "_serve", truncate_first)
     with pytest.raises(StageError, match="input changed"):
         list(read_documents(pin, 0, pin.size_bytes, reading(format="parquet")))
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 from support.builds import ROOT, build_file, run, small_corpus, tokcore
 
-from pipelines.build_report import print_build
 from pipelines.cli import commands
 from pipelines.local.terminal import WIDTH, cut, number, size, table
+from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import BuildManifest
 

@@ -17,7 +17,7 @@ from support.builds import jsonl, run, texts, tokcore, write
 
 from pipelines.inspect.estimate import Estimate, estimate
 from pipelines.reading.sniff import content_of
-from pipelines.stages.plan import plan_build
+from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
 from schemas.config import load_config
 from tokcore.errors import ConfigError, StageError

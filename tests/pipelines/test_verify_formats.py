@@ -18,10 +18,10 @@ from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from schemas.shard_entries import named_shards
+from tokcore.format_table import SHARD_FORMATS, FormatFile, all_paths, paths_of
 from tokcore.formats.documents import DocumentsWriter, documents_path
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
-from tokcore.shard_formats import SHARD_FORMATS, FormatFile, all_paths, paths_of
 from tokcore.token_batch import TokenBatch
 
 ALL = tuple(SHARD_FORMATS)

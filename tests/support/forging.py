@@ -22,10 +22,10 @@ from pipelines.stages.dataset_card import CARD, dataset_card
 from pipelines.stages.semantics import SEMANTICS
 from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import canonical_json
+from tokcore.format_table import SHARD_FORMATS, paths_of
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents, documents_path
-from tokcore.shard_formats import SHARD_FORMATS, paths_of
 from tokcore.token_batch import ShardContent, TokenBatch, document_digests, join_batches
 
 STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore import kernel, unicode
-from tokcore.audit import unreachable_tokens
 from tokcore.canonical import canonical_json
 from tokcore.errors import FormatError, LearnError
 from tokcore.formats.exports import EXPORTS
 from tokcore.models import MODELS, LearnOptions
 from tokcore.models.byte import ByteModel
+from tokcore.odd_tokens import unreachable_tokens
 from tokcore.patterns import PATTERNS
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer import Tokenizer

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.bpe import learn_rows
 from tokcore.canonical import canonical_json
 from tokcore.errors import ConfigError, LearnError
+from tokcore.merges import learn_rows
 from tokcore.mixing import Mix, Temperature, mix, mixing_weights, relative_densities, shares, temperature, unimax
 from tokcore.pretoken_rows import rows_from_tuples
 from tokcore.pretoken_tables import merge_rows

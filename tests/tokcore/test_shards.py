@@ -39,9 +39,9 @@ import tokcore
 from tokcore import shards as shards_module
 from tokcore.canonical import canonical_json
 from tokcore.errors import ChecksumError, FormatError, IdentityError, VersionError
+from tokcore.format_table import SHARD_FORMATS, all_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import documents_path
-from tokcore.shard_formats import SHARD_FORMATS, all_paths
 from tokcore.shards import ShardDocument, Shards, describe, open_shards
 from tokcore.token_batch import Rechunker, ShardContent, document_digests, join_batches, with_added
 

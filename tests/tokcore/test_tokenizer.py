@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from support.vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes, spec_of_merges
 
 from tokcore import kernel, shared_tables
-from tokcore.bpe import learn_bpe
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, IdentityError, LearnError
 from tokcore.formats.exports import EXPORTS
 from tokcore.formats.huggingface import tokenizer_json
+from tokcore.merges import learn_bpe
 from tokcore.models import MODELS, LearnOptions
 from tokcore.pretoken_tables import counts_of_table
 from tokcore.texts import Texts, texts_from_strings

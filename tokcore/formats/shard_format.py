@@ -1,4 +1,4 @@
-"""What a format of token shards must offer. Each format is a file beside this one; tokcore.shard_formats lists them.
+"""What a format of token shards must offer. Each format is a file beside this one; tokcore.format_table lists them.
 
 A shard is written in every configured format from the same documents. Its files in a format are
 `FORMAT/[LANG/]NAME` + each of the format's suffixes; [LANG/]NAME is called the shard's stem.

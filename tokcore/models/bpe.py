@@ -2,7 +2,7 @@
 
 Three kinds in tokcore.json, one behaviour: merges that we learned (LearnedModel), merges of arbitrary ids as Hugging
 Face lists them (MergesModel), and ranks as tiktoken has them (RanksModel).
-Leaves to others: learning (tokcore.bpe), what merges and ranks have to do with each other (bpe_merges).
+Leaves to others: learning (tokcore.merges), what merges and ranks have to do with each other (bpe_merges).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from tokcore import kernel
-from tokcore.bpe import learn_rows
 from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.errors import FormatError, LearnError
 from tokcore.jsonable import Place, Read, from_jsonable
+from tokcore.merges import learn_rows
 from tokcore.models.bpe_merges import (
     MergeTable,
     check_own_encoding,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.vocabularies import models, published_tokenizer
 
 from tokcore import reference
-from tokcore.audit import (
+from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
+from tokcore.odd_tokens import (
     CHARACTER_KINDS,
     invisible_characters,
     kinds_of_tokens,
@@ -19,7 +20,6 @@ from tokcore.audit import (
     shown_token,
     unreachable_tokens,
 )
-from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.texts import texts_from_strings
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec

@@ -15,7 +15,7 @@ from pipelines.local.terminal import duration, number, printable, size
 from pipelines.stages.build import Build
 from pipelines.stages.commit import committed_on
 from pipelines.stages.inputs import LeftOut
-from pipelines.stages.plan import content_of, plan_build
+from pipelines.stages.plan_corpus import content_of, plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
 from pipelines.store.redaction import redact

@@ -15,10 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokcore import _native, kernel, reference
-from tokcore.bpe import Merge, learn_bpe, learn_rows
 from tokcore.byte_alphabet import ID_OF_BYTE, from_printable, printable
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.merges import Merge, learn_bpe, learn_rows
 from tokcore.texts import texts_from_strings
 
 ALL = kernel.available()

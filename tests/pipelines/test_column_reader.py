@@ -23,7 +23,7 @@ from support.builds import ROOT, build_file, run, small_corpus, texts, tokcore, 
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
-from pipelines.reading import limits, reader, reader_messages
+from pipelines.reading import column_reader, column_reader_messages, limits
 from pipelines.reading.input_range import FileRejected, read_documents
 from pipelines.store import storage
 from schemas.plan import ReadSettings
@@ -39,7 +39,7 @@ CRASHING = {
 # Every Python process runs this when it starts. In readers it adds calls that our checks avoid.
 CARELESS = """
 import sys
-if "pipelines.reading.reader_process" in sys.orig_argv:
+if "pipelines.reading.column_reader_process" in sys.orig_argv:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -84,14 +84,14 @@ def read(pin: storage.FileId, how: ReadSettings | None = None) -> list[bytes]:
 
 def readers() -> list[int]:
     """The processes of idle readers."""
-    return [one._process.pid for one in reader._idle]
+    return [one._process.pid for one in column_reader._idle]
 
 
 @pytest.fixture(autouse=True)
 def _readers_of_its_own():
-    reader.close_readers()
+    column_reader.close_readers()
     yield
-    reader.close_readers()
+    column_reader.close_readers()
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +278,7 @@ class Killing:
 
     def __init__(self, monkeypatch, number: int, times: int) -> None:
         self.killed = 0
-        serve = reader._Reader._serve
+        serve = column_reader._Reader._serve
 
         def kill_first(one, *arguments):
             if self.killed < times:
@@ -287,7 +287,7 @@ class Killing:
                 one._process.wait()
             serve(one, *arguments)
 
-        monkeypatch.setattr(reader._Reader, "_serve", kill_first)
+        monkeypatch.setattr(column_reader._Reader, "_serve", kill_first)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGRTMIN])
@@ -335,7 +335,12 @@ def test_a_reader_that_is_ended_half_way(tmp_path, monkeypatch):
 
 
 def test_texts_that_are_larger_than_the_shared_memory(tmp_path):
-    documents = ["x" * (reader_messages.SHARED_BYTES + 1), "y", "z" * (reader_messages.SHARED_BYTES // 2), "ł" * 99]
+    documents = [
+        "x" * (column_reader_messages.SHARED_BYTES + 1),
+        "y",
+        "z" * (column_reader_messages.SHARED_BYTES // 2),
+        "ł" * 99,
+    ]
     assert read(parquet(tmp_path / "a.parquet", documents)) == [text.encode() for text in documents]
 
 
@@ -382,13 +387,13 @@ def test_readers_end_with_their_parent(tmp_path):
     pin = parquet(tmp_path / "a.parquet", ["a"])
     code = f"""
 import os, signal
-from pipelines.reading import reader
+from pipelines.reading import column_reader
 from pipelines.reading.input_range import read_documents
 from pipelines.store import storage
 from schemas.plan import ReadSettings
 pin = storage.stat({pin.url!r})
 list(read_documents(pin, 0, pin.size_bytes, {settings()!r}))
-print(reader._idle[0]._process.pid, flush=True)
+print(column_reader._idle[0]._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -401,8 +406,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_more_memory_than_a_reader_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "_MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr(reader, "_COPIES", 0)
+    monkeypatch.setattr(column_reader, "_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(column_reader, "_COPIES", 0)
     pin = parquet(tmp_path / "a.parquet", ["x" * (1 << 20)] * 20)
     with pytest.raises(FileRejected, match="reader_crashed"):
         read(pin)
@@ -424,8 +429,11 @@ SETTINGS = ReadSettings("parquet", "none", "text", "id", "en", "", "reject", 100
 
 
 def test_messages_come_back_as_they_were_sent():
-    for message in (reader_messages.Request(SETTINGS, 1, 2, 3, 4), reader_messages.Rejected("corrupt", "\ud800")):
-        assert reader_messages.read_body(type(message), reader_messages.to_body(message)) == message
+    for message in (
+        column_reader_messages.Request(SETTINGS, 1, 2, 3, 4),
+        column_reader_messages.Rejected("corrupt", "\ud800"),
+    ):
+        assert column_reader_messages.read_body(type(message), column_reader_messages.to_body(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -440,7 +448,7 @@ def test_messages_come_back_as_they_were_sent():
 def test_a_message_of_another_form_is_refused(body, message):
     """Hostile bytes were in the memory of the process that sent it."""
     with pytest.raises(FormatError, match=message):
-        reader_messages.read_body(reader_messages.Rejected, body)
+        column_reader_messages.read_body(column_reader_messages.Rejected, body)
 
 
 @pytest.mark.parametrize(
@@ -457,5 +465,5 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(head, error):
     told += b" " * (-len(told) % 8)
     arrays = np.array([0, 2], np.int64).tobytes() + np.zeros(1, np.int64).tobytes() + np.zeros(1, np.int32).tobytes()
     body = len(told).to_bytes(8, "little") + told + arrays + b"ab"
-    with mmap.mmap(-1, reader_messages.SHARED_BYTES) as shared, pytest.raises(error):
-        reader_messages.take_batch(body, shared)
+    with mmap.mmap(-1, column_reader_messages.SHARED_BYTES) as shared, pytest.raises(error):
+        column_reader_messages.take_batch(body, shared)

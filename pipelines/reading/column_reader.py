@@ -18,8 +18,8 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from typing import BinaryIO, NoReturn
 
+from pipelines.reading import column_reader_messages as messages
 from pipelines.reading import limits
-from pipelines.reading import reader_messages as messages
 from pipelines.reading.records import Batch, FileRejected, printable
 from pipelines.store.redaction import redact
 from pipelines.store.storage import FileId, ReadFile, open_pinned
@@ -108,7 +108,7 @@ class _Reader:
         try:
             self._shared = mmap.mmap(file, messages.SHARED_BYTES)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.reading.reader_process", str(file)],
+                [sys.executable, "-m", "pipelines.reading.column_reader_process", str(file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
