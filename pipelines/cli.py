@@ -133,13 +133,13 @@ def _show_defect(error: BaseException) -> None:
     click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
-def _examples(*lines: str) -> str:
+def _format_examples(*lines: str) -> str:
     """The end of a help text: lines that click does not wrap."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 _AFTER_COMMANDS = (
-    _examples(
+    _format_examples(
         "tokcore init FOLDER                 write a build file for what is there",
         "tokcore check BUILD.toml            what would be done, without doing it",
         "tokcore build BUILD.toml            do it; the same command resumes it",
@@ -199,12 +199,12 @@ _QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what each stage finds, makes and commits.")
 
 
-def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
     return _OUTPUT(_SET(_WORKERS(_QUIET(_VERBOSE(runner(command))))))
 
 
-@commands.command(epilog=_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
+@commands.command(epilog=_format_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
 @click.argument("folder", metavar="FOLDER|URL")
 @click.option(
     "-o", "path", default="build.toml", show_default=True, metavar="FILE", help="Write this file; - for stdout."
@@ -216,19 +216,19 @@ def init(folder: str, path: str, force: bool) -> None:
     Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
     it writes has comments, passes `tokcore check`, and builds as it is.
     """
-    from pipelines.inspect.build_text import build_text
+    from pipelines.inspect.build_text import write_build_text
     from pipelines.inspect.propose import propose
     from pipelines.store import urls
 
     to_stdout = path == "-"
-    target = Path.cwd() / ("build.toml" if to_stdout else _expanded(path))
+    target = Path.cwd() / ("build.toml" if to_stdout else _expand(path))
     if target.exists() and not (force or to_stdout):
         raise ConfigError(f"{target}: is there already. Name another file with -o, or replace it with --force")
     if not to_stdout and not target.parent.is_dir():
         raise ConfigError(f"{target}: there is no folder {target.parent}. Make it, or name another file with -o")
-    with _shown("init"):
-        proposal = propose(urls.resolve(str(Path.cwd()), _expanded(folder)))
-        text = build_text(proposal, str(target))
+    with _show_progress("init"):
+        proposal = propose(urls.resolve(str(Path.cwd()), _expand(folder)))
+        text = write_build_text(proposal, str(target))
     if to_stdout:
         click.echo(text, nl=False)
         return
@@ -238,7 +238,9 @@ def init(folder: str, path: str, force: bool) -> None:
     click.echo(f"Read it, then: tokcore check {path}; tokcore build {path}")
 
 
-@commands.command(epilog=_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
+@commands.command(
+    epilog=_format_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out")
+)
 @_BUILD_FILE
 @_OUTPUT
 @_SET
@@ -249,10 +251,10 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     Reads the start of some files of each source: wrong fields and formats are named. Ends with exit code 2 if they
     would stop a build, or if the output holds a different one.
     """
-    from pipelines.print_reports import check_report, print_check
+    from pipelines.print_reports import make_check_report, print_check
 
-    with _shown("check"):
-        report = check_report(_build(build_file, output, assigned, None, ()))
+    with _show_progress("check"):
+        report = make_check_report(_build(build_file, output, assigned, None, ()))
     _print_json(report) if as_json else print_check(report)
     if report["refused"]:  # as `tokcore build` would
         _fail(report["output_holds"], EXIT_USAGE)
@@ -265,9 +267,9 @@ def _stage_command(
 ) -> None:
     """done: what the command has done, for a message. replaceable: the stages that --replace takes."""
 
-    @commands.command(name, help=text, epilog=_examples(*examples))
+    @commands.command(name, help=text, epilog=_format_examples(*examples))
     @_BUILD_FILE
-    @_run_options
+    @_add_run_options
     @click.option(
         "--replace",
         type=click.Choice(replaceable),
@@ -293,7 +295,7 @@ def _stage_command(
 
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
-        from_other = _absolute(reuse) if reuse else ""
+        from_other = _make_absolute(reuse) if reuse else ""
         build = _build(build_file, output, assigned, workers, runner_options, replace=replace or "", reuse=from_other)
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
@@ -350,7 +352,7 @@ _stage_command(
 
 
 @commands.command(
-    epilog=_examples(
+    epilog=_format_examples(
         "tokcore verify out/first",
         "tokcore verify out/first --decode 1000 --root a689...d024",
         "tokcore verify out/first --rebuild train-00000-00000",
@@ -394,18 +396,18 @@ def verify(
             raise click.UsageError(
                 "--rebuild checks one shard; leave out --decode, --root and --quick, which check the whole output"
             )
-        _rebuild(_absolute(output), rebuild, _expanded(base), as_json)
+        _rebuild(_make_absolute(output), rebuild, _expand(base), as_json)
         return
     if decode != "all" and not decode.isdecimal():
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
     if root == "":  # a script's empty variable must not pass for a root that was compared
         raise click.BadParameter("expected the root, as hexadecimal digits; found an empty string", param_hint="--root")
     report = run(
-        _absolute(output),
+        _make_absolute(output),
         decode=None if decode == "all" else int(decode),
         root=(root or "").lower(),
         quick=quick,
-        base=_expanded(base),
+        base=_expand(base),
         options=RunOptions(workers),
         progress=StageProgress(),
     )
@@ -414,7 +416,7 @@ def verify(
         sys.exit(EXIT_PROBLEM)
 
 
-@commands.command(epilog=_examples("tokcore repair out/first"))
+@commands.command(epilog=_format_examples("tokcore repair out/first"))
 @click.argument("output")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
 @_WORKERS
@@ -429,7 +431,7 @@ def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
     from pipelines.local.run_options import RunOptions
     from pipelines.print_reports import print_repaired
 
-    report = run(_absolute(output), base, RunOptions(workers))
+    report = run(_make_absolute(output), base, RunOptions(workers))
     _print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
     if report.left:
         sys.exit(EXIT_PROBLEM)
@@ -439,7 +441,7 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
     from pipelines.inspect.rebuild import rebuild
     from pipelines.print_reports import print_rebuilt
 
-    with _shown("rebuild"):
+    with _show_progress("rebuild"):
         report = rebuild(output, shard, base)
     _print_json(dataclasses.asdict(report)) if as_json else print_rebuilt(report)
     if report.problems:
@@ -447,7 +449,7 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 
 
 @commands.command(
-    epilog=_examples(
+    epilog=_format_examples(
         "tokcore show out/first",
         "tokcore show out/first/shards/arrow/train-00000-00000.arrow",
         "tokcore show out/first/shards/arrow/train-00000-00000.arrow:7 --all",
@@ -465,10 +467,10 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
     from pipelines import show as run
     from pipelines.store import urls
 
-    url = _absolute(what)
+    url = _make_absolute(what)
     name, _, row = url.rpartition(":")
     if name and row.isdecimal():
-        document = run.read_document(name, int(row), _tokenizer(path) if path else None)
+        document = run.read_document(name, int(row), _load_tokenizer(path) if path else None)
         _print_json(document.as_json()) if as_json else run.print_document(document, show_all)
     elif urls.is_local(url) and not Path(url).is_dir():
         described = run.describe_shard(url)
@@ -478,7 +480,7 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
         _print_json(shards) if as_json else run.print_shards(url, shards, show_all)
 
 
-@commands.command(epilog=_examples("tokcore audit out/first --sources"))
+@commands.command(epilog=_format_examples("tokcore audit out/first --sources"))
 @click.argument("output")
 @click.option(
     "--rare",
@@ -499,13 +501,13 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
 
-    with _shown("audit"):
-        report = run(_absolute(output), _tokenizer(output), rare, sources)
+    with _show_progress("audit"):
+        report = run(_make_absolute(output), _load_tokenizer(output), rare, sources)
     _print_json(report) if as_json else print_audit(report)
 
 
 @commands.command(
-    epilog=_examples(
+    epilog=_format_examples(
         "tokcore export out/first --to huggingface -o tokenizer.json", "tokcore export out/first --to gpt2 -o gpt2"
     )
 )
@@ -520,8 +522,8 @@ def export(output: str, target: str, path: str, force: bool) -> None:
     gpt2: a folder with vocab.json and merges.txt. token_bytes: an array with the number of bytes of each token. Folders
     are made; a file that is there is not replaced.
     """
-    path = _expanded(path)
-    spec = _tokenizer(output).spec
+    path = _expand(path)
+    spec = _load_tokenizer(output).spec
     try:
         export_to(spec, target, Path(path), replace=force)
     except FileExistsError as error:
@@ -532,16 +534,16 @@ def export(output: str, target: str, path: str, force: bool) -> None:
         click.echo(f"note: {left_out}", err=True)
 
 
-@commands.command("encode-text", epilog=_examples("tokcore encode-text --tokenizer out/first < text.txt"))
+@commands.command("encode-text", epilog=_format_examples("tokcore encode-text --tokenizer out/first < text.txt"))
 @_TOKENIZER
 @_PATTERN
 def encode_text(path: str, pattern: str | None) -> None:
     """Encode stdin; print ids separated by spaces."""
-    ids = _tokenizer(path, pattern).encode(sys.stdin.buffer.read())
+    ids = _load_tokenizer(path, pattern).encode(sys.stdin.buffer.read())
     sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
 
 
-@commands.command("decode-ids", epilog=_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
+@commands.command("decode-ids", epilog=_format_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
 @_TOKENIZER
 @_PATTERN
 def decode_ids(path: str, pattern: str | None) -> None:
@@ -549,10 +551,10 @@ def decode_ids(path: str, pattern: str | None) -> None:
     words = sys.stdin.buffer.read().split()
     if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
         raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
-    sys.stdout.buffer.write(_tokenizer(path, pattern).decode([int(word) for word in words]))
+    sys.stdout.buffer.write(_load_tokenizer(path, pattern).decode([int(word) for word in words]))
 
 
-@commands.command(epilog=_examples("tokcore diff out/first out/second"))
+@commands.command(epilog=_format_examples("tokcore diff out/first out/second"))
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
 @_JSON
@@ -565,15 +567,17 @@ def diff(one: str, other: str, as_json: bool) -> None:
     from pipelines.inspect.diff import diff as run
     from pipelines.print_reports import print_diff
 
-    one, other = (_absolute(output) for output in (one, other))
-    with _shown("diff"):
+    one, other = (_make_absolute(output) for output in (one, other))
+    with _show_progress("diff"):
         found = run(one, other)
     _print_json(found) if as_json else print_diff(found, one, other)
     if found:
         sys.exit(EXIT_PROBLEM)
 
 
-@commands.command("gc", epilog=_examples("tokcore gc out/first --dry-run", "tokcore gc out/first --older-than 0"))
+@commands.command(
+    "gc", epilog=_format_examples("tokcore gc out/first --dry-run", "tokcore gc out/first --older-than 0")
+)
 @click.argument("output")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed.")
 @click.option(
@@ -593,28 +597,28 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     from pipelines.inspect.gc import gc as run
     from pipelines.print_reports import print_collected
 
-    with _shown("gc"):
-        collected = run(_absolute(output), older_than, dry_run)
+    with _show_progress("gc"):
+        collected = run(_make_absolute(output), older_than, dry_run)
     if as_json:
         _print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
     else:
         print_collected(collected, dry_run, older_than)
 
 
-def _absolute(output: str) -> str:
+def _make_absolute(output: str) -> str:
     """The URL of an output as the command line names it: a relative path starts at the current folder.
 
     Raises ConfigError for a build file, with what to write in its place.
     """
     from pipelines.store import urls
 
-    url = urls.resolve(os.getcwd(), _expanded(output))  # noqa: PTH109 - resolve wants a str
+    url = urls.resolve(os.getcwd(), _expand(output))  # noqa: PTH109 - resolve wants a str
     if url.endswith(".toml") and urls.is_local(url) and Path(url).is_file():
-        raise ConfigError(f"{output}: is a build file; name its output instead: {_output_of(url)}")
+        raise ConfigError(f"{output}: is a build file; name its output instead: {_find_output(url)}")
     return url
 
 
-def _output_of(build_file: str) -> str:
+def _find_output(build_file: str) -> str:
     from pipelines.store import urls
     from schemas.config import load_config
 
@@ -625,7 +629,7 @@ def _output_of(build_file: str) -> str:
         return "the folder that its build.output names"
 
 
-def _expanded(path: str) -> str:
+def _expand(path: str) -> str:
     from schemas.paths import expand
 
     try:
@@ -634,19 +638,19 @@ def _expanded(path: str) -> str:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _shown(name: str) -> AbstractContextManager[object]:
+def _show_progress(name: str) -> AbstractContextManager[object]:
     """Show progress on stderr while the block runs."""
     from pipelines.local.progress import StageProgress
 
     return StageProgress().stage(name, minor=True)
 
 
-def _tokenizer(path: str, pattern: str | None = None) -> Any:
+def _load_tokenizer(path: str, pattern: str | None = None) -> Any:
     """The tokenizer at a path or URL, in any form that [tokenizer] from takes."""
     from pipelines.stages.tokenizer_files import read_tokenizer
     from tokcore import Tokenizer
 
-    return Tokenizer(read_tokenizer(_absolute(path), pattern, (), ("tokenizer", "--pattern")))
+    return Tokenizer(read_tokenizer(_make_absolute(path), pattern, (), ("tokenizer", "--pattern")))
 
 
 def _build(
@@ -663,8 +667,8 @@ def _build(
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
-    where = _absolute(output) if output else ""
-    return Build(load_config(_expanded(build_file), assigned), RunOptions(workers, runner_options), where, **how)
+    where = _make_absolute(output) if output else ""
+    return Build(load_config(_expand(build_file), assigned), RunOptions(workers, runner_options), where, **how)
 
 
 def _print_json(value: Any) -> None:

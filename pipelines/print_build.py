@@ -8,8 +8,16 @@ from decimal import Decimal
 
 from rich.cells import chop_cells
 
-from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
-from pipelines.stages.commit import run_facts
+from pipelines.local.terminal import (
+    MOST_ROWS,
+    WIDTH,
+    cut_text,
+    format_number,
+    format_size,
+    format_table,
+    make_printable,
+)
+from pipelines.stages.commit import read_run_facts
 from pipelines.stages.rejects import REJECTED
 from pipelines.store import urls
 from schemas.stage_manifests import BuildManifest, BuiltLanguage
@@ -26,7 +34,7 @@ _SHOWN_LINES = 4  # of one decoded document
 
 def print_build(output: str, build: BuildManifest, all_languages: bool = False) -> None:
     """Print the largest languages, one decoded document, the totals, and where everything is."""
-    print("\n".join(_languages(build.languages, all_languages)))
+    print("\n".join(_list_languages(build.languages, all_languages)))
     print()
     _print_records(output, build)
     if urls.is_local(output):
@@ -34,7 +42,7 @@ def print_build(output: str, build: BuildManifest, all_languages: bool = False) 
     _print_totals(output, build)
 
 
-def _languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:
+def _list_languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:
     """The lines of the table of languages, the largest first."""
     with_mask = any(row.masked_bytes is not None for row in languages.values())
     headings = ["language", "documents", "text", "tokens", "bytes per\ntoken", "share of\nbytes", "when\nlearning"]
@@ -42,10 +50,16 @@ def _languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> l
     by_size = sorted(languages.items(), key=lambda item: -item[1].text_bytes)
     for lang, row in by_size if all_languages else by_size[:MOST_ROWS]:
         before, after = row.share_of_bytes or ("", "")
-        cells = [lang, number(row.documents), size(row.text_bytes), number(row.tokens), row.bytes_per_token]
-        cells += [_percent(before), _percent(after)]
-        rows.append([*cells, size(row.masked_bytes or 0)] if with_mask else cells)
-    lines = table([*headings, "masked"] if with_mask else headings, rows)
+        cells = [
+            lang,
+            format_number(row.documents),
+            format_size(row.text_bytes),
+            format_number(row.tokens),
+            row.bytes_per_token,
+        ]
+        cells += [_format_percent(before), _format_percent(after)]
+        rows.append([*cells, format_size(row.masked_bytes or 0)] if with_mask else cells)
+    lines = format_table([*headings, "masked"] if with_mask else headings, rows)
     if len(rows) < len(languages):
         lines.append(f"and {len(languages) - len(rows):,} more (--all shows all)")
     return lines
@@ -64,7 +78,7 @@ def _print_records(output: str, build: BuildManifest) -> None:
         print(f"  they are named in {urls.join(output, 'rejected', REJECTED)}")
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
-        print(f"corpus text spells {printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
+        print(f"corpus text spells {make_printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
 
 
 def _print_document(output: str) -> None:
@@ -76,14 +90,14 @@ def _print_document(output: str) -> None:
     tokens = shards[row]
     text = Tokenizer.load(output).decode(tokens)
     print(f"\ndocument {row:,}, {document.lang}: {len(tokens):,} tokens, {len(text):,} bytes, from")
-    print(f"  {printable(document.source)}")
+    print(f"  {make_printable(document.source)}")
     begin = text[: _SHOWN_LINES * WIDTH * 4].decode("utf-8", "ignore")  # at most 4 bytes a column
-    lines = [piece for line in printable(begin).split("\n") for piece in chop_cells(line, WIDTH - 2) or [""]]
+    lines = [piece for line in make_printable(begin).split("\n") for piece in chop_cells(line, WIDTH - 2) or [""]]
     for line in lines[:_SHOWN_LINES]:
         print(f"  {line}".rstrip())
     if len(lines) > _SHOWN_LINES:
         print("  ...")
-    print(cut(f"  = {tokens[:20].tolist()}", WIDTH))
+    print(cut_text(f"  = {tokens[:20].tolist()}", WIDTH))
 
 
 def _print_totals(output: str, build: BuildManifest) -> None:
@@ -92,16 +106,16 @@ def _print_totals(output: str, build: BuildManifest) -> None:
     per_token = f", {totals.text_bytes / totals.tokens:.4f} bytes per token" if totals.tokens else ""
     print(f"\ndocuments  {documents:,} with {totals.text_bytes:,} bytes of text")
     print(f"tokens     {totals.tokens:,} in {totals.shards:,} shards{per_token}")
-    if time := _time(output, build):
+    if time := _describe_time(output, build):
         print(f"time       {time}")
     print(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
     print(f"shards     {urls.join(output, 'shards')}")
     print(f"root       {build.root}")
 
 
-def _time(output: str, build: BuildManifest) -> str:
+def _describe_time(output: str, build: BuildManifest) -> str:
     """Wall time of all stages and the rate per core, as far as the run.json files tell; empty if they do not."""
-    facts = [run_facts(output, stage) for stage in _TIMED if stage in build.inputs]
+    facts = [read_run_facts(output, stage) for stage in _TIMED if stage in build.inputs]
     seconds = [spent for one in facts if (spent := one.seconds) is not None]
     workers = [number for one in facts if (number := one.workers) is not None]  # unknown for other runners
     if len(seconds) < len(facts):
@@ -112,5 +126,5 @@ def _time(output: str, build: BuildManifest) -> str:
     return f"{sum(seconds):.1f} s in all stages{rate}"
 
 
-def _percent(share: str) -> str:
+def _format_percent(share: str) -> str:
     return f"{Decimal(share) * 100:.2f} %" if share else ""

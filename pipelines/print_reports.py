@@ -11,11 +11,11 @@ from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.repair import Repaired
 from pipelines.inspect.verify import Report, describe_problems
-from pipelines.local.terminal import duration, number, printable, size
+from pipelines.local.terminal import format_duration, format_number, format_size, make_printable
 from pipelines.stages.build import Build
-from pipelines.stages.commit import committed_on
+from pipelines.stages.commit import describe_commit_date
 from pipelines.stages.inputs import LeftOut
-from pipelines.stages.plan_corpus import content_of, plan_build
+from pipelines.stages.plan_corpus import hash_content, plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
 from pipelines.store.redaction import redact
@@ -23,12 +23,12 @@ from schemas.manifest import AnyManifest
 from schemas.plan import Plan
 from schemas.stage_manifests import STAGES
 from tokcore import kernel, unicode
-from tokcore.canonical import canonical_json, sha256_hex
+from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
 
 
-def check_report(build: Build) -> dict[str, Any]:
+def make_check_report(build: Build) -> dict[str, Any]:
     """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
     imported = build.imported_tokenizer()
     left_out = LeftOut()
@@ -54,7 +54,7 @@ def check_report(build: Build) -> dict[str, Any]:
         "vocab_size": build.config.vocab_size if imported is None else imported.vocab_size,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
-        "inputs": _inputs(plan),
+        "inputs": _format_inputs(plan),
         "work_items": len(plan.items),
         "partitions": plan.num_partitions,
         "duplicates": list(plan.duplicates),
@@ -66,15 +66,15 @@ def check_report(build: Build) -> dict[str, Any]:
         "settings": settings,
         # Of the input and of each stage's settings. If they are equal, so are the bytes of two builds.
         "fingerprints": {
-            "plan": sha256_hex(content_of(plan) + canonical_json(to_jsonable(plan.settings))),
-            **{stage: sha256_hex(canonical_json(of_stage)) for stage, of_stage in settings.items()},
+            "plan": hash_sha256(hash_content(plan) + write_canonical_json(to_jsonable(plan.settings))),
+            **{stage: hash_sha256(write_canonical_json(of_stage)) for stage, of_stage in settings.items()},
         },
         "unicode": unicode.VERSION,
-        "kernel": kernel.implementation(),
+        "kernel": kernel.get_implementation(),
     }
 
 
-def _inputs(plan: Plan) -> list[dict[str, Any]]:
+def _format_inputs(plan: Plan) -> list[dict[str, Any]]:
     """The files of a plan, those that are read alike together."""
     return [
         {
@@ -92,10 +92,12 @@ def print_check(report: dict[str, Any]) -> None:
     """Print the report of `tokcore check`."""
     print(f"output      {report['output']}")
     print(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
-    print(f"input       {report['files']} files, {size(report['stored_bytes'])} as stored")
+    print(f"input       {report['files']} files, {format_size(report['stored_bytes'])} as stored")
     width = max((len(read["lang"]) for read in report["inputs"]), default=0)
     for read in report["inputs"]:
-        print(f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{size(read['stored_bytes']):>12}")
+        print(
+            f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{format_size(read['stored_bytes']):>12}"
+        )
     print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
     if (imported := report["tokenizer"]) is not None:
         print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
@@ -107,21 +109,21 @@ def print_check(report: dict[str, Any]) -> None:
         if name in report["fingerprints"]:
             print(f"  {name:<10}{report['fingerprints'][name]}")
     for warning in report["warnings"]:
-        print(f"warning: {printable(warning)}")
+        print(f"warning: {make_printable(warning)}")
     for uri in report["duplicates"]:
         print(f"listed by two patterns, read once: {uri}")
     for what, names in (("excluded", report["excluded"]), ("no data, left out", list(report["no_data"]))):
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-            print(f"{what}: {', '.join(printable(redact(name)) for name in names[:3])}{more}")
+            print(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
 
 
 def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
-    of = "all of it" if told["is_whole"] else f"a sample of {size(told['sample_bytes'])} of text"
+    of = "all of it" if told["is_whole"] else f"a sample of {format_size(told['sample_bytes'])} of text"
     print(f"estimates   from {of}; the time also from how fast it was counted")
-    print(f"  text      about {size(told['text_bytes'])}, {number(told['pretokens'])} pre-tokens")
-    print(f"  time      about {duration(told['seconds'])} on this machine, without a store's delays")
-    print(f"  memory    at most about {size(told['memory_bytes'])} in all workers")
+    print(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
+    print(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
+    print(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers")
     if (least := told["vocab_least"]) == 0:
         return
     most = told["vocab_most"]
@@ -129,7 +131,9 @@ def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
         print(f"  largest vocabulary  about {least:,} tokens; it depends on the mix of languages")
     else:
         print(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
-        print(f"            gives more, but fewer than {number(most)}, as if all of it were as new as the sample")
+        print(
+            f"            gives more, but fewer than {format_number(most)}, as if all of it were as new as the sample"
+        )
     if vocab_size > most:
         print(f"  vocab_size = {vocab_size:,} is more: lower it, or set allow_smaller = true")
 
@@ -142,7 +146,7 @@ def print_stage(output: str, manifest: AnyManifest) -> None:
 
 def print_no_work(output: str, stage: str, done: str) -> None:
     """Print that a command found its work done. done: by what verb."""
-    print(f"nothing to do: {done}{committed_on(output, stage)}")
+    print(f"nothing to do: {done}{describe_commit_date(output, stage)}")
 
 
 def print_verified(report: Report) -> None:
@@ -152,7 +156,7 @@ def print_verified(report: Report) -> None:
         print(describe_problems(report.problems))
         print(f"{len(report.problems)} problem(s) in {report.num_files} files")
         return
-    print(f"{report.num_files} files, {size(report.size_bytes)}, {rate:.0f} MB/s: all as committed")
+    print(f"{report.num_files} files, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed")
     if report.num_read:
         print(f"{report.num_read:,} documents read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
@@ -165,9 +169,9 @@ def print_verified(report: Report) -> None:
 def print_repaired(report: Repaired) -> None:
     """Print the report of `tokcore repair`."""
     for path in report.repaired:
-        print(f"repaired {printable(path)}")
+        print(f"repaired {make_printable(path)}")
     for reason in report.left:
-        print(f"damaged  {printable(reason)}")
+        print(f"damaged  {make_printable(reason)}")
     if not report.repaired and not report.left:
         print("nothing to repair")
     print(f"{report.num_files} files looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")
@@ -193,19 +197,19 @@ def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
     print(f"a  {redact(one)}\nb  {redact(other)}")
     for kind, what in found.items():
         if isinstance(what, list):
-            print(f"\n{kind}  {_pair(what)}")
+            print(f"\n{kind}  {_format_pair(what)}")
             continue
-        lines = list(_diff_lines(what))
+        lines = list(_format_diff(what))
         print(f"\n{kind}")
         for line in lines[:_DIFF_LINES]:
-            print(f"  {printable(line if len(line) <= 200 else line[:197] + '...')}")
+            print(f"  {make_printable(line if len(line) <= 200 else line[:197] + '...')}")
         if len(lines) > _DIFF_LINES:
             print(f"  ... and {len(lines) - _DIFF_LINES} more lines (--json shows all)")
 
 
-def _diff_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def _format_diff(found: Mapping[str, Any]) -> Iterator[str]:
     for key, value in found.items():
-        name = _named(key)
+        name = _name_key(key)
         if key in ("only_a", "only_b", "other_content", "same_content_in_other_bytes", "changed"):
             first = value if isinstance(value, list) else value["first"]
             number = len(value) if isinstance(value, list) else value["number"]
@@ -213,17 +217,17 @@ def _diff_lines(found: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name}: {number:,}: {', '.join(first)}{', ...' if number > len(first) else ''}"
         elif isinstance(value, dict) and "rank" in value:
             (rules,) = (listed for of, listed in value.items() if of != "rank")
-            yield f"{name}: rank {value['rank']:,}: {' / '.join(_rule(rule) for rule in rules)}"
+            yield f"{name}: rank {value['rank']:,}: {' / '.join(_format_rule(rule) for rule in rules)}"
         elif key == "languages":
-            yield from _diff_lines(value)
+            yield from _format_diff(value)
         elif isinstance(value, dict):
-            pairs = [f"{_NAMES.get(of, of)} {_pair(pair)}" for of, pair in value.items() if of != "examples"]
+            pairs = [f"{_NAMES.get(of, of)} {_format_pair(pair)}" for of, pair in value.items() if of != "examples"]
             yield f"{name}: {', '.join(pairs)}"
             if value.get("examples"):
                 most = ", ".join(f"{text!r} {mine:,} / {its:,}" for text, mine, its in value["examples"])
                 yield f"{' ' * len(name)}  most different: {most}"
         else:
-            yield f"{name}: {_pair(value)}"
+            yield f"{name}: {_format_pair(value)}"
 
 
 _DIFF_LINES = 9  # of each kind
@@ -237,22 +241,22 @@ _NAMES = {
 }
 
 
-def _named(key: str) -> str:
+def _name_key(key: str) -> str:
     """A key of the differences, for people. What models learned goes by the models' own words, such as merges."""
     if key.startswith("first_different_"):
         return f"first {key.removeprefix('first_different_')} that differs"
     return f"{key.removesuffix('_shared')} in both" if key.endswith("_shared") else _NAMES.get(key, key)
 
 
-def _rule(rule: Sequence[str] | None) -> str:
+def _format_rule(rule: Sequence[str] | None) -> str:
     return f"'{' + '.join(rule)}'" if rule else "none"
 
 
-def _pair(value: Any) -> str:
-    return " / ".join(map(_value, value if isinstance(value, list) else [value]))
+def _format_pair(value: Any) -> str:
+    return " / ".join(map(_format_value, value if isinstance(value, list) else [value]))
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = value if isinstance(value, str) else "none" if value is None else json.dumps(value, ensure_ascii=False)
@@ -262,9 +266,9 @@ def _value(value: Any) -> str:
 def print_collected(collected: Collected, dry_run: bool, older_than: str) -> None:
     """Print the report of `tokcore gc`."""
     for path in collected.removed:
-        print(printable(path))
+        print(make_printable(path))
     for path in collected.left:
-        print(f"kept: {printable(path)}: no manifest names it, but no build wrote it")
+        print(f"kept: {make_printable(path)}: no manifest names it, but no build wrote it")
     if collected.too_young:
         minutes = int(collected.youngest_seconds or 0) // 60
         print(
@@ -273,4 +277,4 @@ def print_collected(collected: Collected, dry_run: bool, older_than: str) -> Non
         )
         return
     verb = "would be removed" if dry_run else "removed"
-    print(f"{len(collected.removed):,} files, {size(collected.size_bytes)} {verb}")
+    print(f"{len(collected.removed):,} files, {format_size(collected.size_bytes)} {verb}")

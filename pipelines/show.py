@@ -15,10 +15,18 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from pipelines.local.terminal import MOST_ROWS, WIDTH, cut, number, printable, size, table
+from pipelines.local.terminal import (
+    MOST_ROWS,
+    WIDTH,
+    cut_text,
+    format_number,
+    format_size,
+    format_table,
+    make_printable,
+)
 from pipelines.stages.commit import require_manifest
 from pipelines.store import urls
-from schemas.shard_entries import named_shards
+from schemas.shard_entries import list_named_shards
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
@@ -51,7 +59,7 @@ def list_shards(output: str) -> list[dict[str, Any]]:
             "size_bytes": sum(file.size_bytes for file in shard.files),
             "files": [file.path for file in shard.files],
         }
-        for shard in named_shards(require_manifest(output, "shards", "build"))
+        for shard in list_named_shards(require_manifest(output, "shards", "build"))
     ]
 
 
@@ -59,10 +67,15 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
     """Print a line for each shard, the first ones only unless all are asked for."""
     shown = shards if all_shards else shards[:MOST_ROWS]
     rows = [
-        [printable(one["shard"]), number(one["documents"]), number(one["tokens"]), size(one["size_bytes"])]
+        [
+            make_printable(one["shard"]),
+            format_number(one["documents"]),
+            format_number(one["tokens"]),
+            format_size(one["size_bytes"]),
+        ]
         for one in shown
     ]
-    print("\n".join(table(["shard", "documents", "tokens", "stored"], rows)))
+    print("\n".join(format_table(["shard", "documents", "tokens", "stored"], rows)))
     if len(shown) < len(shards):
         print(f"and {len(shards) - len(shown):,} more (--all shows all)")
     documents, tokens = (sum(one[name] for one in shards) for name in ("documents", "tokens"))
@@ -77,13 +90,13 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
 
 def describe_shard(path: str) -> dict[str, Any]:
     """A shard's header: format, tokenizer, documents, tokens."""
-    return describe(str(urls.local_path(path)))
+    return describe(str(urls.get_local_path(path)))
 
 
 def print_described(report: dict[str, Any]) -> None:
     """Print a name and a value on each line."""
     for name, value in report.items():
-        print(printable(f"{name}: {value}").replace("\n", " "))
+        print(make_printable(f"{name}: {value}").replace("\n", " "))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,12 +122,12 @@ def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocu
 
     Raises ConfigError if there are fewer documents, IdentityError for a tokenizer that did not write them.
     """
-    place = urls.local_path(path)
+    place = urls.get_local_path(path)
     shards = open_shards(place, split="all")
     if row >= len(shards):
         raise ConfigError(f"{path}:{row}: the shard holds {len(shards)} documents, numbered from 0")
     document = shards.document(row)
-    found = _tokenizer_above(place, shards) if tokenizer is None else tokenizer
+    found = _find_tokenizer_above(place, shards) if tokenizer is None else tokenizer
     if found is not None and shards.fingerprint and found.fingerprint != shards.fingerprint:
         raise IdentityError(
             f"{path}: written with tokenizer {shards.fingerprint}, not with {found.fingerprint}. "
@@ -123,7 +136,7 @@ def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocu
     return ShownDocument(*document, shards[row].tolist(), found)
 
 
-def _tokenizer_above(place: Path, shards: Shards) -> Tokenizer | None:
+def _find_tokenizer_above(place: Path, shards: Shards) -> Tokenizer | None:
     """The tokenizer of the output that holds a shard; None if it is not there or did not write the shard."""
     for folder in (place, *place.parents[:_LEVELS_UP]):
         if (folder / "tokenizer" / "tokcore.json").is_file():
@@ -151,8 +164,8 @@ def print_document(document: ShownDocument, all_lines: bool) -> None:
         text_bytes = len(document.tokenizer.decode(document.tokens))
         print(f"tokens: {len(document.tokens):,}, text: {text_bytes:,} bytes\n")
         special = frozenset(document.tokenizer.specials.values())
-        rows = _rows(_pieces(document.tokenizer, document.tokens))
-        lines = list(_colored(rows, special) if sys.stdout.isatty() else _parted(rows))
+        rows = _cut_into_rows(_cut_into_pieces(document.tokenizer, document.tokens))
+        lines = list(_color(rows, special) if sys.stdout.isatty() else _part(rows))
     height = max(shutil.get_terminal_size((WIDTH, 24)).lines - _OTHER_LINES, 5)
     shown = lines if all_lines else lines[:height]
     print("\n".join(shown))
@@ -173,7 +186,7 @@ class _Piece:
         return " ".join(map(str, self.ids))
 
 
-def _pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> Iterator[_Piece]:
+def _cut_into_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> Iterator[_Piece]:
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     text, ids = "", []
     for position, id in enumerate(tokens):
@@ -181,11 +194,11 @@ def _pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> Iterator[_Piece]:
         text += decoder.decode(tokenizer.token_bytes(id), last)
         ids.append(id)
         if last or not decoder.getstate()[0]:
-            yield _Piece(cut(_visible(text), _TEXT_WIDTH), tuple(ids), text.endswith("\n"))
+            yield _Piece(cut_text(_make_visible(text), _TEXT_WIDTH), tuple(ids), text.endswith("\n"))
             text, ids = "", []
 
 
-def _visible(text: str) -> str:
+def _make_visible(text: str) -> str:
     """The text with a sign for each line feed and tab, and other invisible characters escaped."""
     signs = {"\n": "\u21b5", "\t": "\u21e5"}
     return "".join(
@@ -193,7 +206,7 @@ def _visible(text: str) -> str:
     )
 
 
-def _rows(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+def _cut_into_rows(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
     """As many pieces in each line as both columns have room for; a line feed ends a line."""
     row: list[_Piece] = []
     width = ids_width = 0
@@ -209,24 +222,24 @@ def _rows(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         yield row
 
 
-def _parted(rows: Iterable[list[_Piece]]) -> Iterator[str]:
+def _part(rows: Iterable[list[_Piece]]) -> Iterator[str]:
     for row in rows:
         text = "|".join(piece.text for piece in row)
-        yield f"{text}{_padding(text)}  {' '.join(piece.ids_text for piece in row)}"
+        yield f"{text}{_pad(text)}  {' '.join(piece.ids_text for piece in row)}"
 
 
-def _colored(rows: Iterable[list[_Piece]], special: frozenset[int]) -> Iterator[str]:
+def _color(rows: Iterable[list[_Piece]], special: frozenset[int]) -> Iterator[str]:
     colors = itertools.cycle(_COLORS)
     for row in rows:
         styles = [(next(colors), special.issuperset(piece.ids)) for piece in row]
-        texts = "".join(_styled(piece.text, *style) for piece, style in zip(row, styles, strict=True))
-        ids = " ".join(_styled(piece.ids_text, *style) for piece, style in zip(row, styles, strict=True))
-        yield f"{texts}{_padding(''.join(piece.text for piece in row))}  {ids}"
+        texts = "".join(_style(piece.text, *style) for piece, style in zip(row, styles, strict=True))
+        ids = " ".join(_style(piece.ids_text, *style) for piece, style in zip(row, styles, strict=True))
+        yield f"{texts}{_pad(''.join(piece.text for piece in row))}  {ids}"
 
 
-def _styled(text: str, color: str, is_special: bool) -> str:
+def _style(text: str, color: str, is_special: bool) -> str:
     return click.style(text, fg=color, reverse=is_special or None)
 
 
-def _padding(text: str) -> str:
+def _pad(text: str) -> str:
     return " " * (_TEXT_WIDTH - cell_len(text))

@@ -13,8 +13,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
 from schemas.build_tables import TABLES
-from schemas.setting import Setting, settings_in
-from schemas.toml_lines import OPTION, Key, names_at_start
+from schemas.setting import Setting, list_settings
+from schemas.toml_lines import OPTION, Key, parse_names_at_start
 from tokcore.errors import ConfigError
 
 _POSITION = re.compile(r"source\[(\d+)\]")  # as messages spell it
@@ -34,7 +34,7 @@ def parse_assignment(text: str) -> Assignment:
     Assignment(names=('source', '0', 'text'), value='content')
     """
     spelled = _POSITION.sub(r"source.\1", text.strip(), count=1)
-    found = names_at_start(spelled)
+    found = parse_names_at_start(spelled)
     rest = spelled[found[1] :].lstrip() if found else ""
     if found is None or not rest.startswith("="):
         raise ConfigError(
@@ -49,7 +49,7 @@ def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
     `source.0.text` is of the first source, `source.text` of each. Raises ConfigError for a source that is not there,
     and for a key inside of something that is no table.
     """
-    keys = [*_keys(content, assignment)]
+    keys = [*_iterate_keys(content, assignment)]
     for key in keys:
         table: Any = content
         for i, name in enumerate(key[:-1]):
@@ -58,11 +58,11 @@ def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
             table = table[name] if isinstance(name, int) else table.setdefault(name, {})
             if not isinstance(table, dict | list):
                 raise ConfigError(f"{OPTION} {'.'.join(assignment.names)}: {name} is a value, not a table")
-        table[key[-1]] = _value(assignment.value, _setting(key))
+        table[key[-1]] = _parse_value(assignment.value, _find_setting(key))
     return keys
 
 
-def _keys(content: Mapping[str, Any], assignment: Assignment) -> Iterator[Key]:
+def _iterate_keys(content: Mapping[str, Any], assignment: Assignment) -> Iterator[Key]:
     first, *rest = assignment.names
     sources = content.get("source")
     if first != "source" or not isinstance(sources, list):
@@ -81,17 +81,17 @@ def _keys(content: Mapping[str, Any], assignment: Assignment) -> Iterator[Key]:
         yield (first, number, *rest)
 
 
-def _setting(key: Key) -> Setting | None:
+def _find_setting(key: Key) -> Setting | None:
     """What the build file's tables say of a key; None for one that they do not know, or whose name is free."""
     name, *rest = (part for part in key if isinstance(part, str))
     if name == "special":
         rest = rest[1:]
     if name not in TABLES or len(rest) != 1:
         return None
-    return settings_in(TABLES[name][1]).get(rest[0])
+    return list_settings(TABLES[name][1]).get(rest[0])
 
 
-def _value(text: str, setting: Setting | None) -> Any:
+def _parse_value(text: str, setting: Setting | None) -> Any:
     """The value as TOML; the text itself if it is not TOML, or if the key takes a string and the value is not one."""
     try:
         parsed = tomllib.loads(f"value = {text}", parse_float=Decimal)

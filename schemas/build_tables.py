@@ -29,10 +29,10 @@ from schemas.stage_manifests import (
     UnimaxMix,
     WeightsMix,
 )
-from schemas.toml_lines import OPTION, Key, key_lines, place_of, spell_key
+from schemas.toml_lines import OPTION, Key, find_key_lines, find_place, spell_key
 from tokcore import mixing
-from tokcore.canonical import sha256_hex
-from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, format_named
+from tokcore.canonical import hash_sha256
+from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.normalize import STEPS
@@ -330,9 +330,9 @@ class BuildConfig:
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
-        if isinstance(key[-1], int) and key not in key_lines(self.text):
+        if isinstance(key[-1], int) and key not in find_key_lines(self.text):
             key = key[:-1]  # a list of one value may be written as that value
-        return f"{place_of(key, self.path, self.text, self.assigned_keys)}: {spell_key(key)}"
+        return f"{find_place(key, self.path, self.text, self.assigned_keys)}: {spell_key(key)}"
 
     @property
     def as_argument(self) -> str:
@@ -355,9 +355,9 @@ class BuildConfig:
         """The settings that can change count tables, besides the plan's."""
         return CountsConfig(
             max_pretoken_bytes=self.count.max_pretoken_bytes,
-            sample=plain(self.count.sample),
+            sample=spell_plain(self.count.sample),
             normalize=self.normalize.steps,
-            pretokenize=pretokenizer_of(self).spec,
+            pretokenize=make_pretokenizer(self).spec,
             seed=self.build.seed if self.count.sample < 1 else None,
             mask=tuple(sorted(self.count.mask)),
         )
@@ -375,7 +375,7 @@ class BuildConfig:
             model=self.learn.model,
             vocab_size=self.vocab_size,
             normalize=self.normalize.steps,
-            pretokenize=pretokenizer_of(self).spec,
+            pretokenize=make_pretokenizer(self).spec,
             special=tuple(SpecialConfig(t.text, t.role, t.id) for t in (*unpinned, *pinned)),
             mix=self._mix_identity(),
             allow_smaller=self.learn.allow_smaller if "allow_smaller" in used else None,
@@ -383,20 +383,22 @@ class BuildConfig:
             # 1 limits nothing either.
             min_documents=min_documents if min_documents > 1 and "min_documents" in used else 0,
             max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
-            chat_template_sha256=sha256_hex(self.chat_template.encode()) if self.chat_template else "",
+            chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
         )
 
     def _mix_identity(self) -> MixConfig:
         mix = self.mix
         if mix.strategy == "temperature":
             exponents = mix.exponents
-            density_cap = plain(exponents.density_cap) if exponents.density else "0"
-            return TemperatureMix(mix.strategy, mix.unit, plain(exponents.alpha), plain(exponents.density), density_cap)
+            density_cap = spell_plain(exponents.density_cap) if exponents.density else "0"
+            return TemperatureMix(
+                mix.strategy, mix.unit, spell_plain(exponents.alpha), spell_plain(exponents.density), density_cap
+            )
         if mix.strategy == "unimax":
             assert mix.max_epochs is not None
-            return UnimaxMix(mix.strategy, mix.unit, plain(mix.max_epochs), mix.budget)
+            return UnimaxMix(mix.strategy, mix.unit, spell_plain(mix.max_epochs), mix.budget)
         if mix.strategy == "weights":
-            weights = {lang: plain(weight) for lang, weight in sorted(mix.weights.items()) if weight != 1}
+            weights = {lang: spell_plain(weight) for lang, weight in sorted(mix.weights.items()) if weight != 1}
             return WeightsMix(mix.strategy, weights)
         return NaturalMix(mix.strategy)
 
@@ -406,26 +408,26 @@ class BuildConfig:
             formats=tuple(sorted(self.shards.formats)),
             target_tokens=self.shards.target_tokens,
             by=self.shards.by,
-            validation=plain(self.shards.validation),
+            validation=spell_plain(self.shards.validation),
             compression=self.shards.compression,
             append=self.encode.append,
             prepend=self.encode.prepend,
             special_text=self.encode.special_text,
             seed=self.build.seed if self.shards.validation else None,
-            dtype=self.shards.dtype if any(format_named(name).dtypes for name in self.shards.formats) else "",
+            dtype=self.shards.dtype if any(find_format(name).dtypes for name in self.shards.formats) else "",
         )
 
 
-def pretokenizer_of(config: BuildConfig) -> Pretokenizer:
+def make_pretokenizer(config: BuildConfig) -> Pretokenizer:
     """The build's split pattern: a named one, or the user's own."""
     own = config.pretokenize.regex
     return Pretokenizer.regex(own) if own is not None else Pretokenizer.named(config.pretokenize.pattern)
 
 
-def plain(number: Decimal) -> str:
+def spell_plain(number: Decimal) -> str:
     """The shortest decimal spelling: equal numbers give equal text.
 
-    >>> plain(Decimal("0.30")), plain(Decimal("1E+2"))
+    >>> spell_plain(Decimal("0.30")), spell_plain(Decimal("1E+2"))
     ('0.3', '100')
     """
     text = format(number, "f")

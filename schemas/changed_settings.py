@@ -43,48 +43,48 @@ _DECIMALS = frozenset(
 )
 
 
-def changed_settings(was: object, now: object) -> list[str]:
+def describe_changed_settings(was: object, now: object) -> list[str]:
     """What two configurations of one stage set differently: `learn.vocab_size was 400, now 500`, a line for each key.
 
-    How sources are read is left out: see changed_reading.
+    How sources are read is left out: see describe_changed_reading.
     """
-    before, after = dict(_settings(was)), dict(_settings(now))
+    before, after = dict(_iterate_settings(was)), dict(_iterate_settings(now))
     return [
-        _change(key, before.get(key), after.get(key))
+        _describe_change(key, before.get(key), after.get(key))
         for key in dict.fromkeys((*before, *after))
         if before.get(key) != after.get(key)
     ]
 
 
-def changed_reading(was: ReadSettings, now: ReadSettings) -> list[tuple[str, str]]:
+def describe_changed_reading(was: ReadSettings, now: ReadSettings) -> list[tuple[str, str]]:
     """(key of a source, `was "content", now "text"`) for each setting that two ways of reading do not share."""
     return [
-        (field.name, _was_now(getattr(was, field.name), getattr(now, field.name)))
+        (field.name, _spell_was_now(getattr(was, field.name), getattr(now, field.name)))
         for field in dataclasses.fields(ReadSettings)
         if getattr(was, field.name) != getattr(now, field.name)
     ]
 
 
-def _change(key: str, was: object, now: object) -> str:
-    return f"{key} {_was_now(was, now, key in _DECIMALS)}"
+def _describe_change(key: str, was: object, now: object) -> str:
+    return f"{key} {_spell_was_now(was, now, key in _DECIMALS)}"
 
 
-def _was_now(was: object, now: object, is_decimal: bool = False) -> str:
-    return f"was {_shown(was, is_decimal)}, now {_shown(now, is_decimal)}"
+def _spell_was_now(was: object, now: object, is_decimal: bool = False) -> str:
+    return f"was {_spell(was, is_decimal)}, now {_spell(now, is_decimal)}"
 
 
-def _shown(value: object, is_decimal: bool) -> str:
+def _spell(value: object, is_decimal: bool) -> str:
     if value is None or value == "":
         return "not set"
     text = str(value) if is_decimal else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
-def _settings(config: object) -> Iterator[tuple[str, object]]:
+def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     """(key of the build file, value) of each setting that a stage's configuration holds."""
     if isinstance(config, StageConfigs):
         for part in (config.counts, config.tokenizer, config.shards):
-            yield from _settings(part)
+            yield from _iterate_settings(part)
     elif isinstance(config, ImportedConfig):
         yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}".strip()
     elif config is not None:
@@ -99,10 +99,10 @@ def _settings(config: object) -> Iterator[tuple[str, object]]:
         for field in dataclasses.fields(config.mix):
             yield f"mix.{field.name}", getattr(config.mix, field.name)
         for position, token in enumerate(config.special):
-            yield from _special(position, token)
+            yield from _iterate_special(position, token)
 
 
-def _special(position: int, token: SpecialConfig) -> Iterator[tuple[str, object]]:
+def _iterate_special(position: int, token: SpecialConfig) -> Iterator[tuple[str, object]]:
     key = spell_key(("special", token.text))
     yield key, token.role
     # A token without an id of its own gets one by its place.

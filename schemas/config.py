@@ -10,10 +10,10 @@ import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.build_tables import VERSION, BuildConfig, Source, plain, pretokenizer_of
-from schemas.config_checks import check, check_dtype_of, complete, with_roles_of
+from schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
+from schemas.config_checks import check, check_dtype_of, complete, take_over_roles
 from schemas.config_reader import BuildFile, read_tables
-from schemas.input_format import format_of
+from schemas.input_format import find_format
 from tokcore.errors import ConfigError
 
 __all__ = [
@@ -21,12 +21,12 @@ __all__ = [
     "BuildConfig",
     "Source",
     "check_dtype_of",
-    "format_of",
+    "find_format",
     "load_config",
+    "make_pretokenizer",
     "parse_config",
-    "plain",
-    "pretokenizer_of",
-    "with_roles_of",
+    "spell_plain",
+    "take_over_roles",
 ]
 
 
@@ -42,10 +42,10 @@ def load_config(path: str, assigned: Sequence[str] = ()) -> BuildConfig:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
     config = parse_config(text, path, assigned)
-    return dataclasses.replace(config, chat_template=_chat_template(config))
+    return dataclasses.replace(config, chat_template=_read_chat_template(config))
 
 
-def _chat_template(config: BuildConfig) -> str:
+def _read_chat_template(config: BuildConfig) -> str:
     """What is in the file that learn.chat_template names."""
     if config.learn.chat_template is None:
         return ""

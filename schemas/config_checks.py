@@ -10,17 +10,17 @@ from collections.abc import Set
 from typing import Any
 
 from schemas.build_tables import END_OF_TEXT, BuildConfig, Source
-from schemas.config_reader import BuildFile, nearest, shown
-from schemas.document import find_twins, valid_lang
+from schemas.config_reader import BuildFile, show_value, suggest_nearest
+from schemas.document import find_twins, is_valid_lang
 from schemas.encodings import UTF8
 from schemas.field_path import has_each
-from schemas.input_format import format_of
-from schemas.setting import settings_in
+from schemas.input_format import find_format
+from schemas.setting import list_settings
 from tokcore import mixing
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
-from tokcore.formats.shard_format import most_ids
+from tokcore.formats.shard_format import count_most_ids
 from tokcore.models import MODELS, LearnOptions
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
@@ -60,7 +60,7 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     return dataclasses.replace(config, shards=shards)
 
 
-def with_roles_of(spec: TokenizerSpec, config: BuildConfig) -> BuildConfig:
+def take_over_roles(spec: TokenizerSpec, config: BuildConfig) -> BuildConfig:
     """The config with what follows from the roles of the imported tokenizer, if it names any."""
     if all(token.role == PLAIN for token in spec.special):
         return config
@@ -99,21 +99,21 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
     if (source.lang is None) == (source.lang_field is None):
         found = "neither is there" if source.lang is None else "both are there"
         raise file.error(key, f'needs either lang = "..." or lang_field = "...": {found}.')
-    if source.lang is not None and not valid_lang(source.lang):
+    if source.lang is not None and not is_valid_lang(source.lang):
         raise file.error(
             (*key, "lang"),
-            f"= {shown(source.lang)}: expected a letter or digit, then letters, digits and . _ + -, "
+            f"= {show_value(source.lang)}: expected a letter or digit, then letters, digits and . _ + -, "
             f"at most 64 in all: it becomes a file name.",
         )
     if source.unit is not None and source.separator is not None:
         raise file.error((*key, "separator"), "and unit exclude each other: remove one of them.")
-    formats = {source.format or (format_of(uri) or ("",))[0] for uri in source.files}
+    formats = {source.format or (find_format(uri) or ("",))[0] for uri in source.files}
     _check_options(source, formats, key, file)
     if formats == {"text"}:
         for name in ("text", "id"):
-            if getattr(source, name) != settings_in(Source)[name].default:
+            if getattr(source, name) != list_settings(Source)[name].default:
                 raise file.error((*key, name), "names a field, and text files have none: remove it.")
-    if formats == {"warc"} and source.text != settings_in(Source)["text"].default:
+    if formats == {"warc"} and source.text != list_settings(Source)["text"].default:
         raise file.error((*key, "text"), "names a field, and the text of a WARC record is its payload: remove it.")
     for name in ("id", "lang_field"):
         if has_each(getattr(source, name) or ""):
@@ -135,14 +135,14 @@ _OF_FORMATS = {
 def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int], file: BuildFile) -> None:
     """Settings for some formats. formats: those of the source's files as far as their names tell; "" or None if not."""
     for name, (used_by, whose) in _OF_FORMATS.items():
-        if getattr(source, name) != settings_in(Source)[name].default and not formats & {*used_by, "", None}:
+        if getattr(source, name) != list_settings(Source)[name].default and not formats & {*used_by, "", None}:
             advice = f', or set format = "{used_by[0]}"' if "text" in used_by or "csv" in used_by else ""
             raise file.error((*key, name), f"is for {whose}: remove it{advice}.")
     delimiter = source.delimiter
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
         raise file.error(
             (*key, "delimiter"),
-            f"= {shown(delimiter)}: expected one ASCII character that is neither a quote nor a line break.",
+            f"= {show_value(delimiter)}: expected one ASCII character that is neither a quote nor a line break.",
         )
     if source.encoding != UTF8 and source.invalid_utf8 == "bytes":
         raise file.error(
@@ -158,8 +158,8 @@ def _check_languages(config: BuildConfig, file: BuildFile) -> None:
         first, second = sorted(map(langs.index, found))
         raise file.error(
             ("source", second, "lang"),
-            f"= {shown(langs[second])}: differs from {shown(langs[first])} in case only, and languages name files: "
-            f"spell the two alike, or choose another code.",
+            f"= {show_value(langs[second])}: differs from {show_value(langs[first])} in case only, and languages "
+            f"name files: spell the two alike, or choose another code.",
         )
 
 
@@ -198,7 +198,7 @@ def _check_count(config: BuildConfig, file: BuildFile) -> None:
 
 def _check_mix(config: BuildConfig, file: BuildFile) -> None:
     mix = config.mix
-    for name, setting in settings_in(type(mix)).items():
+    for name, setting in list_settings(type(mix)).items():
         strategies = _USED_BY.get(name, (mix.strategy,))
         # A default that is spelled out does no harm.
         if mix.strategy not in strategies and getattr(mix, name) != setting.default:
@@ -233,7 +233,8 @@ def _check_weights(config: BuildConfig, file: BuildFile) -> None:
         if lang not in langs:
             raise file.error(
                 ("mix", "weights", lang),
-                f"weighs a language that no source has: expected one of {', '.join(langs)}.{nearest(lang, langs)}",
+                f"weighs a language that no source has: expected one of {', '.join(langs)}."
+                f"{suggest_nearest(lang, langs)}",
             )
 
 
@@ -248,7 +249,9 @@ def _check_special(config: BuildConfig, file: BuildFile) -> None:
         if token.id is None:
             continue
         if token.id in pinned:
-            raise file.error((*key, "id"), f"= {token.id}: already the id of {shown(pinned[token.id])}; pin another.")
+            raise file.error(
+                (*key, "id"), f"= {token.id}: already the id of {show_value(pinned[token.id])}; pin another."
+            )
         pinned[token.id] = token.text
 
 
@@ -259,8 +262,8 @@ def _check_added(config: BuildConfig, file: BuildFile) -> None:
             if text not in declared:
                 raise file.error(
                     ("encode", name),
-                    f"names {shown(text)}, which [special] does not declare. Add it there, or remove it here."
-                    f"{nearest(text, declared)}",
+                    f"names {show_value(text)}, which [special] does not declare. Add it there, or remove it here."
+                    f"{suggest_nearest(text, declared)}",
                 )
 
 
@@ -269,7 +272,8 @@ def _check_end(config: BuildConfig, file: BuildFile) -> None:
         raise file.error(
             ("special",),
             f"has no token of role document_end, so nothing would mark the end of a document: "
-            f'add a line {shown(END_OF_TEXT)} = "document_end", or write append = [] in [encode] if that is meant.',
+            f'add a line {show_value(END_OF_TEXT)} = "document_end", or write append = [] in [encode] '
+            f"if that is meant.",
         )
 
 
@@ -294,26 +298,27 @@ def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
     dtype = config.shards.dtype
     choosing = [name for name, one in SHARD_FORMATS.items() if one.dtypes]
     # A default that is spelled out does no harm.
-    if dtype != settings_in(type(config.shards))["dtype"].default and not {*choosing} & {*config.shards.formats}:
+    if dtype != list_settings(type(config.shards))["dtype"].default and not {*choosing} & {*config.shards.formats}:
         raise file.error(
             ("shards", "dtype"),
-            f"= {shown(dtype)}: is for the format {' or '.join(choosing)}, which shards.formats does not name. "
+            f"= {show_value(dtype)}: is for the format {' or '.join(choosing)}, which shards.formats does not name. "
             f"Add it there, or remove the setting.",
         )
     if config.tokenizer is None:
-        limit = f'shards.dtype = {shown(dtype)} holds ids below {most_ids(dtype)}. Lower it, or write dtype = "int32".'
+        holds = f"shards.dtype = {show_value(dtype)} holds ids below {count_most_ids(dtype)}"
+        limit = f'{holds}. Lower it, or write dtype = "int32".'
         for token in config.special:
-            if token.id is not None and token.id >= most_ids(dtype):
+            if token.id is not None and token.id >= count_most_ids(dtype):
                 raise file.error(("special", token.text, "id"), f"= {token.id}: {limit}")
-        if config.vocab_size > most_ids(dtype):
+        if config.vocab_size > count_most_ids(dtype):
             raise file.error(("learn", "vocab_size"), f"= {config.vocab_size}: {limit}")
 
 
 def check_dtype_of(spec: TokenizerSpec, config: BuildConfig) -> None:
     """Raise ConfigError if the ids of the imported tokenizer do not fit into shards.dtype."""
     dtype = config.shards.dtype
-    if spec.vocab_size > most_ids(dtype):
+    if spec.vocab_size > count_most_ids(dtype):
         raise ConfigError(
-            f"{config.at('shards', 'dtype')} = {shown(dtype)}: holds ids below {most_ids(dtype)}, and the tokenizer "
-            f'has ids up to {spec.vocab_size - 1}. Write dtype = "int32".'
+            f"{config.at('shards', 'dtype')} = {show_value(dtype)}: holds ids below {count_most_ids(dtype)}, and the "
+            f'tokenizer has ids up to {spec.vocab_size - 1}. Write dtype = "int32".'
         )

@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeVar
 from schemas.assignments import assign, parse_assignment
 from schemas.build_tables import TABLES, VERSION, SpecialTable
 from schemas.paths import expand
-from schemas.setting import MAX_INTEGER, Number, Setting, settings_in
-from schemas.toml_lines import Key, place_of, spell_key
+from schemas.setting import MAX_INTEGER, Number, Setting, list_settings
+from schemas.toml_lines import Key, find_place, spell_key
 from tokcore.errors import ConfigError
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class BuildFile:
 
     def error(self, key: Key, message: str) -> ConfigError:
         """An error about a key, for the caller to raise."""
-        return ConfigError(f"{place_of(key, self.path, self._text, self.assigned)}: {spell_key(key)} {message}")
+        return ConfigError(f"{find_place(key, self.path, self._text, self.assigned)}: {spell_key(key)} {message}")
 
     def has(self, *key: str) -> bool:
         """Whether the file itself sets the key or opens the table."""
@@ -56,7 +56,7 @@ class BuildFile:
         return True
 
     def _not_toml(self, message: str) -> str:
-        if (other := _other_language(self.path, self._text)) is not None:
+        if (other := _guess_other_language(self.path, self._text)) is not None:
             return (
                 f"{self.path}: a build file is TOML, and this looks like {other}. Write tables and keys like\n"
                 f'  version = {VERSION}\n  [build]\n  output = "out"\n'
@@ -70,11 +70,11 @@ class BuildFile:
         what = message[: place.start()] + (f" (column {place[2]})" if place[2] else "")
         if "overwrite" in message or "Duplicate" in message or "twice" in message:
             what = f"a key or table is there twice: {what}"
-        found = f", in {shown(lines[number - 1].strip())}" if number <= len(lines) else ""
+        found = f", in {show_value(lines[number - 1].strip())}" if number <= len(lines) else ""
         return f"{self.path}:{number}: not TOML: {what}{found}"
 
 
-def _other_language(path: str, text: str) -> str | None:
+def _guess_other_language(path: str, text: str) -> str | None:
     """The language of a file that is not TOML, if it is one that people write configuration in."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if path.endswith((".yaml", ".yml")) or (lines and re.match(r"---\s*$|[A-Za-z_][\w-]*:(\s|$)", lines[0])):
@@ -94,7 +94,7 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
     if type(version) is not int or version != VERSION:
         raise file.error(
             ("version",),
-            f"= {shown(version)}: expected {VERSION}, the version that this release of tokcore reads.",
+            f"= {show_value(version)}: expected {VERSION}, the version that this release of tokcore reads.",
         )
     _check_names(file, content, ("version", *TABLES), ())
     tables = {"build": {}, **{name: value for name, value in content.items() if name != "version"}}
@@ -116,12 +116,14 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
 
 def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
     if not isinstance(value, dict):
-        raise file.error(("special",), f'= {shown(value)}: expected a table with lines like "<|pad|>" = "padding".')
+        raise file.error(
+            ("special",), f'= {show_value(value)}: expected a table with lines like "<|pad|>" = "padding".'
+        )
     tokens = []
     for text, about in value.items():
         key = ("special", text)
         if not isinstance(about, (str, dict)):
-            raise file.error(key, f'= {shown(about)}: expected a role, or a table {{ role = "...", id = N }}.')
+            raise file.error(key, f'= {show_value(about)}: expected a role, or a table {{ role = "...", id = N }}.')
         fields = {"role": about} if isinstance(about, str) else about
         tokens.append(_read_table(file, SpecialTable, fields, key, text=text))
     return tuple(tokens)
@@ -130,8 +132,8 @@ def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
 def _read_table(file: BuildFile, cls: type[T], value: Any, key: Key, **beside: str) -> T:
     """An instance of cls from a table of the file. beside: fields that are not keys of the table."""
     if not isinstance(value, dict):
-        raise file.error(key, f"= {shown(value)}: expected a table.")
-    settings = settings_in(cls)
+        raise file.error(key, f"= {show_value(value)}: expected a table.")
+    settings = list_settings(cls)
     _check_names(file, value, tuple(settings), key)
     for name, setting in settings.items():
         if setting.required and name not in value:
@@ -148,24 +150,24 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
         items = [value] if limits.or_one and isinstance(value, str) else value
         if not isinstance(items, list):
             expected = "a string or a list of strings" if limits.or_one else "a list of strings"
-            raise file.error(key, f"= {shown(value)}: expected {expected}.")
+            raise file.error(key, f"= {show_value(value)}: expected {expected}.")
         if limits.least is not None and len(items) < limits.least:
-            raise file.error(key, f"= {shown(value)}: expected at least {limits.least} of them.")
+            raise file.error(key, f"= {show_value(value)}: expected at least {limits.least} of them.")
         several = len(items) > 1
         values = tuple(_read_string(file, setting, item, (*key, i) if several else key) for i, item in enumerate(items))
         if limits.distinct and (twice := next((one for i, one in enumerate(values) if one in values[:i]), None)):
-            raise file.error(key, f"= {shown(value)}: {shown(twice)} is there twice; remove one of them.")
+            raise file.error(key, f"= {show_value(value)}: {show_value(twice)} is there twice; remove one of them.")
         return values
     if kind is str or typing.get_origin(kind) is Literal:
         return _read_string(file, setting, value, key)
     if kind is bool:
         if type(value) is not bool:
-            raise file.error(key, f"= {shown(value)}: expected true or false.")
+            raise file.error(key, f"= {show_value(value)}: expected true or false.")
         return value
     if kind in (int, Decimal):
         return _read_number(file, setting, value, key, whole=kind is int)
     if not isinstance(value, dict):
-        raise file.error(key, f"= {shown(value)}: expected a table of lines like en = 1.5.")
+        raise file.error(key, f"= {show_value(value)}: expected a table of lines like en = 1.5.")
     return {name: _read_number(file, setting, item, (*key, name), whole=False) for name, item in value.items()}
 
 
@@ -174,11 +176,11 @@ def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str
         if not isinstance(value, str) or value not in setting.options:
             instead = f", {setting.limits.instead}" if setting.limits.instead else ""
             meant = dict(setting.limits.meant).get(value.lower()) if isinstance(value, str) else None
-            hint = f" Write {shown(meant)}." if meant else nearest(value, setting.options)
-            raise file.error(key, f"= {shown(value)}: expected {one_of(setting.options)}{instead}.{hint}")
+            hint = f" Write {show_value(meant)}." if meant else suggest_nearest(value, setting.options)
+            raise file.error(key, f"= {show_value(value)}: expected {list_options(setting.options)}{instead}.{hint}")
         return value
     if not isinstance(value, str):
-        raise file.error(key, f"= {shown(value)}: expected a string.")
+        raise file.error(key, f"= {show_value(value)}: expected a string.")
     if not value and not setting.limits.may_be_empty:
         raise file.error(key, f'= "": expected a string that is not empty ({setting.text}).')
     if not setting.limits.is_path:
@@ -186,17 +188,17 @@ def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str
     try:
         return expand(value)
     except ConfigError as error:
-        raise file.error(key, f"= {shown(value)}: {error}.") from error
+        raise file.error(key, f"= {show_value(value)}: {error}.") from error
 
 
 def _read_number(file: BuildFile, setting: Setting, value: Any, key: Key, *, whole: bool) -> Number:
     limits = setting.limits
-    expected = f"{'a whole number' if whole else 'a number'}{_range(setting)}"
+    expected = f"{'a whole number' if whole else 'a number'}{_describe_range(setting)}"
     if whole:
         if type(value) is not int:
-            raise file.error(key, f"= {shown(value)}: expected {expected}.")
+            raise file.error(key, f"= {show_value(value)}: expected {expected}.")
     elif not (type(value) is int or (isinstance(value, Decimal) and value.is_finite())):
-        raise file.error(key, f"= {shown(value)}: expected {expected}.")
+        raise file.error(key, f"= {show_value(value)}: expected {expected}.")
     number: Number = value
     most: Number = MAX_INTEGER if limits.most is None else limits.most
     if (
@@ -205,18 +207,18 @@ def _read_number(file: BuildFile, setting: Setting, value: Any, key: Key, *, who
         or (limits.below is not None and number >= limits.below)
         or not -most <= number <= most
     ):
-        raise file.error(key, f"= {shown(value)}: expected {expected}.")
+        raise file.error(key, f"= {show_value(value)}: expected {expected}.")
     if whole:
         return number
     if not number:
         return Decimal(0)  # whatever its sign and digits
     exact = Decimal(number)
-    if -_exponent(exact) > _MAX_DIGITS:
-        raise file.error(key, f"= {shown(value)}: expected at most {_MAX_DIGITS} digits after the point.")
+    if -_find_exponent(exact) > _MAX_DIGITS:
+        raise file.error(key, f"= {show_value(value)}: expected at most {_MAX_DIGITS} digits after the point.")
     return exact
 
 
-def _exponent(number: Decimal) -> int:
+def _find_exponent(number: Decimal) -> int:
     """The power of ten of the last digit that is not 0."""
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int), "finite"
@@ -224,7 +226,7 @@ def _exponent(number: Decimal) -> int:
     return exponent + len(spelled) - len(spelled.rstrip("0"))
 
 
-def _range(setting: Setting) -> str:
+def _describe_range(setting: Setting) -> str:
     limits = setting.limits
     if limits.least is not None and limits.most is not None:
         return f" from {limits.least} to {limits.most}"
@@ -237,32 +239,32 @@ def _check_names(file: BuildFile, found: Iterable[str], known: Sequence[str], ke
     for name in found:
         if name in known:
             continue
-        hint = nearest(name, known)
+        hint = suggest_nearest(name, known)
         if not hint:
-            homes = [table for table, (_, cls) in TABLES.items() if name in settings_in(cls)]
+            homes = [table for table, (_, cls) in TABLES.items() if name in list_settings(cls)]
             hint = f" It is a key of [{homes[0]}]." if homes else f" Known are {', '.join(known)}."
         raise file.error((*key, name), f"is not a key of {f'[{key[0]}]' if key else 'the build file'}.{hint}")
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value of the file, for a message; cut to 60 characters.
 
-    >>> shown("a"), shown(Decimal("0.50")), shown([True, 1])
+    >>> show_value("a"), show_value(Decimal("0.50")), show_value([True, 1])
     ('"a"', '0.50', '[true, 1]')
     """
     text = str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def one_of(options: Sequence[str]) -> str:
+def list_options(options: Sequence[str]) -> str:
     """The options, for a message."""
     return f"one of {', '.join(options)}" if len(options) > 1 else f'"{options[0]}"'
 
 
-def nearest(value: Any, options: Iterable[str]) -> str:
+def suggest_nearest(value: Any, options: Iterable[str]) -> str:
     """A sentence that suggests the option most like the value; "" if none is like it.
 
-    >>> nearest("vocabsize", ["model", "vocab_size"])
+    >>> suggest_nearest("vocabsize", ["model", "vocab_size"])
     ' Did you mean vocab_size?'
     """
     close = difflib.get_close_matches(str(value), list(options), n=1)

@@ -45,7 +45,7 @@ class Document(_Document):
     def __new__(cls, lang: str, id: str | None, text: str | bytes) -> Self:
         if not isinstance(lang, str):
             raise TypeError(f"lang = {lang!r:.80}: expected a str")
-        if not valid_lang(lang):
+        if not is_valid_lang(lang):
             raise ValueError(
                 f"lang = {lang!r:.80}: expected a letter or digit, then letters, digits and . _ + -, at most 64 in all"
             )
@@ -56,10 +56,10 @@ class Document(_Document):
         return super().__new__(cls, lang, id, text)
 
 
-def valid_lang(lang: str) -> bool:
+def is_valid_lang(lang: str) -> bool:
     """Whether a language code is valid: a letter or digit, then letters, digits and . _ + -, at most 64 in all.
 
-    >>> valid_lang("zh-Hant"), valid_lang("../en"), valid_lang("")
+    >>> is_valid_lang("zh-Hant"), is_valid_lang("../en"), is_valid_lang("")
     (True, False, False)
     """
     return _LANG.fullmatch(lang) is not None
@@ -78,14 +78,14 @@ def find_twins(langs: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-def document_key(lang: str, document_id: str | None, text: bytes) -> bytes:
+def compute_document_key(lang: str, document_id: str | None, text: bytes) -> bytes:
     """32 bytes that identify a document: sha256 of (lang, id if there is one, else text).
 
     Different triples never share an encoding: a length stands before lang, and a letter of its own before id or text.
 
-    >>> document_key("en", "page-1", b"first wording") == document_key("en", "page-1", b"second wording")
+    >>> compute_document_key("en", "page-1", b"one wording") == compute_document_key("en", "page-1", b"another")
     True
-    >>> document_key("en", None, b"page-1") == document_key("en", "page-1", b"")
+    >>> compute_document_key("en", None, b"page-1") == compute_document_key("en", "page-1", b"")
     False
     """
     code = lang.encode()
@@ -107,15 +107,15 @@ def is_selected(key: bytes, seed: int, purpose: str, share: Decimal) -> bool:
     >>> is_selected(b"k", 0, "validation", Decimal(0)), is_selected(b"k", 0, "validation", Decimal(1))
     (False, True)
     """
-    return selection_hash(key, seed, purpose) < selection_threshold(share)
+    return compute_selection_hash(key, seed, purpose) < compute_selection_threshold(share)
 
 
-def selection_hash(key: bytes, seed: int, purpose: str) -> int:
+def compute_selection_hash(key: bytes, seed: int, purpose: str) -> int:
     """The 64-bit number of a document that is_selected() compares with the threshold of a share."""
     return int.from_bytes(hashlib.sha256(b"%s\0%d\0%s" % (purpose.encode(), seed, key)).digest()[:8], "big")
 
 
-def selection_threshold(share: Decimal) -> int:
+def compute_selection_threshold(share: Decimal) -> int:
     """floor(share * 2**64), exactly; hashes below it are selected."""
     if not (share.is_finite() and 0 <= share <= 1):
         raise ValueError(f"share = {share}: expected a number from 0 to 1")

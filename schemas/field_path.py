@@ -22,13 +22,13 @@ _PART = re.compile(r"(.*?)((?:\[\*\])*)", re.DOTALL)
 
 def has_each(name: str) -> bool:
     """Whether a name leads to the members of a list, unless there is a field of just that name."""
-    return EACH in steps_of(name)
+    return EACH in parse_steps(name)
 
 
-def steps_of(name: str) -> tuple[Step, ...]:
+def parse_steps(name: str) -> tuple[Step, ...]:
     """The steps of a path: names of fields, and EACH.
 
-    >>> steps_of("data.messages[*].content")
+    >>> parse_steps("data.messages[*].content")
     ('data', 'messages', None, 'content')
     """
     steps: list[Step] = []

@@ -34,10 +34,10 @@ _FORMATS = {suffix: format for format, suffixes in _SUFFIXES.items() for suffix 
 _WEB_QUERY = re.compile(r"(https?://[^?#]*)[?#].*", re.DOTALL)
 
 
-def format_of(uri: str) -> tuple[FileFormat | None, Compression] | None:
+def find_format(uri: str) -> tuple[FileFormat | None, Compression] | None:
     """(format, compression) of a file by its name; (None, compression) for an unknown format, None if both are unknown.
 
-    >>> format_of("a/b.jsonl.zst"), format_of("b.parquet"), format_of("notes")
+    >>> find_format("a/b.jsonl.zst"), find_format("b.parquet"), find_format("notes")
     (('jsonl', 'zst'), ('parquet', 'none'), None)
     """
     name = _WEB_QUERY.sub(r"\1", uri.lower())

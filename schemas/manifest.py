@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from schemas.refs import StoredFile
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, canonical_json
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.jsonable import to_jsonable
 
@@ -68,7 +68,7 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def to_bytes(self) -> bytes:
         """The content of manifest.json: canonical, the same bytes for the same manifest."""
-        return canonical_json(to_jsonable(self))
+        return write_canonical_json(to_jsonable(self))
 
     def as_input(self) -> Input:
         """What a stage made from this one says of it."""
@@ -84,13 +84,13 @@ class Manifest(Generic[Config, Totals, Language, About]):
         """sha256 over all but the root, the identity, and what a codec decides: sizes and hashes of stored files."""
         value = to_jsonable(self)
         del value["root"]
-        return hashlib.sha256(canonical_json(_content(value))).hexdigest()
+        return hashlib.sha256(write_canonical_json(_get_content(value))).hexdigest()
 
 
 AnyManifest = Manifest[Any, Any, Any, Any]
 
 
-def identity_of(stage: str, config: object, inputs: Mapping[str, Input], semantics: Mapping[str, Any]) -> str:
+def compute_identity(stage: str, config: object, inputs: Mapping[str, Input], semantics: Mapping[str, Any]) -> str:
     """The key under which a stage's work may be reused: equal keys, equal bytes. config: as its manifest has it."""
     key = {
         "stage": stage,
@@ -99,12 +99,12 @@ def identity_of(stage: str, config: object, inputs: Mapping[str, Input], semanti
         "semantics": dict(semantics),
         "format_version": MANIFEST_VERSION,
     }
-    return hashlib.sha256(canonical_json(key)).hexdigest()
+    return hashlib.sha256(write_canonical_json(key)).hexdigest()
 
 
-def _content(value: Any) -> Any:
+def _get_content(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _content(item) for key, item in value.items() if key not in _NOT_CONTENT}
+        return {key: _get_content(item) for key, item in value.items() if key not in _NOT_CONTENT}
     if isinstance(value, list):
-        return [_content(item) for item in value]
+        return [_get_content(item) for item in value]
     return value

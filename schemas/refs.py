@@ -114,10 +114,10 @@ class ShardRef:
     files: tuple[StoredFile, ...]  # as a manifest names them, their attempts are empty
 
 
-def shard_name(split: str, item: int, number: int) -> str:
+def spell_shard_name(split: str, item: int, number: int) -> str:
     """The name of the shard that comes after number others of its work item, split and language.
 
-    >>> shard_name("train", 3, 1)
+    >>> spell_shard_name("train", 3, 1)
     'train-00003-00001'
     """
     return f"{split}-{item:05d}-{number:05d}"

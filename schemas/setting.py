@@ -54,17 +54,17 @@ class Setting:
         return typing.get_args(kind) if typing.get_origin(kind) is Literal else self.limits.options
 
 
-def settings_in(table: type) -> Mapping[str, Setting]:
+def list_settings(table: type) -> Mapping[str, Setting]:
     """Key in the file -> its setting, in the order of the table's class."""
     hints = typing.get_type_hints(table, include_extras=True)
     return {
-        field.name.rstrip("_"): _setting(field, hints[field.name])
+        field.name.rstrip("_"): _get_setting(field, hints[field.name])
         for field in dataclasses.fields(table)
         if typing.get_origin(hints[field.name]) is Annotated
     }
 
 
-def _setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
+def _get_setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
     kind, text, *limits = typing.get_args(hint)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kind = next(one for one in typing.get_args(kind) if one is not type(None))

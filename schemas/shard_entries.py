@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.stage_manifests import ShardsConfig, ShardsManifest
-from tokcore.format_table import format_named
+from tokcore.format_table import find_format
 from tokcore.formats.shard_format import ShardFacts, ShardSettings
 
 
-def shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
+def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
     """The entries of a shard, one for each file."""
     return tuple(FileEntry.of(file, shard.facts) for file in shard.files)
 
 
-def named_shards(manifest: ShardsManifest) -> list[ShardRef]:
+def list_named_shards(manifest: ShardsManifest) -> list[ShardRef]:
     """The shards that a manifest names, in its order, as the first entry of each describes it."""
     files: dict[tuple[str, str, str], list[StoredFile]] = {}
     facts: dict[tuple[str, str, str], ShardFacts] = {}
@@ -29,13 +29,15 @@ def named_shards(manifest: ShardsManifest) -> list[ShardRef]:
     return [ShardRef(own, files[key][0].content_sha256, tuple(files[key])) for key, own in facts.items()]
 
 
-def shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
+def make_shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
     """What formats need to know about a build. fingerprint, vocab_size: of its tokenizer."""
     told = {"dtype": config.dtype} if config.dtype else {}  # else no format asks for it
     return ShardSettings(fingerprint, vocab_size, config.compression, **told)
 
 
-def folder_indexes(formats: Sequence[str], shards: Sequence[ShardFacts], settings: ShardSettings) -> dict[str, bytes]:
+def write_folder_indexes(
+    formats: Sequence[str], shards: Sequence[ShardFacts], settings: ShardSettings
+) -> dict[str, bytes]:
     """Files that describe a format's folder: path -> content. They follow from the shards, so nothing else is kept.
 
     Raises FormatError for a format that this release does not know.
@@ -43,5 +45,5 @@ def folder_indexes(formats: Sequence[str], shards: Sequence[ShardFacts], setting
     return {
         f"{name}/{path}": data
         for name in formats
-        for path, data in format_named(name).folder_index(shards, settings).items()
+        for path, data in find_format(name).folder_index(shards, settings).items()
     }

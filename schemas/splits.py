@@ -57,7 +57,7 @@ def find_splits(names: Iterable[str], folder: str = "") -> dict[str, list[str]]:
     return {"train": names} if names else {}
 
 
-def split_named(name: str, splits: Mapping[str, list[str]]) -> str | None:
+def find_split(name: str, splits: Mapping[str, list[str]]) -> str | None:
     """The split that a name means: `dev` is validation, unless there is a split called dev. None if there is none."""
     if name in splits:
         return name

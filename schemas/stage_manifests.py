@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 from schemas.manifest import AnyManifest, Manifest
 from schemas.plan import ReadSettings
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical, sha256_hex
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, hash_sha256, parse_canonical
 from tokcore.errors import ChecksumError, FormatError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version
@@ -193,7 +193,7 @@ class ImportedConfig:
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
         """The one that names this tokenizer."""
-        template = sha256_hex(spec.chat_template.encode()) if spec.chat_template else ""
+        template = hash_sha256(spec.chat_template.encode()) if spec.chat_template else ""
         return cls(fingerprint=spec.fingerprint, chat_template_sha256=template)
 
 

@@ -26,29 +26,29 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")  # a date may have a space in it
 
 
 @functools.lru_cache(maxsize=1)
-def key_lines(text: str) -> Mapping[Key, int]:
+def find_key_lines(text: str) -> Mapping[Key, int]:
     """The line, from 1, of every key, table and array value of a valid TOML text.
 
-    >>> key_lines('version = 1\\n[[source]]\\nlang = "en"')[("source", 0, "lang")]
+    >>> find_key_lines('version = 1\\n[[source]]\\nlang = "en"')[("source", 0, "lang")]
     3
     """
     return _Scanner(text).lines
 
 
-def line_of(lines: Mapping[Key, int], key: Key) -> int | None:
+def find_line(lines: Mapping[Key, int], key: Key) -> int | None:
     """The line of a key or, if the key is not there, of the nearest table around it."""
     while key and key not in lines:
         key = key[:-1]
     return lines.get(key)
 
 
-def place_of(key: Key, path: str, text: str, assigned: Sequence[Key]) -> str:
+def find_place(key: Key, path: str, text: str, assigned: Sequence[Key]) -> str:
     """Where a key is set, for the start of a message: file and line, or the command line."""
-    lines = key_lines(text)
+    lines = find_key_lines(text)
     for one in assigned:
         if one == key[: len(one)] or (one[: len(key)] == key and key not in lines):
             return OPTION
-    line = line_of(lines, key)
+    line = find_line(lines, key)
     return f"{path}:{line}" if line else path
 
 
@@ -68,14 +68,14 @@ def spell_key(key: Key) -> str:
     return text
 
 
-def names_at_start(text: str) -> tuple[tuple[str, ...], int] | None:
+def parse_names_at_start(text: str) -> tuple[tuple[str, ...], int] | None:
     """(the parts of the key that a text begins with, where it ends); None if it begins with none.
 
-    >>> names_at_start('special."<|pad|>".id=5')
+    >>> parse_names_at_start('special."<|pad|>".id=5')
     (('special', '<|pad|>', 'id'), 20)
     """
     match = _KEY.match(text)
-    return (_names(match[0]), match.end()) if match else None
+    return (_parse_names(match[0]), match.end()) if match else None
 
 
 class _Scanner:
@@ -117,7 +117,7 @@ class _Scanner:
         self._take(_BLANK)
         start = self._at
         table: Key = ()
-        names = _names(self._take(_KEY))
+        names = _parse_names(self._take(_KEY))
         end, self._at = self._at, start
         for i, name in enumerate(names):
             table += (name,)
@@ -134,7 +134,7 @@ class _Scanner:
 
     def _assignment(self, table: Key) -> None:
         start = self._at
-        names = _names(self._take(_KEY))
+        names = _parse_names(self._take(_KEY))
         end, self._at = self._at, start
         for name in names:
             table += (name,)
@@ -164,7 +164,7 @@ class _Scanner:
             self._take(_SCALAR)
 
 
-def _names(key: str) -> tuple[str, ...]:
+def _parse_names(key: str) -> tuple[str, ...]:
     """The parts of a dotted key, which tomllib unquotes."""
     value = tomllib.loads(f"{key} = 0")
     names = []

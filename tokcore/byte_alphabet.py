@@ -23,30 +23,30 @@ _BYTE_OF_CHARACTER = dict.fromkeys(range(256), "\uffff")
 _BYTE_OF_CHARACTER |= {ord(character): chr(BYTE_OF_ID[i]) for i, character in enumerate(_CHARACTERS)}
 
 
-def printable(token: bytes) -> str:
+def to_printable(token: bytes) -> str:
     """The token as vocabulary files write it: one character per byte.
 
-    >>> printable(b" the")
+    >>> to_printable(b" the")
     'Ġthe'
     """
     return token.decode("latin-1").translate(_CHARACTER_OF_BYTE)
 
 
-def printable_tokens(tokens: Sequence[bytes]) -> list[str]:
-    """printable() of each token.
+def to_printable_tokens(tokens: Sequence[bytes]) -> list[str]:
+    """to_printable() of each token.
 
-    >>> printable_tokens([b" a", b"b"])
+    >>> to_printable_tokens([b" a", b"b"])
     ['Ġa', 'b']
     """
-    joined = printable(b"".join(tokens))
+    joined = to_printable(b"".join(tokens))
     ends = [0, *accumulate(map(len, tokens))]
     return [joined[start:end] for start, end in pairwise(ends)]
 
 
-def tokens_of_printable(names: Sequence[str]) -> list[bytes | None]:
+def from_printable_tokens(names: Sequence[str]) -> list[bytes | None]:
     """from_printable() of each name.
 
-    >>> tokens_of_printable(["Ġa", " "])
+    >>> from_printable_tokens(["Ġa", " "])
     [b' a', None]
     """
     joined = from_printable("".join(names))
@@ -57,7 +57,7 @@ def tokens_of_printable(names: Sequence[str]) -> list[bytes | None]:
 
 
 def from_printable(name: str) -> bytes | None:
-    """The token that printable() writes as name; None if name has a character that stands for no byte.
+    """The token that to_printable() writes as name; None if name has a character that stands for no byte.
 
     >>> from_printable("Ġthe"), from_printable("a b")
     (b' the', None)

@@ -25,18 +25,18 @@ _SCALARS = {str, int, bool, type(None)}
 _CONTAINERS = {dict, list, tuple}
 
 
-def sha256_hex(data: bytes | memoryview) -> str:
+def hash_sha256(data: bytes | memoryview) -> str:
     """sha256 of data, 64 lowercase hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
-def canonical_json(value: Any) -> bytes:
+def write_canonical_json(value: Any) -> bytes:
     """The one byte form of a value of dicts with str keys, lists, str, int, bool and None.
 
     Raises TypeError for a float (its digits would depend on the writer) and for any other type, ValueError for a value
     that is nested deeper than MAX_DEPTH or holds itself, UnicodeEncodeError for a lone surrogate.
 
-    >>> canonical_json({"b": [1, None], "a": "é"})
+    >>> write_canonical_json({"b": [1, None], "a": "é"})
     b'{"a":"\\xc3\\xa9","b":[1,null]}\\n'
     """
     _check(value)
@@ -51,7 +51,7 @@ def parse_canonical(data: bytes, name: str) -> Any:
     """The value whose canonical JSON is data. Raises FormatError, which names `name`, for anything else."""
     try:
         value = json.loads(data)
-        again = canonical_json(value)
+        again = write_canonical_json(value)
     except (ValueError, TypeError, RecursionError) as error:
         raise FormatError(f"{name}: not canonical JSON: {error}") from error
     if again != data:

@@ -17,9 +17,9 @@ from tokcore import kernel
 from tokcore.errors import ConfigError
 from tokcore.masking import add_texts, check_mask
 from tokcore.patterns import DEFAULT_PATTERN
-from tokcore.pretoken_tables import rows_to_table
+from tokcore.pretoken_tables import convert_rows_to_table
 from tokcore.pretokenize import Pretokenizer
-from tokcore.texts import Texts, texts_from_arrow, texts_from_strings
+from tokcore.texts import Texts, make_texts_from_arrow, make_texts_from_strings
 
 _PARTS_PER_THREAD = 8
 
@@ -45,7 +45,11 @@ def count_pretokens(
         raise ConfigError(f"threads = {threads}: must be at least 1")
     if max_pretoken_bytes < 0 or 0 < max_pretoken_bytes < 4:
         raise ConfigError(f"max_pretoken_bytes = {max_pretoken_bytes}: must be 0 (never cut) or at least 4")
-    batch = texts_from_arrow(texts) if isinstance(texts, pa.Array | pa.ChunkedArray) else texts_from_strings(texts)
+    batch = (
+        make_texts_from_arrow(texts)
+        if isinstance(texts, pa.Array | pa.ChunkedArray)
+        else make_texts_from_strings(texts)
+    )
     pretokenizer = Pretokenizer.of(pattern)
     chosen = check_mask(mask)
 
@@ -67,7 +71,7 @@ def count_pretokens(
         with concurrent.futures.ThreadPoolExecutor(threads) as executor:
             for _ in executor.map(lambda i: count(counters[i], _take_parts(shares, i)), range(threads)):
                 pass
-    return rows_to_table(kernel.Counter.take_all(counters, threads))
+    return convert_rows_to_table(kernel.Counter.take_all(counters, threads))
 
 
 def _take_parts(shares: Sequence[collections.deque[Texts]], own: int) -> Iterator[Texts]:

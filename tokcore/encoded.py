@@ -38,7 +38,7 @@ class Padded(NamedTuple):
     mask: npt.NDArray[np.bool_]  # [n, width], whether the id is of the text
 
 
-def list_array(ids: Ids, offsets: Offsets) -> pa.ListArray:
+def make_list_array(ids: Ids, offsets: Offsets) -> pa.ListArray:
     """The texts as a list<int32> array. Raises ValueError if there are more ids than one list array can hold."""
     if offsets[-1] >= 2**31:
         raise ValueError(f"{offsets[-1]} ids do not fit one list array: encode in smaller batches")
@@ -53,7 +53,7 @@ def cut(ids: Ids, offsets: Offsets, max_tokens: int) -> tuple[Ids, Offsets]:
     if lengths.size == 0 or lengths.max() <= max_tokens:
         return ids, offsets
     places = np.arange(len(ids)) - np.repeat(offsets[:-1], lengths)
-    return ids[places < max_tokens], starts_of(np.minimum(lengths, max_tokens))
+    return ids[places < max_tokens], compute_starts(np.minimum(lengths, max_tokens))
 
 
 def pad(ids: Ids, offsets: Offsets, side: Side, pad_id: int) -> Padded:
@@ -69,7 +69,7 @@ def pad(ids: Ids, offsets: Offsets, side: Side, pad_id: int) -> Padded:
     return Padded(padded, mask)
 
 
-def starts_of(lengths: Offsets) -> Offsets:
+def compute_starts(lengths: Offsets) -> Offsets:
     """n + 1 offsets of n neighbours with these lengths."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_shards import ArrowFormat
-from tokcore.formats.documents import documents_path, find_documents
+from tokcore.formats.documents import find_documents, get_documents_path
 from tokcore.formats.megatron import MegatronFormat
 from tokcore.formats.nanogpt import NanogptFormat
 from tokcore.formats.shard_format import ShardFormat, ShardReader
@@ -44,17 +44,17 @@ class FormatFile(NamedTuple):
         return one.open_reader(self.path, None if one.has_columns else find_documents(self.path, ends))
 
 
-def format_named(name: str) -> ShardFormat:
+def find_format(name: str) -> ShardFormat:
     """The format of that name. Raises FormatError if this release does not know it."""
     if (found := SHARD_FORMATS.get(name)) is None:
         raise FormatError(f"{name!r:.80} is no format of shards: this release knows {', '.join(SHARD_FORMATS)}")
     return found
 
 
-def paths_of(one: ShardFormat, stem: str) -> tuple[str, ...]:
+def list_paths(one: ShardFormat, stem: str) -> tuple[str, ...]:
     """Paths of a shard's files in a format, below the folder of all shards. stem: [LANG/]NAME.
 
-    >>> paths_of(SHARD_FORMATS["megatron"], "en/train-00003-00001")
+    >>> list_paths(SHARD_FORMATS["megatron"], "en/train-00003-00001")
     ('megatron/en/train-00003-00001_text_document.bin', 'megatron/en/train-00003-00001_text_document.idx')
     """
     return tuple(f"{one.name}/{stem}{suffix}" for suffix in one.suffixes)
@@ -62,16 +62,16 @@ def paths_of(one: ShardFormat, stem: str) -> tuple[str, ...]:
 
 def needs_documents(formats: Iterable[str]) -> bool:
     """Whether a shard in these formats has a documents file."""
-    return not all(format_named(name).has_columns for name in formats)
+    return not all(find_format(name).has_columns for name in formats)
 
 
-def all_paths(formats: Sequence[str], stem: str) -> tuple[str, ...]:
+def list_all_paths(formats: Sequence[str], stem: str) -> tuple[str, ...]:
     """Paths of all files of a shard in these formats, below the folder of all shards, in the order of paths."""
-    documents = (documents_path(stem),) if needs_documents(formats) else ()
-    return tuple(sorted((*(path for name in formats for path in paths_of(format_named(name), stem)), *documents)))
+    documents = (get_documents_path(stem),) if needs_documents(formats) else ()
+    return tuple(sorted((*(path for name in formats for path in list_paths(find_format(name), stem)), *documents)))
 
 
-def found_at(path: str) -> FormatFile | None:
+def find_shard_at(path: str) -> FormatFile | None:
     """The shard that a local path means, by any of its files or without their suffix; None if there is none."""
     for one in READING_ORDER:
         if (main := one.main_file(path)) is not None:

@@ -56,7 +56,7 @@ def to_jsonable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             name: to_jsonable(held)
-            for name, field in _fields(type(value)).items()
+            for name, field in _list_fields(type(value)).items()
             if (held := getattr(value, name)) != field.left_out_at
         }
     if isinstance(value, (list, tuple)):
@@ -99,7 +99,7 @@ def _decode(kind: Any, value: Any, place: Place, partial: bool) -> Any:
     if dataclasses.is_dataclass(origin or kind):
         return _decode_object(kind, value, place, partial)
     if origin in (typing.Union, types.UnionType):
-        return _decode(_fitting(arguments, value), value, place, partial)
+        return _decode(_choose_fitting(arguments, value), value, place, partial)
     if origin is tuple and type(value) is list:
         if arguments[-1] is ...:
             return tuple(_decode(arguments[0], item, place.item(i), partial) for i, item in enumerate(value))
@@ -128,7 +128,7 @@ _NAMES = {int: "int", str: "str", bool: "bool", types.NoneType: "null", tuple: "
 def _decode_object(kind: Any, value: Any, place: Place, partial: bool) -> Any:
     if type(value) is not dict:
         raise place.error("an object", value)
-    fields = _fields(kind)
+    fields = _list_fields(kind)
     if not partial and (unknown := sorted(set(value) - set(fields))):
         raise FormatError(f"{place}: unknown field {unknown[0]!r:.80}")
     for name, field in fields.items():
@@ -144,21 +144,21 @@ def _decode_object(kind: Any, value: Any, place: Place, partial: bool) -> Any:
     )
 
 
-def _fitting(kinds: tuple[Any, ...], value: Any) -> Any:
+def _choose_fitting(kinds: tuple[Any, ...], value: Any) -> Any:
     """The type of a union that a value is to be read as: of several objects the one with the fewest fields amiss."""
-    alike = [kind for kind in kinds if _json_type(kind) is type(value)]
+    alike = [kind for kind in kinds if _find_json_type(kind) is type(value)]
     if len(alike) < 2 or type(value) is not dict:
         return (alike or [kind for kind in kinds if kind is not types.NoneType])[0]
 
     def num_amiss(kind: Any) -> int:
-        fields = _fields(kind)
+        fields = _list_fields(kind)
         missing = sum(field.is_required and name not in value for name, field in fields.items())
         return missing + len(set(value) - set(fields))
 
     return min(alike, key=num_amiss)
 
 
-def _json_type(kind: Any) -> type:
+def _find_json_type(kind: Any) -> type:
     origin = typing.get_origin(kind) or kind
     return dict if dataclasses.is_dataclass(origin) else list if origin is tuple else origin
 
@@ -173,7 +173,7 @@ _NEVER = object()
 
 
 @functools.cache
-def _fields(kind: Any) -> dict[str, _Field]:
+def _list_fields(kind: Any) -> dict[str, _Field]:
     """The fields of a dataclass by name; kind may be generic, with types in place of its type variables."""
     cls = typing.get_origin(kind) or kind
     chosen = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(kind), strict=False))
@@ -181,7 +181,7 @@ def _fields(kind: Any) -> dict[str, _Field]:
     no_default = dataclasses.MISSING
     return {
         field.name: _Field(
-            _chosen(hints[field.name], chosen),
+            _substitute(hints[field.name], chosen),
             field.default is no_default and field.default_factory is no_default,
             field.default if "left out" in field.metadata else _NEVER,
         )
@@ -189,7 +189,7 @@ def _fields(kind: Any) -> dict[str, _Field]:
     }
 
 
-def _chosen(hint: Any, chosen: dict[Any, Any]) -> Any:
+def _substitute(hint: Any, chosen: dict[Any, Any]) -> Any:
     """A type with the chosen types in place of its type variables."""
     if isinstance(hint, TypeVar):
         return chosen.get(hint, hint)

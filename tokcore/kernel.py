@@ -25,7 +25,7 @@ from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.pretoken_rows import CountRows, Counts
-from tokcore.texts import Offsets, Texts, texts_from_strings
+from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
 Ids = npt.NDArray[np.int32]
 
@@ -37,7 +37,7 @@ IMPLEMENTATIONS = ("avx512", "avx2", "portable", "reference")
 _forced: list[str] = []
 
 
-def implementation() -> str:
+def get_implementation() -> str:
     """The implementation in use: one of IMPLEMENTATIONS.
 
     Raises ConfigError if TOKCORE_KERNEL names none of them or one that this processor cannot run, ImportError if the
@@ -46,11 +46,11 @@ def implementation() -> str:
     if _forced:
         return _forced[-1]
     chosen = os.environ.get("TOKCORE_KERNEL", "")
-    return _check(chosen) if chosen else _available()[0]
+    return _check(chosen) if chosen else _list_available()[0]
 
 
 @contextlib.contextmanager
-def forced(name: str) -> Iterator[None]:
+def force(name: str) -> Iterator[None]:
     """Use that implementation in this process until the block ends; for tests and benchmarks."""
     _forced.append(_check(name))
     try:
@@ -59,10 +59,10 @@ def forced(name: str) -> Iterator[None]:
         _forced.pop()
 
 
-def available() -> tuple[str, ...]:
+def list_available() -> tuple[str, ...]:
     """The implementations that run here, fastest first."""
     try:
-        return _available()
+        return _list_available()
     except ImportError:
         return ("reference",)
 
@@ -70,7 +70,7 @@ def available() -> tuple[str, ...]:
 def _check(name: str) -> str:
     if name not in IMPLEMENTATIONS:
         raise ConfigError(f"TOKCORE_KERNEL = {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}")
-    if name != "reference" and name not in _available():
+    if name != "reference" and name not in _list_available():
         raise ConfigError(
             f"TOKCORE_KERNEL = {name!r}: this processor cannot run it. Leave it unset to use the best one."
         )
@@ -78,11 +78,11 @@ def _check(name: str) -> str:
 
 
 @functools.cache
-def _available() -> tuple[str, ...]:
-    return (*_native().implementations(), "reference")
+def _list_available() -> tuple[str, ...]:
+    return (*_load_native().implementations(), "reference")
 
 
-def _reference() -> Any:
+def _load_reference() -> Any:
     # Imported late: every worker starts with `import tokcore`, and native code does not need it.
     from tokcore import reference
 
@@ -90,7 +90,7 @@ def _reference() -> Any:
 
 
 @functools.cache
-def _native() -> Any:
+def _load_native() -> Any:
     try:
         import tokcore._native as native
     except ImportError as error:
@@ -106,11 +106,11 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
 
     ends: absolute ends in texts.data, in order; firsts: n + 1, so that ends[firsts[i]:firsts[i + 1]] are of text i.
     """
-    chosen = implementation()
+    chosen = get_implementation()
     if chosen == "reference":
-        ends, firsts = _reference().split(pattern, texts)
+        ends, firsts = _load_reference().split(pattern, texts)
     else:
-        ends, firsts = _native().split(pattern, texts.data, texts.offsets, chosen)
+        ends, firsts = _load_native().split(pattern, texts.data, texts.offsets, chosen)
     return ends, firsts
 
 
@@ -137,15 +137,15 @@ class BpeEncoder:
         whole: bool,
         cache_bytes: int,
     ) -> None:
-        chosen = implementation()
+        chosen = get_implementation()
         merges = (left, right, result, priority)
         self._inner: Any
         if chosen == "reference":
-            self._inner = _reference().Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
+            self._inner = _load_reference().Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
             self._native = False
         else:
             arrays = (tokens.data, tokens.offsets, token_ids, *merges)
-            self._inner = _native().Encoder(pattern or "", *arrays, whole, cache_bytes, chosen)
+            self._inner = _load_native().Encoder(pattern or "", *arrays, whole, cache_bytes, chosen)
             self._native = True
 
     def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
@@ -159,7 +159,7 @@ class BpeEncoder:
         Raises UnicodeEncodeError for a str with a surrogate, TypeError for what is neither str nor bytes.
         """
         if not self._native:
-            return self.encode(texts_from_strings(texts), threads)
+            return self.encode(make_texts_from_strings(texts), threads)
         result = self._inner.encode_strings(tuple(texts), threads)
         return result[0], result[1], result[2]
 
@@ -183,12 +183,12 @@ class Counter:
     """
 
     def __init__(self, pattern: str, max_pretoken_bytes: int) -> None:
-        chosen = implementation()
+        chosen = get_implementation()
         self._native = chosen != "reference"
         self._inner: Any = (
-            _native().Counter(pattern, max_pretoken_bytes, chosen)
+            _load_native().Counter(pattern, max_pretoken_bytes, chosen)
             if self._native
-            else _reference().Counter(pattern, max_pretoken_bytes)
+            else _load_reference().Counter(pattern, max_pretoken_bytes)
         )
 
     def add(self, texts: Texts) -> None:
@@ -230,9 +230,11 @@ class Counter:
         Raises ValueError if a counter is named twice.
         """
         if not all(counter._native for counter in counters):
-            summed: list[CountRows] = _reference().Counter.take_all([counter._inner for counter in counters], threads)
+            summed: list[CountRows] = _load_reference().Counter.take_all(
+                [counter._inner for counter in counters], threads
+            )
             return summed
-        taken = _native().Counter.take_all([counter._inner for counter in counters], threads)
+        taken = _load_native().Counter.take_all([counter._inner for counter in counters], threads)
         return [CountRows(Texts(data, offsets), counts, documents) for data, offsets, counts, documents in taken]
 
 
@@ -252,7 +254,9 @@ class IdCounter:
     """
 
     def __init__(self) -> None:
-        self._inner: Any = _reference().IdCounter() if implementation() == "reference" else _native().IdCounter()
+        self._inner: Any = (
+            _load_reference().IdCounter() if get_implementation() == "reference" else _load_native().IdCounter()
+        )
 
     def add(self, ids: Ids, offsets: Offsets) -> None:
         """Count documents; document i is ids[offsets[i]:offsets[i + 1]]."""
@@ -271,11 +275,11 @@ class RowMerger:
     """
 
     def __init__(self, num_runs: int, multipliers: Sequence[int] | None) -> None:
-        self._native = implementation() != "reference"
+        self._native = get_implementation() != "reference"
         self._inner: Any = (
-            _native().RowMerger(num_runs, None if multipliers is None else list(multipliers))
+            _load_native().RowMerger(num_runs, None if multipliers is None else list(multipliers))
             if self._native
-            else _reference().RowMerger(num_runs, multipliers)
+            else _load_reference().RowMerger(num_runs, multipliers)
         )
 
     @property
@@ -334,7 +338,7 @@ class JsonLines:
     def __init__(
         self, text: str, id: str, lang: str, forbidden: Sequence[str], max_text_bytes: int, max_id_bytes: int
     ) -> None:
-        make = _reference().JsonLines if implementation() == "reference" else _native().JsonLines
+        make = _load_reference().JsonLines if get_implementation() == "reference" else _load_native().JsonLines
         self._inner: Any = make(text, id, lang, list(forbidden), min(max_text_bytes, 2**63 - 1), max_id_bytes)
 
     def know_lang(self, lang: str) -> int:
@@ -370,13 +374,13 @@ def learn_merges(
     Raises OverflowError if counts cannot be summed in 64 bits.
     """
     merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
-    if implementation() == "reference":
-        left, right, count = _reference().learn(
+    if get_implementation() == "reference":
+        left, right, count = _load_reference().learn(
             rows, counts, num_merges, min_count, max_token_bytes, threads, merges_done
         )
     else:
         least = min(min_count, 2**63 - 1)  # more than any count can be
-        left, right, count = _native().learn(
+        left, right, count = _load_native().learn(
             rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE, merges_done
         )
     return left, right, count
@@ -393,10 +397,10 @@ class MaskedSpans(NamedTuple):
 
 def find_masked(presets: Sequence[str], texts: Texts) -> MaskedSpans:
     """The spans that these presets match, each preset for itself: those of different presets may overlap."""
-    if implementation() == "reference":
-        return MaskedSpans(*_reference().find_masked(presets, texts))
+    if get_implementation() == "reference":
+        return MaskedSpans(*_load_reference().find_masked(presets, texts))
     chosen = sum(1 << number for number, name in enumerate(MASK_PRESETS) if name in presets)
-    return MaskedSpans(*_native().find_masked(chosen, texts.data, texts.offsets))
+    return MaskedSpans(*_load_native().find_masked(chosen, texts.data, texts.offsets))
 
 
 def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
@@ -404,10 +408,10 @@ def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
 
     Ordered by the token that is made, then by the length of its left part. tokens: all different, none empty.
     """
-    if implementation() == "reference":
-        left, right, result = _reference().rank_merges(tokens)
+    if get_implementation() == "reference":
+        left, right, result = _load_reference().rank_merges(tokens)
     else:
-        left, right, result = _native().rank_merges(tokens.data, tokens.offsets)
+        left, right, result = _load_native().rank_merges(tokens.data, tokens.offsets)
     return left, right, result
 
 
@@ -417,14 +421,14 @@ def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     tokens: in the order of ranks, all different, none empty; results are positions in them. Only lower ranks are
     merged, the lowest first and of equal ones the leftmost. left and right are -1 where there are more than two parts.
     """
-    if implementation() == "reference":
-        left, right, token = _reference().rank_parts(tokens)
+    if get_implementation() == "reference":
+        left, right, token = _load_reference().rank_parts(tokens)
     else:
-        left, right, token = _native().rank_parts(tokens.data, tokens.offsets)
+        left, right, token = _load_native().rank_parts(tokens.data, tokens.offsets)
     return left, right, token
 
 
-def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
+def assign_partitions(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes.
 
     The hash is that of kernel/memory/hash.h.
@@ -432,15 +436,15 @@ def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     num_partitions: a power of two, at most 2**32.
     """
     partitions: npt.NDArray[np.int64]
-    if implementation() == "reference":
-        partitions = _reference().partition_of(keys, num_partitions)
+    if get_implementation() == "reference":
+        partitions = _load_reference().assign_partitions(keys, num_partitions)
     else:
-        partitions = _native().partition_of(keys.data, keys.offsets, num_partitions)
+        partitions = _load_native().assign_partitions(keys.data, keys.offsets, num_partitions)
     return partitions
 
 
 def pack_rows(rows: CountRows) -> memoryview:
     """The canonical bytes of rows: of each, u32 key length, key, u64 count, u64 documents, all little-endian."""
-    if implementation() == "reference":
-        return memoryview(_reference().pack_rows(rows))
-    return memoryview(_native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents))
+    if get_implementation() == "reference":
+        return memoryview(_load_reference().pack_rows(rows))
+    return memoryview(_load_native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents))

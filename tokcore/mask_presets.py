@@ -81,10 +81,10 @@ IBAN_LENGTHS: Mapping[str, int] = {
 }
 
 
-def luhn(match: bytes) -> bool:
+def check_luhn(match: bytes) -> bool:
     """Whether the last digit is the check digit of the others (ISO/IEC 7812-1); separators do not count.
 
-    >>> luhn(b"4111 1111 1111 1111"), luhn(b"4111 1111 1111 1112")
+    >>> check_luhn(b"4111 1111 1111 1111"), check_luhn(b"4111 1111 1111 1112")
     (True, False)
     """
     total = 0
@@ -94,17 +94,17 @@ def luhn(match: bytes) -> bool:
     return total % 10 == 0
 
 
-def mod_97(match: bytes) -> bool:
+def check_mod_97(match: bytes) -> bool:
     """Whether the check digits of an IBAN are right (ISO 13616).
 
-    >>> mod_97(b"DE89 3704 0044 0532 0130 00")
+    >>> check_mod_97(b"DE89 3704 0044 0532 0130 00")
     True
     """
     compact = match.replace(b" ", b"").decode()
     return int("".join(str(int(c, 36)) for c in compact[4:] + compact[:4])) % 97 == 1
 
 
-def _iban(country: str, length: int) -> str:
+def _make_iban_pattern(country: str, length: int) -> str:
     full, rest = divmod(length - 4, 4)
     spaced = " [A-Z0-9]{4}" * full + (f" [A-Z0-9]{{{rest}}}" if rest else "")
     return f"{country}[0-9]{{2}}(?:[A-Z0-9]{{{length - 4}}}|{spaced})"
@@ -130,17 +130,17 @@ MASK_PRESETS: Mapping[str, MaskPreset] = {
             "|[2-6][0-9]{3}([ -])[0-9]{4}\\1[0-9]{4}\\1[0-9]{4}(?:\\1[0-9]{3})?"
             "|3[0-9]{3}([ -])[0-9]{6}\\2[0-9]{4,5})(?![0-9A-Za-z])"
         ),
-        luhn,
+        check_luhn,
     ),
     "email": MaskPreset("e-mail addresses", "[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\\.)+[A-Za-z]{2,}"),
     "iban": MaskPreset(
         "bank accounts: the length of the country, together or in fours, with the right check digits",
         (
             "(?<![0-9A-Za-z])(?:"
-            + "|".join(_iban(country, length) for country, length in sorted(IBAN_LENGTHS.items()))
+            + "|".join(_make_iban_pattern(country, length) for country, length in sorted(IBAN_LENGTHS.items()))
             + ")(?![0-9A-Za-z])"
         ),
-        mod_97,
+        check_mod_97,
     ),
     "ipv4": MaskPreset(
         "addresses of four numbers up to 255",

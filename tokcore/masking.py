@@ -49,11 +49,11 @@ def add_texts(counter: kernel.Counter, texts: Texts, pretokenizer: Pretokenizer,
     done = 0
     for i in [*numbers.tolist(), texts.num_texts]:
         if i > done:
-            _add_whole(counter, _part(texts, done, i), pretokenizer)
+            _add_whole(counter, _take_part(texts, done, i), pretokenizer)
         done = i + 1
     size_bytes = 0
     if len(numbers):
-        holders = _join([_part(texts, i, i + 1) for i in numbers.tolist()])
+        holders = _join([_take_part(texts, i, i + 1) for i in numbers.tolist()])
         # By span: how far its text moved. Spans are sorted by text, and only these texts have any.
         moved = np.repeat(holders.offsets[:-1] - texts.offsets[numbers], np.diff(spans.firsts)[numbers])
         kept, ends, firsts = _drop(holders, *pretokenizer.split(holders), spans.starts + moved, spans.ends + moved)
@@ -70,14 +70,14 @@ def _add_whole(counter: kernel.Counter, texts: Texts, pretokenizer: Pretokenizer
         counter.add_pieces(texts, *pretokenizer.split(texts))
 
 
-def _part(texts: Texts, start: int, end: int) -> Texts:
+def _take_part(texts: Texts, start: int, end: int) -> Texts:
     return Texts(texts.data, texts.offsets[start : end + 1])
 
 
 def _join(texts: Sequence[Texts]) -> Texts:
     """Single texts as one batch."""
     data = np.concatenate([text.data[text.offsets[0] : text.offsets[1]] for text in texts])
-    return Texts(data, _starts(np.array([text.size_bytes for text in texts], np.int64)))
+    return Texts(data, _compute_starts(np.array([text.size_bytes for text in texts], np.int64)))
 
 
 def _drop(
@@ -92,12 +92,12 @@ def _drop(
     kept = np.cumsum(marks[:-1]) == 0
     lengths = ends - starts
     data = texts.data[texts.offsets[0] : texts.offsets[-1]][np.repeat(kept, lengths)]
-    left = _starts(lengths[kept])
-    new_firsts = _starts(kept)[firsts]
+    left = _compute_starts(lengths[kept])
+    new_firsts = _compute_starts(kept)[firsts]
     return Texts(data, left[new_firsts]), left[1:], new_firsts
 
 
-def _starts(lengths: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Offsets:
+def _compute_starts(lengths: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Offsets:
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts

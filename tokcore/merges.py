@@ -18,7 +18,7 @@ from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.errors import ConfigError, LearnError
 from tokcore.pretoken_rows import Counts
-from tokcore.pretoken_tables import counts_of_table, documents_of_table
+from tokcore.pretoken_tables import read_counts_of_table, read_documents_of_table
 from tokcore.texts import Texts
 
 
@@ -64,9 +64,9 @@ def learn_bpe(
     >>> learn_bpe(table, 258)
     [Merge(left=b'a', right=b'b', count=6), Merge(left=b'ab', right=b'ab', count=3)]
     """
-    pretokens, counts = counts_of_table(table)
+    pretokens, counts = read_counts_of_table(table)
     if min_documents > 1:
-        counts = np.where(documents_of_table(table) >= min_documents, counts, np.uint64(0))
+        counts = np.where(read_documents_of_table(table) >= min_documents, counts, np.uint64(0))
     merges = learn_rows(
         pretokens,
         counts,
@@ -76,7 +76,7 @@ def learn_bpe(
         threads=threads,
         allow_smaller=allow_smaller,
     )
-    return _spelled(merges)
+    return _spell_merges(merges)
 
 
 def learn_rows(
@@ -119,7 +119,7 @@ def learn_rows(
     return LearnedMerges(np.stack([left, right], axis=1), np.asarray(count))
 
 
-def _spelled(merges: LearnedMerges) -> list[Merge]:
+def _spell_merges(merges: LearnedMerges) -> list[Merge]:
     tokens = [BYTE_OF_ID[i : i + 1] for i in range(256)]
     lefts, rights = merges.pairs.T.tolist()
     for a, b in zip(lefts, rights, strict=True):

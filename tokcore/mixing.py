@@ -22,7 +22,7 @@ STRATEGIES = ("temperature", "unimax", "natural", "weights")
 
 
 class Temperature(NamedTuple):
-    """How far temperature mixing goes: see temperature()."""
+    """How far temperature mixing goes: see compute_temperature_targets()."""
 
     alpha: Decimal
     density: Decimal
@@ -86,9 +86,10 @@ def mix(
 
     sizes: language -> size in the unit to balance. sizes_bytes: the same languages in bytes, which bounds the weighted
     counts. pretokens: how many pre-tokens each has; required if density is not 0. strategy: one of
-      temperature  shares become proportional to share**alpha, times a power of the bytes per pre-token (temperature()
-                   says how)
-      unimax       as equal as possible without repeating a language more than max_epochs times (unimax() says how)
+      temperature  shares become proportional to share**alpha, times a power of the bytes per pre-token: see
+                   compute_temperature_targets()
+      unimax       as equal as possible without repeating a language more than max_epochs times: see
+                   compute_unimax_targets()
       natural      every weight is 1
       weights      multiply counts with weights[language], or with 1 for a language that is not named
     Raises ConfigError for parameters out of range, LearnError for sizes that have no weights.
@@ -98,46 +99,46 @@ def mix(
         raise ConfigError(f"sizes and bytes name different languages: {sorted(sizes.keys() ^ sizes_bytes.keys())}")
     if strategy == "temperature":
         exponents = Temperature(Decimal(alpha), Decimal(density), Decimal(density_cap))
-        parameters, multipliers = _by_temperature(sizes, sizes_bytes, exponents, pretokens)
+        parameters, multipliers = _weigh_by_temperature(sizes, sizes_bytes, exponents, pretokens)
     elif strategy == "unimax":
-        parameters, multipliers = _by_unimax(sizes, max_epochs, budget)
+        parameters, multipliers = _weigh_by_unimax(sizes, max_epochs, budget)
     elif strategy == "natural":
         parameters, multipliers = {}, dict.fromkeys(sizes, Fraction(1))
     elif strategy == "weights":
-        parameters, multipliers = _by_weights(sizes, weights or {})
+        parameters, multipliers = _weigh_by_table(sizes, weights or {})
     else:
         raise ConfigError(f"mix.strategy = {strategy!r}: expected one of {', '.join(STRATEGIES)}")
-    return _fixed_point(multipliers, sizes_bytes, {"strategy": strategy, **parameters})
+    return _scale_to_fixed_point(multipliers, sizes_bytes, {"strategy": strategy, **parameters})
 
 
 _Multipliers = tuple[dict[str, str], dict[str, Fraction]]  # the parameters that decide them; language -> multiplier
 
 
-def _by_temperature(
+def _weigh_by_temperature(
     sizes: Mapping[str, int],
     sizes_bytes: Mapping[str, int],
     exponents: Temperature,
     pretokens: Mapping[str, int] | None,
 ) -> _Multipliers:
-    parameters = {"alpha": _plain(exponents.alpha)}
+    parameters = {"alpha": _spell_plain(exponents.alpha)}
     densities = None
     if exponents.density:
-        parameters |= {"density": _plain(exponents.density), "density_cap": _plain(exponents.density_cap)}
+        parameters |= {"density": _spell_plain(exponents.density), "density_cap": _spell_plain(exponents.density_cap)}
         if pretokens is None:
             raise ConfigError("mix.density needs the number of pre-tokens of each language")
-        densities = relative_densities(sizes_bytes, pretokens)
-    return parameters, _multipliers(sizes, temperature(sizes, exponents, densities))
+        densities = compute_relative_densities(sizes_bytes, pretokens)
+    return parameters, _compute_multipliers(sizes, compute_temperature_targets(sizes, exponents, densities))
 
 
-def _by_unimax(sizes: Mapping[str, int], max_epochs: Decimal | int | None, budget: int | None) -> _Multipliers:
+def _weigh_by_unimax(sizes: Mapping[str, int], max_epochs: Decimal | int | None, budget: int | None) -> _Multipliers:
     if max_epochs is None:
         raise ConfigError("mix.max_epochs is missing: unimax needs it. Set it, for example to 4.")
     total = sum(sizes.values()) if budget is None else budget
-    parameters = {"max_epochs": _plain(Decimal(max_epochs)), "budget": str(total)}
-    return parameters, _multipliers(sizes, unimax(sizes, total, max_epochs))
+    parameters = {"max_epochs": _spell_plain(Decimal(max_epochs)), "budget": str(total)}
+    return parameters, _compute_multipliers(sizes, compute_unimax_targets(sizes, total, max_epochs))
 
 
-def _by_weights(sizes: Mapping[str, int], weights: Mapping[str, Decimal]) -> _Multipliers:
+def _weigh_by_table(sizes: Mapping[str, int], weights: Mapping[str, Decimal]) -> _Multipliers:
     given = {lang: Decimal(weight) for lang, weight in weights.items()}
     if unknown := sorted(given.keys() - sizes.keys()):
         known = ", ".join(sorted(sizes))
@@ -149,25 +150,25 @@ def _by_weights(sizes: Mapping[str, int], weights: Mapping[str, Decimal]) -> _Mu
                 f"mix.weights.{lang} = {weight}: must be above 0. To leave a language out, remove its source."
             )
         if weight != 1:
-            parameters[f"weights.{lang}"] = _plain(weight)
+            parameters[f"weights.{lang}"] = _spell_plain(weight)
     return parameters, {lang: Fraction(given.get(lang, Decimal(1))) for lang in sizes}
 
 
-def mixing_weights(sizes: Mapping[str, int], alpha: Decimal | str) -> dict[str, int]:
+def compute_mixing_weights(sizes: Mapping[str, int], alpha: Decimal | str) -> dict[str, int]:
     """The weights of the temperature strategy, for sizes in bytes.
 
-    >>> mixing_weights({"en": 9, "sw": 1}, "1")
+    >>> compute_mixing_weights({"en": 9, "sw": 1}, "1")
     {'en': 1, 'sw': 1}
     """
     return mix(sizes, sizes, alpha=alpha).weights
 
 
-def relative_densities(sizes_bytes: Mapping[str, int], pretokens: Mapping[str, int]) -> dict[str, Fraction]:
+def compute_relative_densities(sizes_bytes: Mapping[str, int], pretokens: Mapping[str, int]) -> dict[str, Fraction]:
     """Bytes per pre-token of each language, divided by that of all languages together; exact.
 
     A language without pre-tokens, of which nothing is learned, has 1.
 
-    >>> relative_densities({"en": 500, "km": 300}, {"en": 100, "km": 20})
+    >>> compute_relative_densities({"en": 500, "km": 300}, {"en": 100, "km": 20})
     {'en': Fraction(3, 4), 'km': Fraction(9, 4)}
     """
     mean = Fraction(sum(sizes_bytes.values()), max(1, sum(pretokens.values())))
@@ -177,17 +178,17 @@ def relative_densities(sizes_bytes: Mapping[str, int], pretokens: Mapping[str, i
     }
 
 
-def temperature(
+def compute_temperature_targets(
     sizes: Mapping[str, int], exponents: Temperature, densities: Mapping[str, Fraction] | None = None
 ) -> dict[str, Fraction]:
     """Target size per language, up to a common factor: size**alpha * min(density_cap, its density)**density.
 
-    To 80 digits. alpha: 1 keeps natural shares, 0 makes languages equal. densities: of relative_densities; not needed
-    if the exponent density is 0. Where a language's script spends many bytes on a word, or its pre-tokens are long, the
-    second factor gives it more tokens. Raises ConfigError for exponents out of range.
+    To 80 digits. alpha: 1 keeps natural shares, 0 makes languages equal. densities: of compute_relative_densities; not
+    needed if the exponent density is 0. Where a language's script spends many bytes on a word, or its pre-tokens are
+    long, the     second factor gives it more tokens. Raises ConfigError for exponents out of range.
 
     >>> exponents = Temperature(Decimal("0.5"), Decimal(0), Decimal(5))
-    >>> targets = temperature({"en": 9, "sw": 1}, exponents)
+    >>> targets = compute_temperature_targets({"en": 9, "sw": 1}, exponents)
     >>> round(targets["en"] / sum(targets.values()), 6)
     Fraction(3, 4)
     """
@@ -200,15 +201,16 @@ def temperature(
     if not (density_cap.is_finite() and density_cap >= 1):
         raise ConfigError(f"mix.density_cap = {density_cap}: must be at least 1")
     if not density:
-        return {lang: _power(Fraction(size), alpha) for lang, size in sizes.items()}
+        return {lang: _raise_to_power(Fraction(size), alpha) for lang, size in sizes.items()}
     assert densities is not None
     cap = Fraction(density_cap)
     return {
-        lang: _power(Fraction(size), alpha) * _power(min(cap, densities[lang]), density) for lang, size in sizes.items()
+        lang: _raise_to_power(Fraction(size), alpha) * _raise_to_power(min(cap, densities[lang]), density)
+        for lang, size in sizes.items()
     }
 
 
-def _power(base: Fraction, exponent: Decimal) -> Fraction:
+def _raise_to_power(base: Fraction, exponent: Decimal) -> Fraction:
     """base**exponent; exact for 0 and 1, else to 80 digits."""
     if exponent in (0, 1):
         return base if exponent else Fraction(1)
@@ -216,12 +218,12 @@ def _power(base: Fraction, exponent: Decimal) -> Fraction:
     return Fraction(_CONTEXT.exp(_CONTEXT.multiply(_CONTEXT.ln(number), exponent)))
 
 
-def unimax(sizes: Mapping[str, int], budget: int, max_epochs: Decimal | int) -> dict[str, Fraction]:
+def compute_unimax_targets(sizes: Mapping[str, int], budget: int, max_epochs: Decimal | int) -> dict[str, Fraction]:
     """Each language's part of the budget, in its unit: equal, but at most max_epochs times its size (UniMax, 2023).
 
     Exact. Raises ConfigError for parameters out of range, LearnError if the languages cannot fill the budget.
 
-    >>> unimax({"a": 1, "b": 10, "c": 100}, 30, 4) == {"a": 4, "b": 13, "c": 13}
+    >>> compute_unimax_targets({"a": 1, "b": 10, "c": 100}, 30, 4) == {"a": 4, "b": 13, "c": 13}
     True
     """
     _check_sizes(sizes)
@@ -244,24 +246,27 @@ def unimax(sizes: Mapping[str, int], budget: int, max_epochs: Decimal | int) -> 
     return {lang: shares[lang] for lang in sizes}
 
 
-def shares(sizes: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, tuple[str, str]]:
+def compute_shares(sizes: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, tuple[str, str]]:
     """(share before, share after weighting) of each language in some unit, as decimals with six digits.
 
-    >>> shares({"en": 2, "sw": 1}, {"en": 1, "sw": 2})
+    >>> compute_shares({"en": 2, "sw": 1}, {"en": 1, "sw": 2})
     {'en': ('0.666667', '0.500000'), 'sw': ('0.333333', '0.500000')}
     """
     before = sum(sizes.values())
     after = sum(size * weights[lang] for lang, size in sizes.items())
-    return {lang: (_six_digits(size, before), _six_digits(size * weights[lang], after)) for lang, size in sizes.items()}
+    return {
+        lang: (_format_six_digits(size, before), _format_six_digits(size * weights[lang], after))
+        for lang, size in sizes.items()
+    }
 
 
-def _multipliers(sizes: Mapping[str, int], targets: Mapping[str, Fraction]) -> dict[str, Fraction]:
+def _compute_multipliers(sizes: Mapping[str, int], targets: Mapping[str, Fraction]) -> dict[str, Fraction]:
     """r = q / p of each language, for target sizes up to a common factor."""
     factor = sum(sizes.values()) / sum(targets.values(), Fraction(0))
     return {lang: targets[lang] * factor / size for lang, size in sizes.items()}
 
 
-def _fixed_point(
+def _scale_to_fixed_point(
     multipliers: Mapping[str, Fraction], sizes_bytes: Mapping[str, int], parameters: dict[str, str]
 ) -> Mix:
     weighted_bytes = math.ceil(sum((multipliers[lang] * size for lang, size in sizes_bytes.items()), Fraction(0)))
@@ -285,11 +290,11 @@ def _check_sizes(sizes: Mapping[str, int]) -> None:
             raise LearnError(f"language {lang!r} has size {size} in the unit of the mix: it cannot be given a weight")
 
 
-def _six_digits(part: int, whole: int) -> str:
+def _format_six_digits(part: int, whole: int) -> str:
     millionths = round(Fraction(part * 10**6, whole)) if whole else 0
     return f"{millionths // 10**6}.{millionths % 10**6:06d}"
 
 
-def _plain(number: Decimal) -> str:
+def _spell_plain(number: Decimal) -> str:
     """The one spelling of a value: 0.3 for 0.30 and for 3e-1."""
     return format(number.normalize(_CONTEXT), "f")

@@ -114,7 +114,7 @@ def _is_ascii(texts: Texts) -> bool:
     return bool(used.size == 0 or used.max() < 0x80)
 
 
-def _form(name: str) -> Callable[[str], str]:
+def _make_form(name: str) -> Callable[[str], str]:
     def normalize(text: str) -> str:
         if text.isascii():
             return text
@@ -129,40 +129,40 @@ def _lowercase(text: str) -> str:
         return text.lower()
     # The interpreter's lower() is fast. The table decides for characters where the interpreter follows another Unicode
     # version or looks at the context.
-    parts = _interpreter_differs().split(text)
-    table = unicode.lowercase()
+    parts = _compile_interpreter_differs().split(text)
+    table = unicode.map_lowercase()
     return "".join(part.translate(table) if i % 2 else part.lower() for i, part in enumerate(parts))
 
 
 @functools.cache
-def _interpreter_differs() -> re.Pattern[str]:
-    table = unicode.lowercase()
+def _compile_interpreter_differs() -> re.Pattern[str]:
+    table = unicode.map_lowercase()
     differing = [c for c in range(0x110000) if chr(c).lower() != table.get(c, chr(c))]
     capital_sigma = 0x3A3  # lower() makes it another letter at the end of a word
-    return _any_of([(c, c) for c in [*differing, capital_sigma]])
+    return _compile_any_of([(c, c) for c in [*differing, capital_sigma]])
 
 
-def _any_of(ranges: Sequence[tuple[int, int]]) -> re.Pattern[str]:
+def _compile_any_of(ranges: Sequence[tuple[int, int]]) -> re.Pattern[str]:
     return re.compile("([" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges) + "]+)")
 
 
-def _strip(ranges: Callable[[], Sequence[tuple[int, int]]]) -> Callable[[str], str]:
-    pattern = functools.cache(lambda: _any_of(ranges()))
+def _make_strip(ranges: Callable[[], Sequence[tuple[int, int]]]) -> Callable[[str], str]:
+    pattern = functools.cache(lambda: _compile_any_of(ranges()))
     return lambda text: pattern().sub("", text)
 
 
 # Steps that remove characters -> the code points they remove, both ends included.
 REMOVED: dict[str, Callable[[], Sequence[tuple[int, int]]]] = {
-    "strip_accents": lambda: unicode.ranges("M"),
+    "strip_accents": lambda: unicode.find_ranges("M"),
     "strip_controls": lambda: ((0x00, 0x08), (0x0B, 0x0C), (0x0E, 0x1F), (0x7F, 0x9F)),
     "strip_invisible": lambda: INVISIBLE,
 }
 
 STEPS: dict[str, Callable[[str], str]] = {
-    "nfc": _form("NFC"),
-    "nfd": _form("NFD"),
-    "nfkc": _form("NFKC"),
-    "nfkd": _form("NFKD"),
+    "nfc": _make_form("NFC"),
+    "nfd": _make_form("NFD"),
+    "nfkc": _make_form("NFKC"),
+    "nfkd": _make_form("NFKD"),
     "lowercase": _lowercase,
-    **{step: _strip(ranges) for step, ranges in REMOVED.items()},
+    **{step: _make_strip(ranges) for step, ranges in REMOVED.items()},
 }

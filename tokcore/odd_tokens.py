@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.models.model import Unreachable
-from tokcore.texts import Offsets, Texts, texts_from_strings
+from tokcore.texts import Offsets, Texts, make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.unicode import ranges
+from tokcore.unicode import find_ranges
 
 # Kinds of characters that are invisible or not what they seem. A character of several kinds is of the last one. Tab,
 # line feed and carriage return are ordinary text.
 _KINDS: dict[str, tuple[tuple[int, int], ...]] = {
-    "unassigned": ranges("Cn"),
-    "private_use": ranges("Co"),
-    "other_format": ranges("Cf"),
+    "unassigned": find_ranges("Cn"),
+    "private_use": find_ranges("Co"),
+    "other_format": find_ranges("Cf"),
     "c0_control": ((0x00, 0x08), (0x0B, 0x0C), (0x0E, 0x1F), (0x7F, 0x7F)),
     "c1_control": ((0x80, 0x9F),),
     "noncharacter": ((0xFDD0, 0xFDEF), *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0, 0x110000, 0x10000))),
@@ -42,14 +42,14 @@ class Found(NamedTuple):
     characters: npt.NDArray[np.uint32]  # [n], code points
 
 
-def invisible_characters(texts: Texts) -> Found:
+def find_invisible_characters(texts: Texts) -> Found:
     """All characters of CHARACTER_KINDS in the texts. Bytes outside of well-formed UTF-8 are not characters."""
     start = texts.offsets[0]
     # Put a letter between texts, so that the end of one and the start of the next never form a character.
     joined = np.insert(texts.data[start : texts.offsets[-1]], texts.offsets[1:-1] - start, ord("a"))
     text = joined.tobytes().decode("utf-8", "surrogateescape")
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    kinds = _kind_of()[codes]
+    kinds = _classify_characters()[codes]
     hits = np.flatnonzero(kinds)
     if not len(hits):
         return Found(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.uint32))
@@ -62,7 +62,7 @@ def invisible_characters(texts: Texts) -> Found:
 
 
 @functools.cache
-def _kind_of() -> npt.NDArray[np.uint8]:
+def _classify_characters() -> npt.NDArray[np.uint8]:
     """Code point -> 1 + its place in CHARACTER_KINDS; 0 for a character of no kind."""
     table = np.zeros(0x110000, np.uint8)
     for number, name in enumerate(CHARACTER_KINDS):
@@ -72,35 +72,35 @@ def _kind_of() -> npt.NDArray[np.uint8]:
     return table
 
 
-def kinds_of_tokens(tokenizer: Tokenizer) -> dict[int, Counter[str]]:
+def count_kinds_of_characters(tokenizer: Tokenizer) -> dict[int, Counter[str]]:
     """Id -> number of characters of each kind, for the ordinary tokens that hold any."""
     model = tokenizer.spec.model
-    found = invisible_characters(texts_from_strings(model.tokens))
+    found = find_invisible_characters(make_texts_from_strings(model.tokens))
     kinds: dict[int, Counter[str]] = {}
     for number, kind in zip(found.texts.tolist(), found.kinds.tolist(), strict=True):
         kinds.setdefault(int(model.ids[number]), Counter())[CHARACTER_KINDS[kind]] += 1
     return dict(sorted(kinds.items()))
 
 
-def unreachable_tokens(tokenizer: Tokenizer) -> list[Unreachable]:
+def find_unreachable_tokens(tokenizer: Tokenizer) -> list[Unreachable]:
     """The ordinary tokens that no text becomes, by id, with what their own bytes give instead."""
     return tokenizer.spec.model.unreachable(tokenizer.encode_pretokens)
 
 
-def partial_characters(tokenizer: Tokenizer) -> list[int]:
+def find_partial_characters(tokenizer: Tokenizer) -> list[int]:
     """Ids of ordinary tokens that are not well-formed UTF-8: they begin or end within a character, or are not text."""
     model = tokenizer.spec.model
     return sorted(int(id) for id, token in zip(model.ids.tolist(), model.tokens, strict=True) if not _is_utf8(token))
 
 
-def shown_token(token: bytes) -> str:
+def spell_token(token: bytes) -> str:
     r"""A token for people to read: in quotes, with escapes for invisible characters.
 
-    >>> shown_token("\u200b é".encode() + b"\xff")
+    >>> spell_token("\u200b é".encode() + b"\xff")
     '"\\u200b é\\xff"'
     """
     text = token.decode("utf-8", "backslashreplace").replace('"', '\\"')
-    kinds = _kind_of()
+    kinds = _classify_characters()
     seen = (c if c.isprintable() and not kinds[ord(c)] else c.encode("unicode_escape").decode("ascii") for c in text)
     return f'"{"".join(seen)}"'
 

@@ -40,10 +40,10 @@ _OTHER_SPELLINGS = {
 _NAME_OF_TEXT = {text: name for name, text in reversed(PATTERNS.items())} | _OTHER_SPELLINGS
 
 
-def named_pattern(text: str) -> str | None:
+def find_named_pattern(text: str) -> str | None:
     r"""The name of the pattern that text is a published spelling of; None if there is none.
 
-    >>> named_pattern(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+    >>> find_named_pattern(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
     'gpt2'
     """
     return _NAME_OF_TEXT.get(text)

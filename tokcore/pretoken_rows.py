@@ -39,7 +39,7 @@ class CountRows(NamedTuple):
     def seen_in(self, min_documents: int) -> CountRows:
         """The rows that at least that many documents hold.
 
-        >>> rows_from_tuples([(b"a", 9, 1), (b"b", 2, 2)]).seen_in(2).counts.tolist()
+        >>> make_rows([(b"a", 9, 1), (b"b", 2, 2)]).seen_in(2).counts.tolist()
         [2]
         """
         kept = self.documents >= min_documents
@@ -52,10 +52,10 @@ class CountRows(NamedTuple):
         return CountRows(Texts(data, offsets), self.counts[kept], self.documents[kept])
 
 
-def rows_from_tuples(rows: list[tuple[bytes, int, int]]) -> CountRows:
+def make_rows(rows: list[tuple[bytes, int, int]]) -> CountRows:
     """CountRows of Python tuples (key, count, documents), which must be sorted and distinct.
 
-    >>> rows_from_tuples([(b"a", 2, 1), (b"b", 1, 1)]).counts.tolist()
+    >>> make_rows([(b"a", 2, 1), (b"b", 1, 1)]).counts.tolist()
     [2, 1]
     """
     offsets = np.zeros(len(rows) + 1, np.int64)
@@ -66,7 +66,7 @@ def rows_from_tuples(rows: list[tuple[bytes, int, int]]) -> CountRows:
     return CountRows(Texts(data, offsets), counts, documents)
 
 
-def tuples_from_rows(rows: CountRows) -> list[tuple[bytes, int, int]]:
-    """The inverse of rows_from_tuples."""
+def list_rows(rows: CountRows) -> list[tuple[bytes, int, int]]:
+    """The inverse of make_rows."""
     keys = (rows.keys.text(i) for i in range(rows.num_rows))
     return list(zip(keys, rows.counts.tolist(), rows.documents.tolist(), strict=True))

@@ -22,7 +22,7 @@ from tokcore import kernel
 from tokcore.arrow_files import Sink, Source
 from tokcore.errors import FormatError, LearnError
 from tokcore.pretoken_rows import CountRows, Counts
-from tokcore.texts import Texts, texts_from_arrow
+from tokcore.texts import Texts, make_texts_from_arrow
 
 # A block of rows, in runs and as a row group of tables: closed by the first row that reaches one of these.
 BLOCK_ROWS = 65_536
@@ -69,45 +69,45 @@ def merge_rows(runs: Sequence[Iterable[CountRows]], multipliers: Sequence[int] |
             yield merged
 
 
-def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
+def assign_partitions(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     """The partition, 0 <= p < num_partitions, of each key, by a hash that is the same everywhere and for good.
 
     num_partitions: a power of two.
     """
     if num_partitions < 1 or num_partitions & (num_partitions - 1) or num_partitions > 2**32:
         raise ValueError(f"num_partitions = {num_partitions}: must be a power of two, at most 2**32")
-    return kernel.partition_of(keys, num_partitions)
+    return kernel.assign_partitions(keys, num_partitions)
 
 
 def split_rows(rows: CountRows, num_partitions: int) -> list[CountRows]:
     """The rows of each partition, sorted as they were."""
-    partitions = partition_of(rows.keys, num_partitions)
+    partitions = assign_partitions(rows.keys, num_partitions)
     if num_partitions == 1:
         return [rows]
     order = np.argsort(partitions, kind="stable")
     bounds = np.searchsorted(partitions[order], np.arange(num_partitions + 1))
-    taken = _large_batch(rows).take(pa.array(order))
+    taken = _make_large_batch(rows).take(pa.array(order))
     return [
-        _rows_of(batch)
+        _make_rows(batch)
         for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
         for batch in [taken.slice(start, end - start)]
     ]
 
 
-def rows_to_table(rows: CountRows | Iterable[CountRows]) -> pa.Table:
+def convert_rows_to_table(rows: CountRows | Iterable[CountRows]) -> pa.Table:
     """Rows as an Arrow table: pretoken (binary, in chunks below 2 GiB), count, documents (uint64)."""
     blocks = [rows] if isinstance(rows, CountRows) else rows
-    batches = [_binary_batch(part) for block in blocks for part in _split_at_2_gib(block)]
+    batches = [_make_binary_batch(part) for block in blocks for part in _split_at_2_gib(block)]
     return pa.Table.from_batches(batches, _TABLE_SCHEMA)
 
 
-def table_to_rows(table: pa.Table) -> CountRows:
-    """The inverse of rows_to_table, for a table that is sorted and has the same three columns."""
-    pretokens, counts = counts_of_table(table)
-    return CountRows(pretokens, counts, _uint64_column(table, "documents"))
+def convert_table_to_rows(table: pa.Table) -> CountRows:
+    """The inverse of convert_rows_to_table, for a table that is sorted and has the same three columns."""
+    pretokens, counts = read_counts_of_table(table)
+    return CountRows(pretokens, counts, _read_uint64_column(table, "documents"))
 
 
-def counts_of_table(table: pa.Table) -> tuple[Texts, Counts]:
+def read_counts_of_table(table: pa.Table) -> tuple[Texts, Counts]:
     """The columns pretoken (binary or string) and count (non-negative integers) of a table.
 
     Raises FormatError if one is missing, of another type or has nulls, TypeError for what is no table.
@@ -118,18 +118,18 @@ def counts_of_table(table: pa.Table) -> tuple[Texts, Counts]:
     if "pretoken" not in table.column_names:
         raise FormatError(f"a count table has a column pretoken; found {', '.join(table.column_names) or 'none'}")
     try:
-        pretokens = texts_from_arrow(table.column("pretoken"))
+        pretokens = make_texts_from_arrow(table.column("pretoken"))
     except (TypeError, ValueError) as error:
         raise FormatError(f"count table, column pretoken: {error}") from error
-    return pretokens, _uint64_column(table, "count")
+    return pretokens, _read_uint64_column(table, "count")
 
 
-def documents_of_table(table: pa.Table) -> Counts:
+def read_documents_of_table(table: pa.Table) -> Counts:
     """The column documents of a table; of a pre-token that is in several rows, each gets the sum over them.
 
     Raises FormatError if it is missing, of another type or has nulls.
     """
-    documents = _uint64_column(table, "documents")
+    documents = _read_uint64_column(table, "documents")
     chunks = table.column("pretoken").dictionary_encode().chunks
     codes = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in chunks)])
     distinct = int(codes.max(initial=-1)) + 1
@@ -150,8 +150,8 @@ def write_run(file: Any, rows: Iterable[CountRows]) -> None:
     # lz4 costs two thirds of the time of zstd 1, whose runs are half as large; figures in native/OPTIMIZATIONS.md.
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
     with pa.ipc.new_stream(Sink(file), _ROWS_SCHEMA, options=options) as writer:
-        for block in _blocks(rows):
-            writer.write_batch(_large_batch(block))
+        for block in _cut_into_blocks(rows):
+            writer.write_batch(_make_large_batch(block))
         writer.write_batch(pa.RecordBatch.from_pylist([], _ROWS_SCHEMA))
 
 
@@ -165,7 +165,7 @@ def read_run(file: Any) -> Iterator[CountRows]:
             if reader.schema != _ROWS_SCHEMA:
                 raise FormatError(f"not a run of count rows: its columns are {reader.schema.names}")
             while (batch := reader.read_next_batch()).num_rows:
-                yield _rows_of(batch)
+                yield _make_rows(batch)
             if next(iter(reader), None) is not None:
                 raise FormatError("run of count rows: rows behind its end")
     except (StopIteration, pa.ArrowException, OSError) as error:
@@ -196,12 +196,12 @@ def write_table(file: Any, rows: Iterable[CountRows]) -> TableTotals:
         use_dictionary=False,
         store_schema=False,
     ) as writer:
-        for block in _blocks(rows):
+        for block in _cut_into_blocks(rows):
             num_rows += block.num_rows
             num_pretokens += _sum(block.counts)
             key_bytes += block.keys.size_bytes
             content.update(kernel.pack_rows(block))
-            writer.write_table(rows_to_table(block), row_group_size=block.num_rows)
+            writer.write_table(convert_rows_to_table(block), row_group_size=block.num_rows)
     return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
 
 
@@ -215,12 +215,12 @@ def read_table(file: Any) -> Iterator[CountRows]:
             if parquet.schema_arrow.names != _TABLE_SCHEMA.names:
                 raise FormatError(f"not a count table: its columns are {parquet.schema_arrow.names}")
             for group in range(parquet.num_row_groups):
-                yield table_to_rows(parquet.read_row_group(group, use_threads=False))
+                yield convert_table_to_rows(parquet.read_row_group(group, use_threads=False))
     except pa.ArrowException as error:
         raise FormatError(f"not a count table: {error}") from error
 
 
-def table_totals(file: Any) -> TableTotals:
+def read_table_totals(file: Any) -> TableTotals:
     """What a written count table holds, as write_table said when it wrote it. file: as read_table takes it.
 
     Raises FormatError if it is not a count table.
@@ -235,7 +235,7 @@ def table_totals(file: Any) -> TableTotals:
     return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
 
 
-def _blocks(rows: Iterable[CountRows]) -> Iterator[CountRows]:
+def _cut_into_blocks(rows: Iterable[CountRows]) -> Iterator[CountRows]:
     """The same rows in blocks as BLOCK_ROWS and BLOCK_KEY_BYTES say, however they came."""
     held: list[CountRows] = []
     num_rows = key_bytes = 0
@@ -281,18 +281,18 @@ def _split_at_2_gib(rows: CountRows) -> Iterator[CountRows]:
         start = end
 
 
-def _binary_batch(rows: CountRows) -> pa.RecordBatch:
+def _make_binary_batch(rows: CountRows) -> pa.RecordBatch:
     start, end = int(rows.keys.offsets[0]), int(rows.keys.offsets[-1])
     offsets = np.subtract(rows.keys.offsets, start, dtype=np.int32, casting="unsafe")  # below 2 GiB
-    return _batch(pa.binary(), offsets, rows.keys.data[start:end], rows, _TABLE_SCHEMA)
+    return _make_batch(pa.binary(), offsets, rows.keys.data[start:end], rows, _TABLE_SCHEMA)
 
 
-def _large_batch(rows: CountRows) -> pa.RecordBatch:
+def _make_large_batch(rows: CountRows) -> pa.RecordBatch:
     start, end = int(rows.keys.offsets[0]), int(rows.keys.offsets[-1])
-    return _batch(pa.large_binary(), rows.keys.offsets - start, rows.keys.data[start:end], rows, _ROWS_SCHEMA)
+    return _make_batch(pa.large_binary(), rows.keys.offsets - start, rows.keys.data[start:end], rows, _ROWS_SCHEMA)
 
 
-def _batch(
+def _make_batch(
     kind: pa.DataType, offsets: npt.NDArray[Any], data: npt.NDArray[np.uint8], rows: CountRows, schema: pa.Schema
 ) -> pa.RecordBatch:
     # Not pa.array, whose first call looks for pandas, for 20 ms.
@@ -305,12 +305,12 @@ def _batch(
     return pa.RecordBatch.from_arrays([keys, counts, documents], schema=schema)
 
 
-def _rows_of(batch: pa.RecordBatch) -> CountRows:
+def _make_rows(batch: pa.RecordBatch) -> CountRows:
     counts, documents = (batch.column(i).to_numpy() for i in (1, 2))
-    return CountRows(texts_from_arrow(batch.column(0)), counts, documents)
+    return CountRows(make_texts_from_arrow(batch.column(0)), counts, documents)
 
 
-def _uint64_column(table: pa.Table, name: str) -> Counts:
+def _read_uint64_column(table: pa.Table, name: str) -> Counts:
     if name not in table.column_names:
         raise FormatError(f"a count table has a column {name}; found {', '.join(table.column_names)}")
     column = table.column(name)

@@ -14,9 +14,9 @@ from typing import AnyStr
 
 from tokcore import kernel
 from tokcore.errors import ConfigError
-from tokcore.patterns import DEFAULT_PATTERN, PATTERNS, named_pattern
-from tokcore.regex_split import compile_pattern, regex_pieces
-from tokcore.texts import Offsets, Texts, texts_from_strings
+from tokcore.patterns import DEFAULT_PATTERN, PATTERNS, find_named_pattern
+from tokcore.regex_split import compile_pattern, split_with_regex
+from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
 __all__ = ["PATTERNS", "Pretokenizer", "pretokenize"]
 
@@ -39,10 +39,10 @@ class Pretokenizer:
         """
         if kind == "name":
             if text not in PATTERNS:
-                raise ConfigError(_unknown_name(text))
+                raise ConfigError(_describe_unknown_name(text))
         elif kind != "regex":
             raise ConfigError(f"a pattern is given by name or regex, not by {kind!r}")
-        elif named_pattern(text) is None:
+        elif find_named_pattern(text) is None:
             compile_pattern(text)
         self._kind = kind
         self._text = text
@@ -69,7 +69,7 @@ class Pretokenizer:
         if pattern in PATTERNS:
             return cls.named(pattern)
         if re.fullmatch(r"[\w-]+", pattern):
-            raise ConfigError(_unknown_name(pattern))
+            raise ConfigError(_describe_unknown_name(pattern))
         return cls.regex(pattern)
 
     @classmethod
@@ -88,7 +88,7 @@ class Pretokenizer:
     @property
     def native_name(self) -> str | None:
         """The named pattern that the kernel runs; None if the `regex` package does."""
-        return self._text if self._kind == "name" else named_pattern(self._text)
+        return self._text if self._kind == "name" else find_named_pattern(self._text)
 
     @property
     def published_text(self) -> str:
@@ -105,7 +105,7 @@ class Pretokenizer:
 
     def regex_pieces(self, texts: Texts) -> tuple[Offsets, Offsets]:
         """As split, but always through the `regex` package."""
-        return regex_pieces(self.published_text, texts, self.time_limit)
+        return split_with_regex(self.published_text, texts, self.time_limit)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pretokenizer) and self.spec == other.spec
@@ -130,13 +130,13 @@ def pretokenize(text: AnyStr, pattern: str = DEFAULT_PATTERN) -> list[AnyStr]:
     """
     if not isinstance(text, str | bytes | bytearray):
         raise TypeError(f"text: expected str or bytes, found {type(text).__name__}")
-    ends: Offsets = Pretokenizer.of(pattern).split(texts_from_strings([text]))[0]
+    ends: Offsets = Pretokenizer.of(pattern).split(make_texts_from_strings([text]))[0]
     encoded = text.encode() if isinstance(text, str) else text
     pieces = [encoded[start:end] for start, end in itertools.pairwise([0, *ends.tolist()])]
     return [piece.decode() for piece in pieces] if isinstance(text, str) else pieces
 
 
-def _unknown_name(name: str) -> str:
+def _describe_unknown_name(name: str) -> str:
     nearest = difflib.get_close_matches(name, PATTERNS, 1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return f"there is no pattern named {name!r}: expected one of {', '.join(PATTERNS)}, or a regular expression.{hint}"

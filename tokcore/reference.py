@@ -21,7 +21,7 @@ import regex
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.patterns import PATTERNS
-from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
+from tokcore.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.texts import Bytes, Offsets, Texts
 from tokcore.unicode import expand
 
@@ -39,11 +39,13 @@ def split_text(pattern: str, text: bytes) -> list[bytes]:
     [b'don', b"'t", b' stop']
     """
     characters = text.decode("utf-8", "surrogateescape")
-    return [match.group().encode("utf-8", "surrogateescape") for match in _matcher(pattern).finditer(characters)]
+    return [
+        match.group().encode("utf-8", "surrogateescape") for match in _compile_matcher(pattern).finditer(characters)
+    ]
 
 
 @functools.cache
-def _matcher(pattern: str) -> Any:
+def _compile_matcher(pattern: str) -> Any:
     """The pattern's published text, with its classes spelled out from the pinned Unicode tables."""
     return regex.compile(expand(PATTERNS[pattern]))
 
@@ -90,10 +92,10 @@ def check_max_pretoken_bytes(limit: int) -> None:
 class Counter:
     """As tokcore.kernel.Counter: two dictionaries.
 
-    >>> from tokcore.texts import texts_from_strings
+    >>> from tokcore.texts import make_texts_from_strings
     >>> counter = Counter("gpt2", max_pretoken_bytes=0)
-    >>> counter.add(texts_from_strings(["to be or not to be", "to be"]))
-    >>> tuples_from_rows(counter.take())  # pre-token, occurrences, documents
+    >>> counter.add(make_texts_from_strings(["to be or not to be", "to be"]))
+    >>> list_rows(counter.take())  # pre-token, occurrences, documents
     [(b' be', 3, 2), (b' not', 1, 1), (b' or', 1, 1), (b' to', 1, 1), (b'to', 2, 2)]
     """
 
@@ -130,7 +132,7 @@ class Counter:
         return self._counts.total()
 
     def take(self) -> CountRows:
-        rows = rows_from_tuples([(word, self._counts[word], self._documents[word]) for word in sorted(self._counts)])
+        rows = make_rows([(word, self._counts[word], self._documents[word]) for word in sorted(self._counts)])
         self._counts.clear()
         self._documents.clear()
         return rows
@@ -333,7 +335,7 @@ class RowMerger:
     def feed(self, run: int, rows: CountRows) -> None:
         if run not in self.hungry:
             raise ValueError(f"run {run} is not hungry")
-        self._runs[run] = tuples_from_rows(rows)
+        self._runs[run] = list_rows(rows)
 
     def finish(self, run: int) -> None:
         self._finished[run] = True
@@ -356,7 +358,7 @@ class RowMerger:
             merged.append((key, count, documents))
         if not merged and not any(self._runs) and all(self._finished):
             return None
-        return rows_from_tuples(merged)
+        return make_rows(merged)
 
 
 def hash_bytes(key: bytes) -> int:
@@ -375,8 +377,8 @@ def hash_bytes(key: bytes) -> int:
     return fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
 
 
-def partition_of(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
-    """As tokcore.kernel.partition_of: the top bits of each key's hash."""
+def assign_partitions(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
+    """As tokcore.kernel.assign_partitions: the top bits of each key's hash."""
     hashes = (hash_bytes(keys.text(i)) for i in range(keys.num_texts))
     return np.array([value * num_partitions >> 64 for value in hashes], np.int64)
 
@@ -385,7 +387,7 @@ def pack_rows(rows: CountRows) -> bytes:
     """As tokcore.kernel.pack_rows: for each row u32 key length, key, u64 count, u64 documents; little-endian."""
     return b"".join(
         struct.pack("<I", len(key)) + key + struct.pack("<QQ", count, documents)
-        for key, count, documents in tuples_from_rows(rows)
+        for key, count, documents in list_rows(rows)
     )
 
 

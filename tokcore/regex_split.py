@@ -15,7 +15,7 @@ import numpy as np
 
 from tokcore.errors import ConfigError, StageError
 from tokcore.texts import Offsets, Texts
-from tokcore.unicode import expand, properties, ranges
+from tokcore.unicode import expand, find_ranges, list_properties
 
 
 @functools.lru_cache(maxsize=64)
@@ -28,7 +28,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 @functools.cache
-def _regex() -> Any:
+def _import_regex() -> Any:
     # Imported late: named patterns do not need it, and it takes as long to import as all of tokcore's modules.
     import regex
 
@@ -36,7 +36,7 @@ def _regex() -> Any:
 
 
 def _compile(pattern: str, spelled: str) -> Any:
-    regex = _regex()
+    regex = _import_regex()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -55,8 +55,8 @@ class _Matcher:
     def __init__(self, pattern: str) -> None:
         self._exact = compile_pattern(pattern)
         self._fast = _compile(pattern, pattern)
-        used = properties(pattern)
-        disputed = set().union(*map(_disputed, used))
+        used = list_properties(pattern)
+        disputed = set().union(*map(_find_disputed, used))
         ignores_case = re.search(r"\(\?[a-z]*i", pattern) is not None
         if ignores_case:
             disputed |= {0x345, 0x399, 0x3B9, 0x1FBE}  # a mark that is a letter in the other case
@@ -65,7 +65,10 @@ class _Matcher:
         self._disputed = [
             # Two patterns, because `re` looks up a class in a bitmap only if all of it is below U+10000.
             re.compile("[" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in part) + "]")
-            for part in (_ranges(c for c in disputed if c < 0x10000), _ranges(c for c in disputed if c >= 0x10000))
+            for part in (
+                _find_ranges(c for c in disputed if c < 0x10000),
+                _find_ranges(c for c in disputed if c >= 0x10000),
+            )
             if part
         ]
 
@@ -76,20 +79,22 @@ class _Matcher:
 
 
 @functools.lru_cache(maxsize=64)
-def _matcher(pattern: str) -> _Matcher:
+def _make_matcher(pattern: str) -> _Matcher:
     return _Matcher(pattern)
 
 
 @functools.cache
-def _disputed(name: str) -> frozenset[int]:
+def _find_disputed(name: str) -> frozenset[int]:
     """Code points that are in this class for the installed `regex` but not for the pinned tables, or the reverse."""
     classes = {"White_Space": [r"\s"], "Nd": [r"\d", r"\p{Nd}"], "Any": []}.get(name, [rf"\p{{{name}}}"])
-    ours = {c for first, last in ranges(name) for c in range(first, last + 1)}
+    ours = {c for first, last in find_ranges(name) for c in range(first, last + 1)}
     every = "".join(map(chr, range(0x110000)))
-    return frozenset(c for one in classes for c in ours.symmetric_difference(map(ord, _regex().findall(one, every))))
+    return frozenset(
+        c for one in classes for c in ours.symmetric_difference(map(ord, _import_regex().findall(one, every)))
+    )
 
 
-def _ranges(members: Iterable[int]) -> list[tuple[int, int]]:
+def _find_ranges(members: Iterable[int]) -> list[tuple[int, int]]:
     """The code points as inclusive ranges."""
     found: list[tuple[int, int]] = []
     for c in sorted(members):
@@ -97,13 +102,13 @@ def _ranges(members: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def regex_pieces(pattern: str, texts: Texts, time_limit: float | None = None) -> tuple[Offsets, Offsets]:
+def split_with_regex(pattern: str, texts: Texts, time_limit: float | None = None) -> tuple[Offsets, Offsets]:
     """(ends, firsts) of the pre-tokens: the matches, and the text between them, so that nothing is lost.
 
     An empty match cuts at its place. A byte outside of well-formed UTF-8 is a character of its own.
     time_limit: seconds for one text; None for no limit. Raises StageError if a text takes longer.
     """
-    matcher = _matcher(pattern)
+    matcher = _make_matcher(pattern)
     ends: list[Offsets] = []
     firsts = np.zeros(texts.num_texts + 1, np.int64)
     for i in range(texts.num_texts):
@@ -111,7 +116,7 @@ def regex_pieces(pattern: str, texts: Texts, time_limit: float | None = None) ->
         text = encoded.decode("utf-8", "surrogateescape")
         cuts = _find_cuts(matcher.for_text(text), text, pattern, i, time_limit)
         if len(text) != len(encoded):
-            cuts = _byte_positions(text)[cuts]
+            cuts = _find_byte_positions(text)[cuts]
         ends.append(cuts + texts.offsets[i])
         firsts[i + 1] = firsts[i] + len(cuts)
     return np.concatenate(ends) if ends else np.zeros(0, np.int64), firsts
@@ -138,7 +143,7 @@ def _find_cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: 
     return np.array(cuts, np.int64)
 
 
-def _byte_positions(text: str) -> Offsets:
+def _find_byte_positions(text: str) -> Offsets:
     """The byte position of each character of a surrogate-escaped text, and of its end: int64, len(text) + 1."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     widths = 1 + (codes >= 0x80) + (codes >= 0x800).astype(np.int64) + (codes >= 0x10000)

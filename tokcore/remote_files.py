@@ -35,7 +35,7 @@ class RemoteFile(NamedTuple):
         if copy.is_file() and copy.stat().st_size == self.size_bytes:
             return
         copy.parent.mkdir(parents=True, exist_ok=True)
-        system, place = _opened(self.url)
+        system, place = _open_file_system(self.url)
         digest = hashlib.sha256()
         with tempfile.NamedTemporaryFile(dir=copy.parent, prefix=f".{copy.name}.", delete=False) as part:
             try:
@@ -61,7 +61,7 @@ def copy_first(urls: list[str], folder: Path, name: str) -> tuple[str, Path] | N
     The folder is named after the content, so that copies of other builds never mix. None if there is none.
     """
     for url in urls:
-        system, place = _opened(url)
+        system, place = _open_file_system(url)
         try:
             data: bytes = system.cat_file(place)
         except FileNotFoundError:
@@ -75,7 +75,7 @@ def copy_first(urls: list[str], folder: Path, name: str) -> tuple[str, Path] | N
     return None
 
 
-def folder_for_copies(cache: str | os.PathLike[str] | None) -> Path:
+def make_folder_for_copies(cache: str | os.PathLike[str] | None) -> Path:
     """The folder that the caller names, or one that goes when this process ends."""
     if cache is not None:
         return Path(cache).resolve()
@@ -89,7 +89,7 @@ def folder_for_copies(cache: str | os.PathLike[str] | None) -> Path:
     return folder
 
 
-def _opened(url: str) -> tuple[Any, str]:
+def _open_file_system(url: str) -> tuple[Any, str]:
     """(file system, path in it). Raises FormatError for a protocol that does not exist or whose package is missing."""
     import fsspec
 

@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
-from tokcore.format_table import READING_ORDER, FormatFile, all_paths, found_at, paths_of
+from tokcore.format_table import READING_ORDER, FormatFile, find_shard_at, list_all_paths, list_paths
 from tokcore.formats.shard_format import ShardFacts, ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
-from tokcore.remote_files import RemoteFile, copy_first, folder_for_copies
+from tokcore.remote_files import RemoteFile, copy_first, make_folder_for_copies
 from tokcore.token_batch import Ids
 
 SPLITS = ("train", "validation", "all")
@@ -148,7 +148,7 @@ class Shards(Sequence[Ids]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if isinstance(index, Iterable):
-            return [self[_number(i, position)] for position, i in enumerate(index)]
+            return [self[_require_index(i, position)] for position, i in enumerate(index)]
         shard, row = self._find(index)
         return shard.tokens(row)
 
@@ -203,7 +203,7 @@ class Shards(Sequence[Ids]):
         return shard
 
 
-def _number(index: Any, position: int) -> int:
+def _require_index(index: Any, position: int) -> int:
     """One index of a list. Raises TypeError for what is no integer; a list of bool would be a mask elsewhere."""
     if isinstance(index, bool) or not hasattr(index, "__index__"):
         raise TypeError(f"index {position} of the list is {index!r:.80}: expected an integer")
@@ -236,31 +236,33 @@ def open_shards(
         return _open_remote(url.rstrip("/"), split, cache)
     place = Path(url.removeprefix("file://")).resolve()
     if not place.is_dir():
-        return _unnamed([_single_shard(place)])
-    manifest = _manifest_of(place)
+        return _open_unnamed([_find_single_shard(place)])
+    manifest = _find_manifest(place)
     if manifest is None:
         if (place / "plan").is_dir() or (place / "_attempts").is_dir():
             raise FormatError(f"{place}: a build without shards. Is it finished?")
-        return _unnamed([one for one in _of_one_format(place, _shards_below(place)) if _in_split(one.path, split)])
+        return _open_unnamed(
+            [one for one in _choose_one_format(place, _find_shards_below(place)) if _is_in_split(one.path, split)]
+        )
     root, content = manifest
-    files, fingerprint = _named_files(root, content)
+    files, fingerprint = _list_named_shards(root, content)
     if not files:
         return Shards([], fingerprint)
     below = [file for file in files if Path(file.path).is_relative_to(place)]
-    return Shards([file for file in _of_one_format(place, below) if _in_split(file.path, split)], fingerprint)
+    return Shards([file for file in _choose_one_format(place, below) if _is_in_split(file.path, split)], fingerprint)
 
 
 def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> Shards:
-    found = copy_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"], folder_for_copies(cache), _MANIFEST)
+    found = copy_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"], make_folder_for_copies(cache), _MANIFEST)
     if found is None:
         raise FormatError(f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. Is the build finished?")
     origin, copy = found
     content = parse_canonical(copy.read_bytes(), origin)
     if content.get("stage") != "shards":
         raise FormatError(f"{url}: a build without shards. Is it finished?")
-    files, fingerprint = _named_files(copy.parent, content, origin.removesuffix(f"/{_MANIFEST}"))
-    chosen = _of_one_format(copy.parent, files) if files else []
-    return Shards([file for file in chosen if _in_split(file.path, split)], fingerprint)
+    files, fingerprint = _list_named_shards(copy.parent, content, origin.removesuffix(f"/{_MANIFEST}"))
+    chosen = _choose_one_format(copy.parent, files) if files else []
+    return Shards([file for file in chosen if _is_in_split(file.path, split)], fingerprint)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -279,9 +281,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-def _single_shard(place: Path) -> FormatFile:
+def _find_single_shard(place: Path) -> FormatFile:
     """The shard meant by the path of one of its files, or by that path without suffix."""
-    found = found_at(str(place))
+    found = find_shard_at(str(place))
     if found is None and place.is_file():
         ends = ", ".join(sorted({suffix for one in READING_ORDER for suffix in one.suffixes}))
         raise FormatError(f"{place}: not a file by which a shard goes: they end with {ends}")
@@ -290,13 +292,13 @@ def _single_shard(place: Path) -> FormatFile:
     return found
 
 
-def _shards_below(place: Path) -> list[FormatFile]:
+def _find_shards_below(place: Path) -> list[FormatFile]:
     """All shards below a folder, in the order of their paths."""
-    found = (found_at(str(file)) for file in sorted(place.rglob("*")) if file.is_file())
+    found = (find_shard_at(str(file)) for file in sorted(place.rglob("*")) if file.is_file())
     return list(dict.fromkeys(one for one in found if one is not None))
 
 
-def _unnamed(found: Sequence[FormatFile]) -> Shards:
+def _open_unnamed(found: Sequence[FormatFile]) -> Shards:
     """Shards that no manifest describes: each is opened once to learn what it holds."""
     files = []
     fingerprints: dict[str, str] = {}
@@ -310,7 +312,7 @@ def _unnamed(found: Sequence[FormatFile]) -> Shards:
     return Shards(files, next(iter(fingerprints), ""))
 
 
-def _manifest_of(place: Path) -> tuple[Path, Any] | None:
+def _find_manifest(place: Path) -> tuple[Path, Any] | None:
     """(folder, content) of the manifest of shards that place is under, if there is one; others' are passed over."""
     for root in (place / "shards", place, *place.parents[:_LEVELS_UP]):
         path = root / _MANIFEST
@@ -351,7 +353,7 @@ class _ShardsManifest:
     totals: _Totals
 
 
-def _named_files(root: Path, content: Any, url: str = "") -> tuple[list[OpenableShard], str]:
+def _list_named_shards(root: Path, content: Any, url: str = "") -> tuple[list[OpenableShard], str]:
     """The shards that a manifest names, in its order, and their tokenizer's fingerprint.
 
     url: of the folder that root is a copy of, whose files are not here yet.
@@ -378,12 +380,12 @@ def _named_files(root: Path, content: Any, url: str = "") -> tuple[list[Openable
                 facts.tokens,
                 tuple(
                     RemoteFile(f"{url}/{path}", str(root / path), by_path[path].size_bytes, by_path[path].sha256)
-                    for path in all_paths([one.name], facts.stem)
+                    for path in list_all_paths([one.name], facts.stem)
                     if url and path in by_path
                 ),
             )
             for one in READING_ORDER
-            if file.path == paths_of(one, facts.stem)[0]
+            if file.path == list_paths(one, facts.stem)[0]
         ]
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")
@@ -399,7 +401,7 @@ def _is_below(root: Path, path: str) -> bool:
     return (root / path).resolve().is_relative_to(root)
 
 
-def _of_one_format(place: Path, shards: Sequence[Found]) -> list[Found]:
+def _choose_one_format(place: Path, shards: Sequence[Found]) -> list[Found]:
     """The shards in the format that comes first in READING_ORDER of those that are there."""
     if not shards:
         raise FormatError(f"{place}: no shards in it. Is the build finished?")
@@ -414,6 +416,6 @@ def _of_one_format(place: Path, shards: Sequence[Found]) -> list[Found]:
     return next(iter(found.values()))
 
 
-def _in_split(path: str, split: str) -> bool:
+def _is_in_split(path: str, split: str) -> bool:
     name = Path(path).name
     return split == "all" or name.startswith(f"{split}-") or not name.startswith(("train-", "validation-"))

@@ -35,9 +35,9 @@ _lock = threading.Lock()
 _tables_of: weakref.WeakValueDictionary[tuple[str, str], SharedTables] = weakref.WeakValueDictionary()
 
 
-def shared_tables(spec: TokenizerSpec) -> SharedTables:
+def get_shared_tables(spec: TokenizerSpec) -> SharedTables:
     """The tables of this fingerprint in the kernel's implementation in use; made if no tokenizer has them yet."""
-    key = (spec.fingerprint, kernel.implementation())
+    key = (spec.fingerprint, kernel.get_implementation())
     with _lock:
         tables = _tables_of.get(key)
         if tables is None:

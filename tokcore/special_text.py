@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.encoded import Encoded, starts_of
+from tokcore.encoded import Encoded, compute_starts
 from tokcore.texts import Texts
 
 
@@ -29,7 +29,7 @@ def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
     # Most batches spell none, and looking for one string is much faster than matching a pattern.
     if len(allowed) <= 8 and not any(text.encode() in everything for text in allowed):
         return []
-    matcher = _matcher(tuple(allowed))
+    matcher = _compile_matcher(tuple(allowed))
     spans = []
     for i in range(texts.num_texts):
         start = int(texts.offsets[i])
@@ -39,7 +39,7 @@ def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
 
 
 @functools.lru_cache(maxsize=32)
-def _matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
+def _compile_matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
     longest_first = sorted((text.encode() for text in allowed), key=lambda text: (-len(text), text))
     return re.compile(b"|".join(map(re.escape, longest_first)))
 
@@ -65,4 +65,4 @@ def encode_around(texts: Texts, spans: list[SpecialSpan], encode: Callable[[Text
     ids[is_special] = [span.id for span in spans]
     # A text's first part is where its offset is among the bounds; equal offsets are empty texts.
     first = np.searchsorted(bounds, texts.offsets)
-    return Encoded(ids, starts_of(lengths)[first], np.diff(starts_of(pretokens)[first]))
+    return Encoded(ids, compute_starts(lengths)[first], np.diff(compute_starts(pretokens)[first]))

@@ -47,25 +47,25 @@ class Texts(NamedTuple):
         return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)
 
 
-def texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
+def make_texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.
 
     Raises UnicodeEncodeError for a str with a lone surrogate, TypeError for anything but a list of strings, with the
     position of what is no string.
 
-    >>> texts_from_strings(["a", b"bc"]).offsets.tolist()
+    >>> make_texts_from_strings(["a", b"bc"]).offsets.tolist()
     [0, 1, 3]
     """
     given = list_strings(strings)
     encoded: Sequence[bytes] = given  # unless they are not bytes yet:
     if not set(map(type, given)) <= {bytes}:
-        encoded = [s.encode() if isinstance(s, str) else _bytes_of(s, i) for i, s in enumerate(given)]
+        encoded = [s.encode() if isinstance(s, str) else _encode_string(s, i) for i, s in enumerate(given)]
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
 
-def _bytes_of(value: Any, position: int) -> bytes:
+def _encode_string(value: Any, position: int) -> bytes:
     try:
         return bytes(memoryview(value))  # bytes(5) would be five zeros; a memoryview of a number is a TypeError
     except TypeError:
@@ -82,10 +82,10 @@ def list_strings(strings: Iterable[Any]) -> Sequence[Any]:
     return strings if isinstance(strings, list | tuple) else list(strings)
 
 
-def strings_of(texts: Texts) -> list[str]:
+def decode_texts(texts: Texts) -> list[str]:
     """The texts, which must be UTF-8, as a list of str.
 
-    >>> strings_of(texts_from_strings(["a", "é"]))
+    >>> decode_texts(make_texts_from_strings(["a", "é"]))
     ['a', 'é']
     """
     first, last = int(texts.offsets[0]), int(texts.offsets[-1])
@@ -97,7 +97,7 @@ def strings_of(texts: Texts) -> list[str]:
     return [data[start:end].decode() for start, end in pairwise(offsets)]
 
 
-def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
+def make_texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
     """Texts of an Arrow string, binary or dictionary array. Does not copy the bytes of a single chunk of the former.
 
     Raises TypeError for another type and ValueError for a null, with the position of the first.
@@ -107,13 +107,13 @@ def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         if isinstance(array, pa.ChunkedArray):  # more than 2 GiB of string: combine_chunks keeps several
-            array = pa.concat_arrays([c.cast(_large(c.type)) for c in array.chunks])
+            array = pa.concat_arrays([c.cast(_find_large_type(c.type)) for c in array.chunks])
     if array.null_count:
         first = array.is_null().index(True).as_py()
         raise ValueError(f"texts[{first}] is null, {array.null_count} of {len(array)} are: drop or fill them first")
     kind = array.type
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        array = array.cast(_large(kind))
+        array = array.cast(_find_large_type(kind))
         kind = array.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         width: Any = np.int32
@@ -129,6 +129,6 @@ def texts_from_arrow(array: pa.Array | pa.ChunkedArray) -> Texts:
     return Texts(data, offsets)
 
 
-def _large(kind: pa.DataType) -> pa.DataType:
+def _find_large_type(kind: pa.DataType) -> pa.DataType:
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     return pa.large_string() if text else pa.large_binary()

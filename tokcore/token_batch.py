@@ -95,7 +95,7 @@ def join_batches(batches: Sequence[TokenBatch]) -> TokenBatch:
     )
 
 
-def with_added(ids: Ids, offsets: Offsets, prepend: Sequence[int], append: Sequence[int]) -> tuple[Ids, Offsets]:
+def add_ids(ids: Ids, offsets: Offsets, prepend: Sequence[int], append: Sequence[int]) -> tuple[Ids, Offsets]:
     """Every document's ids between the prepended and the appended ones."""
     if not prepend and not append:
         return ids, offsets
@@ -191,14 +191,14 @@ class ShardContent:
         return hashlib.sha256(_CONTENT_PREFIX + b"".join(column.digest() for column in self._columns)).hexdigest()
 
 
-def document_digests(langs: Labels, tokens: Ids, offsets: Offsets) -> list[bytes]:
+def compute_document_digests(langs: Labels, tokens: Ids, offsets: Offsets) -> list[bytes]:
     """The digest of each document, 32 bytes: sha256 of its language and token ids, and of nothing else.
 
     Of "tokcore-document-tokens-v1", a zero byte, the language's UTF-8 length (uint32), the language, the ids (int32).
     """
     data = np.ascontiguousarray(tokens, "<i4").view(np.uint8).data
     bounds = (offsets * 4).tolist()
-    prefixes = [_document_prefix(lang) for lang in langs.names]
+    prefixes = [_start_document_hash(lang) for lang in langs.names]
     digests = []
     for i, code in enumerate(langs.codes.tolist()):
         hasher = prefixes[code].copy()
@@ -207,7 +207,7 @@ def document_digests(langs: Labels, tokens: Ids, offsets: Offsets) -> list[bytes
     return digests
 
 
-def _document_prefix(lang: str) -> hashlib._Hash:
+def _start_document_hash(lang: str) -> hashlib._Hash:
     encoded = lang.encode()
     return hashlib.sha256(_DOCUMENT_PREFIX + struct.pack("<I", len(encoded)) + encoded)
 

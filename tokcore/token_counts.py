@@ -59,7 +59,7 @@ def write_id_rows(file: Any, rows: IdRows) -> None:
     """Write to an open binary file what read_id_rows reads."""
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
     with pa.ipc.new_stream(Sink(file), TABLE_SCHEMA, options=options) as writer:
-        writer.write_batch(_batch(rows))
+        writer.write_batch(_make_batch(rows))
 
 
 def read_id_rows(file: Any) -> IdRows:
@@ -74,12 +74,12 @@ def read_id_rows(file: Any) -> IdRows:
     return IdRows(*(column.to_numpy() for column in batch.columns))
 
 
-def to_table(rows: IdRows) -> pa.Table:
+def make_table(rows: IdRows) -> pa.Table:
     """The rows as a table of TABLE_SCHEMA."""
-    return pa.Table.from_batches([_batch(rows)])
+    return pa.Table.from_batches([_make_batch(rows)])
 
 
-def content_of(table: pa.Table) -> str:
+def hash_content(table: pa.Table) -> str:
     """sha256 of "tokcore-token-counts-v2" and of the sha256 of each column, integers little-endian.
 
     The same however the table is stored.
@@ -112,5 +112,5 @@ def read_id_table(file: Any) -> pa.Table:
     return table
 
 
-def _batch(rows: IdRows) -> pa.RecordBatch:
+def _make_batch(rows: IdRows) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column) for column in rows], schema=TABLE_SCHEMA)

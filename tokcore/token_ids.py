@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 
-def integers(ids: Any) -> list[int]:
+def list_integers(ids: Any) -> list[int]:
     """The ids as a list of int, of any size.
 
     ids: a list, numpy array or Arrow array, or a row of an Arrow list array. Raises TypeError, naming the first value
@@ -41,8 +41,8 @@ def integers(ids: Any) -> list[int]:
     return values
 
 
-def rows_of_ids(batch: Any) -> list[Any]:
-    """The rows of a batch, each as integers() takes it.
+def list_rows_of_ids(batch: Any) -> list[Any]:
+    """The rows of a batch, each as list_integers() takes it.
 
     batch: a list of lists or arrays, a numpy array of two dimensions, or an Arrow list array. Raises TypeError for
     other Arrow arrays, and ValueError for a null, naming its position.

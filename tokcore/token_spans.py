@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.encoded import starts_of
+from tokcore.encoded import compute_starts
 from tokcore.texts import Offsets
 
 Spans = npt.NDArray[np.int64]
@@ -33,26 +33,26 @@ class TokenSpans(NamedTuple):
     characters: Spans  # int64 [n, 2]
 
 
-def token_spans(tokens: list[bytes]) -> TokenSpans:
+def find_token_spans(tokens: list[bytes]) -> TokenSpans:
     """The spans of these tokens, none of which is empty, one after the other."""
-    bounds = starts_of(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-    firsts = _first_bytes(b"".join(tokens))
+    bounds = compute_starts(np.fromiter(map(len, tokens), np.int64, len(tokens)))
+    firsts = _find_first_bytes(b"".join(tokens))
     # The character that holds a token's first byte, and the first that starts after its last.
     start = np.searchsorted(firsts, bounds[:-1], side="right") - 1
     end = np.searchsorted(firsts, bounds[1:], side="left")
     return TokenSpans(np.stack([bounds[:-1], bounds[1:]], axis=1), np.stack([start, end], axis=1))
 
 
-def _first_bytes(data: bytes) -> Offsets:
+def _find_first_bytes(data: bytes) -> Offsets:
     """Where the characters of data.decode(errors="replace") start."""
     try:
         data.decode()
     except UnicodeDecodeError:
-        return starts_of(_widths(data))[:-1]
+        return compute_starts(_measure_widths(data))[:-1]
     return np.flatnonzero(np.frombuffer(data, np.uint8) & 0xC0 != 0x80)
 
 
-def _widths(data: bytes) -> Offsets:
+def _measure_widths(data: bytes) -> Offsets:
     """How many bytes each character has; of bytes that are not UTF-8, those that become one U+FFFD."""
     text = data.decode(errors=_WIDTH_OF_REPLACED)
     code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
@@ -68,10 +68,10 @@ _WIDTH_OF_REPLACED = "tokcore.width-of-replaced"
 _SURROGATE = 0xDC00
 
 
-def _mark_width(error: UnicodeError) -> tuple[str, int]:
+def _measure_mark(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return chr(_SURROGATE + error.end - error.start), error.end
 
 
-codecs.register_error(_WIDTH_OF_REPLACED, _mark_width)
+codecs.register_error(_WIDTH_OF_REPLACED, _measure_mark)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tokcore.encoded import Encoded, Padded, Side, cut, list_array, pad
+from tokcore.encoded import Encoded, Padded, Side, cut, make_list_array, pad
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.huggingface import read_tokenizer_json
@@ -28,10 +28,10 @@ from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
 from tokcore.special_text import encode_around, find_special
 from tokcore.stream_decoder import StreamDecoder
-from tokcore.texts import Texts, list_strings, texts_from_arrow, texts_from_strings
-from tokcore.token_ids import integers, rows_of_ids
-from tokcore.token_spans import TokenSpans, token_spans
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, learned_spec, special_tokens
+from tokcore.texts import Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
+from tokcore.token_ids import list_integers, list_rows_of_ids
+from tokcore.token_spans import TokenSpans, find_token_spans
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, make_learned_spec, parse_special_tokens
 from tokcore.vocabulary import Vocabulary
 
 TokenIds: TypeAlias = Iterable[int] | npt.NDArray[Any] | pa.Array  # of one text
@@ -127,7 +127,9 @@ class Tokenizer(Vocabulary):
             raise ConfigError(f"normalizer = {normalizer!r}: expected a list of steps")
         Normalizer(normalizer)
         split = Pretokenizer.of(pattern).spec
-        return cls(learned_spec(LearnedModel.from_merges(merges), split, normalizer, special_tokens(special)))
+        return cls(
+            make_learned_spec(LearnedModel.from_merges(merges), split, normalizer, parse_special_tokens(special))
+        )
 
     def save(self, path: str | PathLike[str], *, replace: bool = False) -> Path:
         """Write tokcore.json, which load reads: into that folder, or to that file if path ends with .json.
@@ -231,13 +233,13 @@ class Tokenizer(Vocabulary):
             raise IdentityError("this tokenizer has no special token of role padding: name one with pad_id")
         allowed = self._allowed(allow_special)
         if isinstance(texts, pa.Array | pa.ChunkedArray):
-            encoded = self._encode_special(texts_from_arrow(texts), threads, allowed)
+            encoded = self._encode_special(make_texts_from_arrow(texts), threads, allowed)
         else:
             encoded = self._encode_list(list_strings(texts), threads, allowed)
         ids, offsets = encoded.ids, encoded.offsets
         if max_tokens is not None:
             ids, offsets = cut(ids, offsets, max_tokens)
-        return list_array(ids, offsets) if padding is None else pad(ids, offsets, padding, cast(int, pad_id))
+        return make_list_array(ids, offsets) if padding is None else pad(ids, offsets, padding, cast(int, pad_id))
 
     def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> Encoded:
         """encode_texts of a list of str and bytes, which are read in place if the tokenizer has no normalizer.
@@ -247,13 +249,13 @@ class Tokenizer(Vocabulary):
         """
         shared = self._shared
         if shared.normalizer.steps or shared.pretokenizer.native_name is None:
-            return self.encode_texts(texts_from_strings(texts), threads)
+            return self.encode_texts(make_texts_from_strings(texts), threads)
         return Encoded(*shared.encoder.encode_strings(texts, threads))
 
     def encode_texts(self, texts: Texts, threads: int = 1) -> Encoded:
         """The ids of each text; special-token text is ordinary. The same for any number of threads.
 
-        >>> encoded = tokenizer.encode_texts(texts_from_strings(["low", "lower low"]))
+        >>> encoded = tokenizer.encode_texts(make_texts_from_strings(["low", "lower low"]))
         >>> encoded.ids.tolist(), encoded.offsets.tolist(), encoded.pretokens.tolist()
         ([257, 257, 259, 258], [0, 1, 4], [1, 2])
         """
@@ -266,7 +268,7 @@ class Tokenizer(Vocabulary):
     def encode_pretokens(self, pretokens: Texts, threads: int = 1) -> Encoded:
         """The ids of each pre-token, merged as it is: neither normalized nor split.
 
-        >>> tokenizer.encode_pretokens(texts_from_strings(["low low"])).ids.tolist()
+        >>> tokenizer.encode_pretokens(make_texts_from_strings(["low low"])).ids.tolist()
         [257, 258]
         """
         ends, firsts = pretokens.offsets[1:], np.arange(pretokens.num_texts + 1)
@@ -275,7 +277,7 @@ class Tokenizer(Vocabulary):
     def encode_texts_with_special(self, texts: Texts, threads: int = 1) -> Encoded:
         """The ids of each text, where every spelled special token becomes its id (and is not a pre-token).
 
-        >>> tokenizer.encode_texts_with_special(texts_from_strings(["low<|endoftext|>"])).ids.tolist()
+        >>> tokenizer.encode_texts_with_special(make_texts_from_strings(["low<|endoftext|>"])).ids.tolist()
         [257, 261]
         """
         return self._encode_special(texts, threads, self._shared.special_ids)
@@ -285,7 +287,7 @@ class Tokenizer(Vocabulary):
 
         Of overlapping ones the leftmost counts, then the longest.
 
-        >>> tokenizer.spelled_special(texts_from_strings(["low<|endoftext|>", "<|endoftext|>"]))
+        >>> tokenizer.spelled_special(make_texts_from_strings(["low<|endoftext|>", "<|endoftext|>"]))
         Counter({'<|endoftext|>': 2})
         """
         text_of_id = {id: text for text, id in self._shared.special_ids.items()}
@@ -307,7 +309,7 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.decode([257, 258], errors="replace")
         'low low'
         """
-        data = self._shared.decoder.decode(integers(ids))
+        data = self._shared.decoder.decode(list_integers(ids))
         return data if errors is None else data.decode(errors=errors)
 
     @overload
@@ -325,7 +327,7 @@ class Tokenizer(Vocabulary):
         ['low', ' low']
         """
         texts = []
-        for i, ids in enumerate(rows_of_ids(batch)):
+        for i, ids in enumerate(list_rows_of_ids(batch)):
             try:
                 texts.append(self.decode(ids))
             except (IdentityError, TypeError) as error:
@@ -353,9 +355,9 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.offsets(ids).bytes.tolist()
         [[0, 3], [3, 4], [4, 5], [5, 6]]
         """
-        known = integers(ids)
+        known = list_integers(ids)
         self._shared.decoder.decode(known)  # names the position of an unused id
-        return token_spans([*map(self._shared.decoder.spell, known)])
+        return find_token_spans([*map(self._shared.decoder.spell, known)])
 
     @property
     def lossless(self) -> bool:
@@ -374,15 +376,15 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.normalized(b"low")  # this tokenizer has no normalizer
         b'low'
         """
-        texts = texts_from_strings([text])
+        texts = make_texts_from_strings([text])
         normalizer = self._shared.normalizer
         spans = find_special(texts, self._shared.special_ids) if with_special else []
         parts, start = [], 0
         for span in spans:
-            between = texts_from_strings([text[start : span.start]])
+            between = make_texts_from_strings([text[start : span.start]])
             parts += [normalizer.apply(between).text(0), text[span.start : span.end]]
             start = span.end
-        return b"".join([*parts, normalizer.apply(texts_from_strings([text[start:]])).text(0)])
+        return b"".join([*parts, normalizer.apply(make_texts_from_strings([text[start:]])).text(0)])
 
     def _allowed(self, allow_special: Iterable[str]) -> dict[str, int]:
         """The special tokens that text may spell: text -> id."""
@@ -394,7 +396,7 @@ class Tokenizer(Vocabulary):
 
     def _encode_list(self, texts: Sequence[str | bytes], threads: int, allowed: Mapping[str, int]) -> Encoded:
         if allowed:
-            return self._encode_special(texts_from_strings(texts), threads, allowed)
+            return self._encode_special(make_texts_from_strings(texts), threads, allowed)
         return self.encode_strings(texts, threads)
 
     def _encode_special(self, texts: Texts, threads: int, allowed: Mapping[str, int]) -> Encoded:
@@ -412,9 +414,9 @@ class Tokenizer(Vocabulary):
         return f"Tokenizer(vocab_size={self.vocab_size}, fingerprint={self.fingerprint[:12]}...)"
 
     def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
-        return _unpickled, (self.spec.to_json_bytes(),)
+        return _unpickle, (self.spec.to_json_bytes(),)
 
 
 @functools.lru_cache(maxsize=4)
-def _unpickled(spec: bytes) -> Tokenizer:
+def _unpickle(spec: bytes) -> Tokenizer:
     return Tokenizer(TokenizerSpec.from_json_bytes(spec, "a pickled tokenizer"))

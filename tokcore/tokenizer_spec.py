@@ -18,11 +18,11 @@ import orjson
 
 from tokcore import unicode
 from tokcore.byte_alphabet import from_printable
-from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
+from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.models import KINDS, Model
-from tokcore.models.model import ID_LIMIT, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Ids, too_long
+from tokcore.models.model import ID_LIMIT, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Ids, make_too_long_error
 
 FORMAT = "tokcore-tokenizer"
 FORMAT_VERSION = 1
@@ -36,7 +36,7 @@ class SpecialToken:
     """A token that no model makes: text in the corpus that spells it is ordinary unless allowed."""
 
     text: str
-    id: int | None  # None only before learned_spec assigns one
+    id: int | None  # None only before make_learned_spec assigns one
     role: str = PLAIN
 
 
@@ -64,7 +64,7 @@ class TokenizerSpec:
     @functools.cached_property
     def fingerprint(self) -> str:
         """The identity: sha256 of the canonical JSON of everything that decides ids, as lowercase hex."""
-        return sha256_hex(canonical_json(self._functional()))
+        return hash_sha256(write_canonical_json(self._functional()))
 
     @property
     def pattern_name(self) -> str:
@@ -74,7 +74,7 @@ class TokenizerSpec:
     @property
     def vocab_size(self) -> int:
         """The highest id + 1: gaps count."""
-        return max(int(self.model.ids.max()), *(_id(token) for token in self.special), 0) + 1
+        return max(int(self.model.ids.max()), *(_find_id(token) for token in self.special), 0) + 1
 
     def texts_of(self, role: str) -> tuple[str, ...]:
         """The special tokens of a role, in the order of ids."""
@@ -92,7 +92,7 @@ class TokenizerSpec:
         content["model"] |= self.model.informative()
         if self.chat_template:
             content["chat_template"] = self.chat_template
-        return canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
+        return write_canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
 
     @classmethod
     def from_json_bytes(cls, data: bytes, name: str, checked_sha256: str = "") -> TokenizerSpec:
@@ -103,9 +103,9 @@ class TokenizerSpec:
         checked_sha256: of a file that this release has checked before; data must have it, and is not checked again for
         its fingerprint and its one form, which takes longer than the rest.
         """
-        if checked_sha256 and sha256_hex(data) != checked_sha256:
+        if checked_sha256 and hash_sha256(data) != checked_sha256:
             raise ChecksumError(f"{name}: was changed after it was checked: its sha256 is not {checked_sha256}")
-        return _from_json_bytes(data, name, bool(checked_sha256))
+        return _parse_json_bytes(data, name, bool(checked_sha256))
 
     def _functional(self) -> dict[str, Any]:
         return {
@@ -120,7 +120,7 @@ class TokenizerSpec:
 
 # A build reads the file that it has just written, and a command prints with what it has built with.
 @functools.lru_cache(maxsize=2)
-def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
+def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
     value = orjson.loads(data) if is_checked else parse_canonical(data, name)
     require_version(value, name, FORMAT, FORMAT_VERSION)
     read = from_jsonable(_SpecJson, value, name)
@@ -145,7 +145,7 @@ def _from_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
     return spec
 
 
-def learned_spec(
+def make_learned_spec(
     model: Model, pattern: Mapping[str, str], normalizer: Sequence[str], special: Iterable[SpecialToken]
 ) -> TokenizerSpec:
     """The spec of a learned model, with the special tokens in the given order after its ids.
@@ -165,12 +165,12 @@ def learned_spec(
     return TokenizerSpec(tuple(normalizer), dict(pattern), model, tuple(special))
 
 
-def special_tokens(special: Mapping[str, str] | Iterable[str | SpecialToken]) -> list[SpecialToken]:
+def parse_special_tokens(special: Mapping[str, str] | Iterable[str | SpecialToken]) -> list[SpecialToken]:
     """Special tokens as a caller gives them: texts and their roles, or a list of texts, which are plain, and tokens.
 
     Raises ConfigError for an unknown role, TypeError for what is neither.
 
-    >>> special_tokens({"<|end|>": "document_end"})
+    >>> parse_special_tokens({"<|end|>": "document_end"})
     [SpecialToken(text='<|end|>', id=None, role='document_end')]
     """
     if isinstance(special, str | bytes):
@@ -216,7 +216,7 @@ def assign_ids(special: Iterable[SpecialToken], first: int) -> list[SpecialToken
     return assigned
 
 
-def _id(token: SpecialToken) -> int:
+def _find_id(token: SpecialToken) -> int:
     assert token.id is not None
     return token.id
 
@@ -230,7 +230,7 @@ def _check_tokens(tokens: tuple[bytes, ...], ids: Ids) -> None:
     if max(lengths, default=0) > MAX_TOKEN_BYTES or sum(lengths) > MAX_VOCABULARY_BYTES:
         for token, id, total in zip(tokens, ids.tolist(), accumulate(lengths), strict=True):
             if len(token) > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
-                raise too_long(len(token), total, f"id {id}")
+                raise make_too_long_error(len(token), total, f"id {id}")
     known = set(tokens)
     if len(known) != len(tokens) or b"" in known:
         seen: dict[bytes, int] = {}

@@ -98,10 +98,10 @@ _TOKEN = re.compile(
 
 
 @functools.cache
-def ranges(name: str) -> Ranges:
+def find_ranges(name: str) -> Ranges:
     """Inclusive ranges of a general category ("Lu", "L", "Any") or of "White_Space", ascending.
 
-    >>> ranges("Zs")[:2]
+    >>> find_ranges("Zs")[:2]
     ((32, 32), (160, 160))
     """
     if name == "Any":
@@ -111,11 +111,11 @@ def ranges(name: str) -> Ranges:
     members = [c for c in _CATEGORIES if c[0] == name]
     if not members:
         raise KeyError(name)
-    return _union(r for member in members for r in ranges(member))
+    return _unite_ranges(r for member in members for r in find_ranges(member))
 
 
 @functools.cache
-def lowercase() -> dict[int, str]:
+def map_lowercase() -> dict[int, str]:
     """Code point -> lowercase, for all characters that differ from their lowercase; for str.translate.
 
     Each character by itself: a capital sigma becomes a sigma, also at the end of a word.
@@ -147,10 +147,10 @@ def expand(pattern: str) -> str:
     return _expand(pattern)[0]
 
 
-def properties(pattern: str) -> frozenset[str]:
-    r"""The classes that expand() spells out, by the names that ranges() knows.
+def list_properties(pattern: str) -> frozenset[str]:
+    r"""The classes that expand() spells out, by the names that find_ranges() knows.
 
-    >>> sorted(properties(r"\s\p{Letter}"))
+    >>> sorted(list_properties(r"\s\p{Letter}"))
     ['L', 'White_Space']
     """
     return _expand(pattern)[1]
@@ -164,31 +164,31 @@ def _expand(pattern: str) -> tuple[str, frozenset[str]]:
     class_start = 0
     for token in _TOKEN.finditer(pattern):
         text = token.group()
-        if (found := _property_of(token, pattern)) is not None:
+        if (found := _find_property(token, pattern)) is not None:
             name, negated = found
             used.add(name)
-            out.append(_set(ranges(name), negated, in_class))
+            out.append(_spell_set(find_ranges(name), negated, in_class))
             continue
         out.append(text)
         if token["escape"]:
             _check_escape(token, pattern, in_class)
         elif in_class:
             if token["posix"]:
-                raise _refusal(pattern, token.start(), text, r"a category such as \p{L}")
+                raise _make_refusal(pattern, token.start(), text, r"a category such as \p{L}")
             # A bracket right after the opening one is a member. Within a class, flags stand for themselves.
             if text == "]" and token.start() > class_start:
                 in_class = False
         else:
             _check_flags(token, pattern)
             if token["posix"]:
-                raise _refusal(pattern, token.start(), text, r"a category such as [\p{L}]")
+                raise _make_refusal(pattern, token.start(), text, r"a category such as [\p{L}]")
             if text == "[":
                 in_class = True
                 class_start = token.end() + (pattern[token.end() : token.end() + 1] == "^")
     return "".join(out), frozenset(used)
 
 
-def _property_of(token: re.Match[str], pattern: str) -> tuple[str, bool] | None:
+def _find_property(token: re.Match[str], pattern: str) -> tuple[str, bool] | None:
     r"""(property, whether its complement is meant) of a token that is one, such as \p{L}, \PL or \s; else None."""
     text = token.group()
     name = token["braced"] if token["braced"] is not None else token["single"]
@@ -196,7 +196,7 @@ def _property_of(token: re.Match[str], pattern: str) -> tuple[str, bool] | None:
         negated = text[1] == "P"
         if name.startswith("^"):
             negated, name = not negated, name[1:]
-        return _property(name, pattern, token.start(), text), negated
+        return _spell_property(name, pattern, token.start(), text), negated
     escape = token["escape"]
     if escape and escape in "sSdD":
         return "White_Space" if escape in "sS" else "Nd", escape in "SD"
@@ -207,7 +207,7 @@ def _check_escape(token: re.Match[str], pattern: str, in_class: bool) -> None:
     escape = token["escape"]
     if escape in "pP" or (escape in _REFUSED and not (in_class and escape == "b")):
         instead = _REFUSED.get(escape, r"\p{L}, with the category in braces")
-        raise _refusal(pattern, token.start(), token.group(), instead)
+        raise _make_refusal(pattern, token.start(), token.group(), instead)
 
 
 def _check_flags(token: re.Match[str], pattern: str) -> None:
@@ -219,14 +219,14 @@ def _check_flags(token: re.Match[str], pattern: str) -> None:
         )
 
 
-def _refusal(pattern: str, position: int, text: str, instead: str) -> ConfigError:
+def _make_refusal(pattern: str, position: int, text: str, instead: str) -> ConfigError:
     return ConfigError(
         f"{text!r} at character {position} of the pattern {pattern!r} depends on the Unicode tables of the installed"
         f" `regex` package. Write {instead} instead."
     )
 
 
-def _property(name: str, pattern: str, position: int, text: str) -> str:
+def _spell_property(name: str, pattern: str, position: int, text: str) -> str:
     key, _, value = name.rpartition("=")
     loose = re.sub(r"[\s_-]", "", value).lower()
     if re.sub(r"[\s_-]", "", key).lower() in ("", "gc", "generalcategory"):
@@ -234,26 +234,30 @@ def _property(name: str, pattern: str, position: int, text: str) -> str:
             return "Any"
         if loose in _NAMES:
             return _NAMES[loose]
-    raise _refusal(pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])")
+    raise _make_refusal(
+        pattern, position, text, r"a general category (such as \p{Lu}) or ranges (such as [\u0370-\u03ff])"
+    )
 
 
-def _set(members: Ranges, negated: bool, in_class: bool) -> str:
+def _spell_set(members: Ranges, negated: bool, in_class: bool) -> str:
     if in_class:
-        return _spell(_complement(members) if negated else members)
+        return _spell(_complement_ranges(members) if negated else members)
     return f"[{'^' if negated else ''}{_spell(members)}]"
 
 
 def _spell(members: Ranges) -> str:
-    return "".join(_character(a) if a == b else f"{_character(a)}-{_character(b)}" for a, b in members)
+    return "".join(
+        _spell_character(a) if a == b else f"{_spell_character(a)}-{_spell_character(b)}" for a, b in members
+    )
 
 
-def _character(c: int) -> str:
+def _spell_character(c: int) -> str:
     if chr(c).isascii() and chr(c).isalnum():
         return chr(c)
     return f"\\x{c:02x}" if c < 0x100 else f"\\u{c:04x}" if c < 0x10000 else f"\\U{c:08x}"
 
 
-def _complement(members: Ranges) -> Ranges:
+def _complement_ranges(members: Ranges) -> Ranges:
     gaps = []
     position = 0
     for first, last in members:
@@ -265,7 +269,7 @@ def _complement(members: Ranges) -> Ranges:
     return tuple(gaps)
 
 
-def _union(members: Iterable[tuple[int, int]]) -> Ranges:
+def _unite_ranges(members: Iterable[tuple[int, int]]) -> Ranges:
     merged: list[tuple[int, int]] = []
     for first, last in sorted(members):
         if merged and merged[-1][1] + 1 >= first:

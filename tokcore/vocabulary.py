@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tokcore.byte_alphabet import from_printable, printable
+from tokcore.byte_alphabet import from_printable, to_printable
 from tokcore.errors import IdentityError
 from tokcore.formats import gpt2
-from tokcore.shared_tables import shared_tables
-from tokcore.token_ids import integers
+from tokcore.shared_tables import get_shared_tables
+from tokcore.token_ids import list_integers
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -26,7 +26,7 @@ class Vocabulary:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.spec = spec
-        self._shared = shared_tables(spec)
+        self._shared = get_shared_tables(spec)
 
     @property
     def fingerprint(self) -> str:
@@ -56,7 +56,7 @@ class Vocabulary:
         >>> list(tokenizer.vocab.items())[-4:]
         [('Ġlow', 258), ('er', 259), ('es', 260), ('<|endoftext|>', 261)]
         """
-        return dict(gpt2.vocabulary(self.spec))
+        return dict(gpt2.make_vocabulary(self.spec))
 
     def token_to_id(self, token: str | bytes) -> int | None:
         """The id of a token, by its name or by its bytes; None if there is none.
@@ -79,12 +79,12 @@ class Vocabulary:
         >>> tokenizer.id_to_token(258), tokenizer.id_to_token(262)
         ('Ġlow', None)
         """
-        (id,) = integers([id])
+        (id,) = list_integers([id])
         for text, special_id in self._shared.special_ids.items():
             if special_id == id:
                 return text
         try:
-            return printable(self._shared.decoder.spell(id))
+            return to_printable(self._shared.decoder.spell(id))
         except IdentityError:
             return None
 
@@ -94,7 +94,7 @@ class Vocabulary:
         >>> tokenizer.token_bytes(258)
         b' low'
         """
-        return self._shared.decoder.spell(*integers([id]))
+        return self._shared.decoder.spell(*list_integers([id]))
 
     @property
     def specials(self) -> dict[str, int]:

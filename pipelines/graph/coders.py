@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import SetupOptions
 from schemas.document import Document, EncodedDocument
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, ItemEncoded, RunRef, TableRef
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
@@ -36,7 +36,7 @@ class JsonCoder(coders.Coder):
         self.cls = cls
 
     def encode(self, value: Any) -> bytes:
-        return canonical_json(to_jsonable(value))
+        return write_canonical_json(to_jsonable(value))
 
     def decode(self, encoded: bytes) -> Any:
         return from_jsonable(self.cls, json.loads(encoded), self.cls.__name__)
@@ -62,7 +62,7 @@ class JsonCoder(coders.Coder):
 
 
 @coders.Coder.register_urn(_URN, bytes)
-def _json_coder(payload: bytes, _components: Any, _context: Any) -> JsonCoder:
+def _make_json_coder(payload: bytes, _components: Any, _context: Any) -> JsonCoder:
     return JsonCoder(_CLASSES[payload.decode()])
 
 
@@ -71,11 +71,11 @@ class DocumentCoder(coders.Coder):
 
     def encode(self, value: Document) -> bytes:
         text, kind = (value.text.encode(), b"s") if isinstance(value.text, str) else (value.text, b"b")
-        return kind + _join(value.lang.encode(), _from_id(value.id), text)
+        return kind + _join(value.lang.encode(), _pack_id(value.id), text)
 
     def decode(self, encoded: bytes) -> Document:
         lang, name, text = _split(encoded[1:], 3)
-        return Document(lang.decode(), _to_id(name), text.decode() if encoded[:1] == b"s" else text)
+        return Document(lang.decode(), _unpack_id(name), text.decode() if encoded[:1] == b"s" else text)
 
     def is_deterministic(self) -> bool:
         return True
@@ -91,11 +91,11 @@ class EncodedDocumentCoder(coders.Coder):
     """An EncodedDocument: each field after its length; tokens as int32, little-endian."""
 
     def encode(self, value: EncodedDocument) -> bytes:
-        return _join(value.lang.encode(), _from_id(value.id), np.asarray(value.tokens, "<i4").tobytes())
+        return _join(value.lang.encode(), _pack_id(value.id), np.asarray(value.tokens, "<i4").tobytes())
 
     def decode(self, encoded: bytes) -> EncodedDocument:
         lang, name, tokens = _split(encoded, 3)
-        return EncodedDocument(lang.decode(), _to_id(name), np.frombuffer(tokens, "<i4"))
+        return EncodedDocument(lang.decode(), _unpack_id(name), np.frombuffer(tokens, "<i4"))
 
     def is_deterministic(self) -> bool:
         return True
@@ -108,12 +108,12 @@ class EncodedDocumentCoder(coders.Coder):
 
 
 @coders.Coder.register_urn(_URN_DOCUMENT, bytes)
-def _document_coder(_payload: bytes, _components: Any, _context: Any) -> DocumentCoder:
+def _make_document_coder(_payload: bytes, _components: Any, _context: Any) -> DocumentCoder:
     return DocumentCoder()
 
 
 @coders.Coder.register_urn(_URN_ENCODED, bytes)
-def _encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedDocumentCoder:
+def _make_encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedDocumentCoder:
     return EncodedDocumentCoder()
 
 
@@ -121,11 +121,11 @@ def _encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedD
 _NO_ID = b"\xff"
 
 
-def _from_id(id: str | None) -> bytes:
+def _pack_id(id: str | None) -> bytes:
     return _NO_ID if id is None else id.encode()
 
 
-def _to_id(encoded: bytes) -> str | None:
+def _unpack_id(encoded: bytes) -> str | None:
     return None if encoded == _NO_ID else encoded.decode()
 
 

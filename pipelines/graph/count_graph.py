@@ -46,7 +46,7 @@ class CountItems(beam.PTransform):
         return (
             assignments
             | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(ItemCounted)
-            | "ItsRuns" >> beam.FlatMap(_runs_of).with_output_types(KeyedRun)
+            | "ItsRuns" >> beam.FlatMap(_list_runs).with_output_types(KeyedRun)
             | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.job.num_partitions, self.pool_key)
         )
 
@@ -80,7 +80,7 @@ class _CountItem(beam.DoFn):
         yield run_in(self._pool_key, count_item, self._job, assignment)
 
 
-def _runs_of(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
+def _list_runs(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
     for run in item.runs:
         yield (run.key, run.partition), run
 
@@ -119,7 +119,7 @@ class _Merging:
         return runs
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=run_order)))
+        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 @beam.typehints.with_input_types(RunRef)
@@ -155,13 +155,13 @@ class _WriteTable(beam.DoFn):
 
     def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
         lang, runs = element
-        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=run_order)))
+        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=order_runs)))
 
 
 def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:
     return ((key[0], run) for run in runs)
 
 
-def run_order(run: RunRef) -> tuple[int, str, int]:
+def order_runs(run: RunRef) -> tuple[int, str, int]:
     """One order of runs, so that equal sets of them are merged alike."""
     return run.partition, run.attempt, run.offset

@@ -15,10 +15,10 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.graph.coders import import_in_workers
-from pipelines.graph.count_graph import KeyedRun, MergeTables, run_order
+from pipelines.graph.count_graph import KeyedRun, MergeTables, order_runs
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
-from pipelines.work.digest_runs import digests_key
+from pipelines.work.digest_runs import make_digests_key
 from pipelines.work.encode_item import encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, merge_id_runs
@@ -43,14 +43,14 @@ class EncodeItems(beam.PTransform):
         )
         _ = (
             encoded
-            | "ItsTokenCounts" >> beam.Map(_token_counts_of).with_output_types(KeyedRun)
+            | "ItsTokenCounts" >> beam.Map(_key_token_counts).with_output_types(KeyedRun)
             | "MergeTokenCounts"
             >> beam.CombinePerKey(MergeTokenCounts(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
             | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.job.attempts)).with_output_types(RunRef)
         )
         return (
             encoded
-            | "ItsDigests" >> beam.FlatMap(_digests_of).with_output_types(KeyedRun)
+            | "ItsDigests" >> beam.FlatMap(_list_digests).with_output_types(KeyedRun)
             | "MergeDigests"
             >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
             | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts)).with_output_types(RunRef)
@@ -66,7 +66,7 @@ class _EncodeItem(beam.DoFn):
         yield run_in(self._pool_key, encode_item, self._job, assignment)
 
 
-def _digests_of(item: ItemEncoded) -> Iterator[tuple[tuple[str, int], RunRef]]:
+def _list_digests(item: ItemEncoded) -> Iterator[tuple[tuple[str, int], RunRef]]:
     for run in item.digests:
         yield (run.key, run.partition), run
 
@@ -77,10 +77,10 @@ class _KeepDigests(beam.DoFn):
 
     def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
         (_, partition), run = element
-        yield self._attempts.record(digests_key(partition), run)
+        yield self._attempts.record(make_digests_key(partition), run)
 
 
-def _token_counts_of(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
+def _key_token_counts(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
     return (item.token_counts.key, item.token_counts.partition), item.token_counts
 
 
@@ -90,7 +90,7 @@ class MergeTokenCounts(MergeTables):
     """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in(self._pool_key, merge_id_runs, self._attempts, tuple(sorted(runs, key=run_order)))
+        return run_in(self._pool_key, merge_id_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 class _KeepTokenCounts(beam.DoFn):

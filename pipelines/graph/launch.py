@@ -20,16 +20,16 @@ from schemas.plan import Assignment, Plan
 def count_items(options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress) -> None:
     """Run the count stage. Raises a TokError of a worker as it is, StageError for any other failure."""
     with open_pipeline(options, "count", workers, on_progress) as (pipeline, pool_key):
-        _ = _assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
+        _ = _spread_assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
 
 
 def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, workers: Workers, on_progress: OnProgress) -> None:
     """Run the encode stage. Raises a TokError of a worker as it is, StageError for any other failure."""
     with open_pipeline(options, "encode", workers, on_progress) as (pipeline, pool_key):
-        _ = _assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
+        _ = _spread_assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
 
 
-def _assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
+def _spread_assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
     # Large items first, so that only small ones are left at the end, and no core waits for a straggler.
     items = sorted(plan.items, key=lambda item: -item.size_bytes)
     return (

@@ -2,7 +2,7 @@
 
 We never use Beam's default runner: it may download another engine. Ours is FnApiRunner in memory, which opens no port.
 Its threads hand each work item to a process of pipelines.local.pool. Modes and runners that open ports get them on the
-loopback interface only (on_loopback).
+loopback interface only (bind_to_loopback).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
-from pipelines.store.redaction import as_cause, redact
+from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
 
 # Beam deals elements to its threads before anything runs and never moves one. Processes take work when they are free,
@@ -46,10 +46,10 @@ def open_pipeline(
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # failures are raised once, not logged as well
     try:
         if (pool := workers.start()) is not None:
-            with on_loopback(), pool.reporting_to(on_progress), _local_pipeline(options) as pipeline:
+            with bind_to_loopback(), pool.reporting_to(on_progress), _make_local_pipeline(options) as pipeline:
                 yield pipeline, pool.key
         else:
-            with on_loopback(), beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
+            with bind_to_loopback(), beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
                 yield pipeline, None
     except TokError as error:
         # Beam adds the name of its transform, which means nothing to a user.
@@ -60,14 +60,14 @@ def open_pipeline(
     else:
         return
     # Runners wrap a worker's exception; our own errors already say all that a user needs.
-    for cause in _causes(failure):
+    for cause in _iterate_causes(failure):
         if isinstance(cause, TokError):
             raise cause
     reason = redact(f"{type(failure).__name__}: {failure}")
-    raise StageError(f"stage {stage}: {reason}") from as_cause(failure)
+    raise StageError(f"stage {stage}: {reason}") from make_cause(failure)
 
 
-def _local_pipeline(options: RunOptions) -> beam.Pipeline:
+def _make_local_pipeline(options: RunOptions) -> beam.Pipeline:
     arguments: Sequence[str] = (
         "--runner=FnApiRunner",
         "--direct_running_mode=in_memory",
@@ -87,7 +87,7 @@ class _KeepViews(PipelineOptions):
         return views[cls]
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -138,7 +138,7 @@ def check_runner_options(options: Sequence[str]) -> None:
         )
     from apache_beam.runners.portability.portable_runner import PortableRunner
 
-    runner = known.runner and _runner(known.runner)
+    runner = known.runner and _find_runner(known.runner)
     if not unknown or isinstance(runner, PortableRunner):
         return
     name = unknown[0].split("=")[0]
@@ -147,7 +147,7 @@ def check_runner_options(options: Sequence[str]) -> None:
     raise ConfigError(f"{name}: {known.runner or 'the local runner'} has no such option.{hint}")
 
 
-def _runner(name: str) -> Any:
+def _find_runner(name: str) -> Any:
     try:
         runner = create_runner(name)
     except Exception as error:  # a name with a point imports a module, which may raise anything
@@ -172,7 +172,7 @@ _any_server = grpc.server
 
 
 @contextmanager
-def on_loopback() -> Iterator[None]:
+def bind_to_loopback() -> Iterator[None]:
     """While the block runs, servers that Beam starts in this process listen on the loopback interface only.
 
     Beam binds the servers of its multi-process mode and of its worker pools to every interface, without a password, and
@@ -181,7 +181,7 @@ def on_loopback() -> Iterator[None]:
     global _num_on_loopback
     with _serving:
         _num_on_loopback += 1
-        grpc.server = _loopback_server
+        grpc.server = _make_loopback_server
     try:
         yield
     finally:
@@ -191,7 +191,7 @@ def on_loopback() -> Iterator[None]:
                 grpc.server = _any_server
 
 
-def _loopback_server(*arguments: Any, **settings: Any) -> Any:
+def _make_loopback_server(*arguments: Any, **settings: Any) -> Any:
     server = _any_server(*arguments, **settings)
     add_port = server.add_insecure_port
     server.add_insecure_port = lambda address: add_port(_ANYWHERE.sub(LOOPBACK, address))

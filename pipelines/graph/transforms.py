@@ -27,8 +27,8 @@ from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
 from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretokenize import Pretokenizer
-from tokcore.texts import texts_from_strings
-from tokcore.token_batch import with_added
+from tokcore.texts import make_texts_from_strings
+from tokcore.token_batch import add_ids
 from tokcore.tokenizer import Tokenizer
 
 # The kernel gets documents in batches of about this many bytes.
@@ -111,7 +111,7 @@ class _CountDocuments(beam.DoFn):
 
     def _flush(self) -> None:
         for lang, texts in self._waiting.items():
-            self._tables.add(lang, texts_from_strings(texts), self._pretokenizer, LanguageTally())
+            self._tables.add(lang, make_texts_from_strings(texts), self._pretokenizer, LanguageTally())
         self._tables.spill_if_over(self._memory_bytes)
         self._waiting, self._waiting_bytes = {}, 0
 
@@ -181,9 +181,9 @@ class _EncodeBatch(beam.DoFn):
         yield from self._flush()
 
     def _flush(self) -> Iterator[WindowedValue]:
-        texts = texts_from_strings(document.text for document, _, _ in self._waiting)
+        texts = make_texts_from_strings(document.text for document, _, _ in self._waiting)
         encoded = self._tokenizer.encode_texts(texts)
-        ids, offsets = with_added(encoded.ids, encoded.offsets, self._prepend, self._append)
+        ids, offsets = add_ids(encoded.ids, encoded.offsets, self._prepend, self._append)
         for i, (document, timestamp, window) in enumerate(self._waiting):
             tokens = ids[offsets[i] : offsets[i + 1]].copy()
             yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, (window,))

@@ -20,11 +20,11 @@ from pipelines.store.redaction import redact
 from tokcore.errors import FormatError, IdentityError
 from tokcore.odd_tokens import (
     CHARACTER_KINDS,
-    invisible_characters,
-    kinds_of_tokens,
-    partial_characters,
-    shown_token,
-    unreachable_tokens,
+    count_kinds_of_characters,
+    find_invisible_characters,
+    find_partial_characters,
+    find_unreachable_tokens,
+    spell_token,
 )
 from tokcore.pretoken_tables import read_table
 from tokcore.texts import Texts
@@ -65,25 +65,26 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
         "rare_at_most": rare,
         "missing": {},
         "unreachable": [
-            {**_named(tokenizer, one.id), "becomes": list(one.becomes)} for one in unreachable_tokens(tokenizer)
+            {**_name_rows(tokenizer, one.id), "becomes": list(one.becomes)}
+            for one in find_unreachable_tokens(tokenizer)
         ],
-        "partial_utf8": [_named(tokenizer, id) for id in partial_characters(tokenizer)],
+        "partial_utf8": [_name_rows(tokenizer, id) for id in find_partial_characters(tokenizer)],
         "invisible_tokens": [
-            {**_named(tokenizer, id), "kinds": dict(sorted(kinds.items()))}
-            for id, kinds in kinds_of_tokens(tokenizer).items()
+            {**_name_rows(tokenizer, id), "kinds": dict(sorted(kinds.items()))}
+            for id, kinds in count_kinds_of_characters(tokenizer).items()
         ],
     }
-    report |= _of_shards(output, tokenizer, specials, rare, sources, report["missing"])
+    report |= _audit_shards(output, tokenizer, specials, rare, sources, report["missing"])
     counts = find_manifest(output, "counts")
     if counts is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
     else:
         tables = [(entry.about.lang, urls.join(output, "counts", entry.path)) for entry in counts.files]
-        report["invisible_in_text"] = _in_text(tables)
+        report["invisible_in_text"] = _audit_text(tables)
     return report
 
 
-def _of_shards(
+def _audit_shards(
     output: str, tokenizer: Tokenizer, specials: Sequence[int], rare: int, sources: bool, missing: dict[str, str]
 ) -> dict[str, Any]:
     """The sections about what was written; those that are left out go to missing."""
@@ -103,16 +104,16 @@ def _of_shards(
     return {
         "tokens": shards.totals.tokens,
         "documents": shards.totals.records.documents,
-        **_of_written(tokenizer, specials, read_token_counts(output), rare, tops),
+        **_audit_written(tokenizer, specials, read_token_counts(output), rare, tops),
     }
 
 
-def _named(tokenizer: Tokenizer, id: int) -> dict[str, Any]:
+def _name_rows(tokenizer: Tokenizer, id: int) -> dict[str, Any]:
     token = tokenizer.token_bytes(id)
-    return {"id": id, "token": shown_token(token), "bytes": token.hex()}
+    return {"id": id, "token": spell_token(token), "bytes": token.hex()}
 
 
-def _of_written(
+def _audit_written(
     tokenizer: Tokenizer,
     specials: Sequence[int],
     table: pa.Table,
@@ -134,21 +135,21 @@ def _of_written(
     frequent = [row for row in by_count if row["count"] > rare and row["id"] not in specials]
 
     def described(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [{**_named(tokenizer, row["id"]), **row} for row in found]
+        return [{**_name_rows(tokenizer, row["id"]), **row} for row in found]
 
     report: dict[str, Any] = {
-        "never": [_named(tokenizer, id) for id in every if id not in rows],
+        "never": [_name_rows(tokenizer, id) for id in every if id not in rows],
         "rare": described(
             sorted((row for row in by_count if row["count"] <= rare), key=lambda row: (row["count"], row["id"]))
         ),
         "one_document": described(
-            row for row in frequent if _more(row["max_in_document"], row["count"], _DOCUMENT_SHARE)
+            row for row in frequent if _has_more(row["max_in_document"], row["count"], _DOCUMENT_SHARE)
         ),
     }
     if tops is not None:
         several = len({top.uri for top in tops.values()}) > 1  # of one file alone it says nothing
         one_source = [
-            row for row in frequent if several and _more(row["top_source_count"], row["count"], _SOURCE_SHARE)
+            row for row in frequent if several and _has_more(row["top_source_count"], row["count"], _SOURCE_SHARE)
         ]
         by_source = Counter(row["top_source"] for row in one_source)
         report["one_source"] = described(one_source)
@@ -156,18 +157,18 @@ def _of_written(
     return report
 
 
-def _more(part: int, whole: int, share: tuple[int, int]) -> bool:
+def _has_more(part: int, whole: int, share: tuple[int, int]) -> bool:
     return part * share[1] > whole * share[0]
 
 
-def _in_text(tables: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def _audit_text(tables: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     """Kind -> language -> occurrences in the counted text, pre-tokens that hold one, occurrences by character."""
     found: dict[str, dict[str, Any]] = {}
     for lang, url in tables:
         occurrences: dict[str, Counter[int]] = {}
         pretokens: Counter[str] = Counter()
-        for keys, counts in _blocks(url):
-            hits = invisible_characters(keys)
+        for keys, counts in _read_blocks(url):
+            hits = find_invisible_characters(keys)
             times = counts[hits.texts].tolist()
             for kind, character, number in zip(hits.kinds.tolist(), hits.characters.tolist(), times, strict=True):
                 occurrences.setdefault(CHARACTER_KINDS[kind], Counter())[character] += number
@@ -182,7 +183,7 @@ def _in_text(tables: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     return {name: found[name] for name in CHARACTER_KINDS if name in found}
 
 
-def _blocks(url: str) -> Iterator[tuple[Texts, Any]]:
+def _read_blocks(url: str) -> Iterator[tuple[Texts, Any]]:
     with storage.open_read(url) as file:
         for rows in read_table(file):
             yield rows.keys, rows.counts
@@ -206,7 +207,9 @@ def print_audit(report: dict[str, Any]) -> None:
         ]
         _print_section("one document", "with more than half of their occurrences in one document", one, shown=4)
     if "one_source" in report:
-        of = ", ".join(f"{_short(name)}: {number:,}" for name, number in _first(report["one_source_by_source"], 4))
+        of = ", ".join(
+            f"{_shorten(name)}: {number:,}" for name, number in _take_first(report["one_source_by_source"], 4)
+        )
         _print_section("one source", "with more than 9/10 in one file", report["one_source"], of)
     becomes = [{**one, "token": f"{one['token']} -> {one['becomes']}"} for one in report["unreachable"]]
     _print_section("unreachable", "that their own bytes do not become", becomes, shown=4)
@@ -230,9 +233,9 @@ def _print_section(name: str, what: str, rows: Sequence[dict[str, Any]], about: 
         print(f"              {examples}")
 
 
-def _first(items: dict[str, int], limit: int) -> list[tuple[str, int]]:
+def _take_first(items: dict[str, int], limit: int) -> list[tuple[str, int]]:
     return list(items.items())[:limit]
 
 
-def _short(uri: str) -> str:
+def _shorten(uri: str) -> str:
     return uri if len(uri) <= 40 else "..." + uri[-37:]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pipelines.inspect.estimate import Estimate, estimate
 from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed, escape
-from pipelines.local.terminal import number, printable, size
+from pipelines.local.terminal import format_number, format_size, make_printable
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
@@ -36,69 +36,72 @@ _ABOUT = {
 }
 
 
-def build_text(proposal: Proposal, path: str) -> str:
+def write_build_text(proposal: Proposal, path: str) -> str:
     """The text of a build file at a local path. Raises ConfigError if what was found cannot be built."""
-    text = _text(proposal, path, "vocab_size = 257", "")
+    text = _write_text(proposal, path, "vocab_size = 257", "")
     config = parse_config(text, path)
     samples = sample_plan(config, plan_build(config), FOR_CHECK)
     if stopping := describe([one for one in check_samples(config, samples) if one.stops]):
         raise ConfigError("\n".join(stopping))
     told = estimate(config, samples, 1)
-    return _text(proposal, path, _vocab_size(told), _about_size(told))
+    return _write_text(proposal, path, _write_vocab_size(told), _describe_size(told))
 
 
-def _text(proposal: Proposal, path: str, vocab_size: str, about: str) -> str:
+def _write_text(proposal: Proposal, path: str, vocab_size: str, about: str) -> str:
     base = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120 - as the build file's base is made
-    start = _start(proposal.folder, base)
+    start = _spell_start(proposal.folder, base)
     lines = [
-        f"# What `tokcore init` found in {_comment(redact(proposal.folder))}.",
+        f"# What `tokcore init` found in {_write_comment(redact(proposal.folder))}.",
         "# Every other key, with its default: deploy/examples/full.toml.",
         f"version = {VERSION}",
         "",
         "[build]",
-        f"{_set('output', OUTPUT)}  # any fsspec URL; a relative path starts at this file's folder",
+        f"{_write_setting('output', OUTPUT)}  # any fsspec URL; a relative path starts at this file's folder",
     ]
     for proposed in proposal.sources:
-        lines += ["", *_source(proposed, start, _covers(proposal.folder, base))]
+        lines += ["", *_write_source(proposed, start, _covers(proposal.folder, base))]
     if proposal.left_out:
         lines += ["", f"# Left out: {len(proposal.left_out):,} files."]
-        lines += [f"#   {_comment(redact(name))}: {_comment(why)}" for name, why in proposal.left_out[:_MOST_SHOWN]]
+        lines += [
+            f"#   {_write_comment(redact(name))}: {_write_comment(why)}"
+            for name, why in proposal.left_out[:_MOST_SHOWN]
+        ]
         if len(proposal.left_out) > _MOST_SHOWN:
             lines.append(f"#   and {len(proposal.left_out) - _MOST_SHOWN:,} more")
     lines += ["", "[learn]", *([f"# {about}"] if about else []), vocab_size]
     return "\n".join(lines) + "\n"
 
 
-def _source(proposed: Proposed, start: str, is_output_inside: bool) -> Iterable[str]:
+def _write_source(proposed: Proposed, start: str, is_output_inside: bool) -> Iterable[str]:
     source = proposed.source
     yield "[[source]]"
-    yield f"# {proposed.num_files:,} file{'s' * (proposed.num_files > 1)}, {size(proposed.size_bytes)} as stored"
+    yield f"# {proposed.num_files:,} file{'s' * (proposed.num_files > 1)}, {format_size(proposed.size_bytes)} as stored"
     if proposed.fields:
-        yield f"# {_comment(proposed.fields)}"
+        yield f"# {_write_comment(proposed.fields)}"
     if proposed.why:
-        yield f"# {_comment(proposed.why)}"
+        yield f"# {_write_comment(proposed.why)}"
     name = "lang" if source.lang is not None else "lang_field"
     todo = "; not known: write a code such as en" if source.lang == UNKNOWN_LANGUAGE else ""
-    yield f"{_set(name, getattr(source, name))}  # {_ABOUT[name]}{todo}"
-    patterns = [_dollars(start + pattern) for pattern in source.files]
+    yield f"{_write_setting(name, getattr(source, name))}  # {_ABOUT[name]}{todo}"
+    patterns = [_escape_dollars(start + pattern) for pattern in source.files]
     if len(patterns) == 1:
-        yield _set("files", patterns[0])
+        yield _write_setting("files", patterns[0])
     else:
         yield "files = ["
-        yield from (f"    {_quoted(pattern)}," for pattern in patterns)
+        yield from (f"    {_quote(pattern)}," for pattern in patterns)
         yield "]"
     if is_output_inside:
-        yield f"{_set('exclude', f'{OUTPUT}/**')}  # what this build writes"
+        yield f"{_write_setting('exclude', f'{OUTPUT}/**')}  # what this build writes"
     for key in _KEYS:
         value = getattr(source, key)
         if value is not None and value != {"text": "text", "encoding": "utf-8"}.get(key):
-            yield f"{_set(key, value)}  # {_ABOUT[key]}"
+            yield f"{_write_setting(key, value)}  # {_ABOUT[key]}"
 
 
-def _start(folder: str, base: str) -> str:
+def _spell_start(folder: str, base: str) -> str:
     """The start of each pattern: the folder as the build file names it, as a glob that matches it alone."""
     if urls.is_local(folder):
-        local = str(urls.local_path(folder))
+        local = str(urls.get_local_path(folder))
         if local == base:
             return ""
         if local.startswith(f"{base}/"):
@@ -111,17 +114,17 @@ def _covers(folder: str, base: str) -> bool:
     """Whether the output is inside the folder that was looked at."""
     if not urls.is_local(folder):
         return False
-    root = os.path.realpath(urls.local_path(folder))
+    root = os.path.realpath(urls.get_local_path(folder))
     return f"{os.path.realpath(base)}/".startswith(f"{root.rstrip('/')}/")
 
 
-def _dollars(path: str) -> str:
+def _escape_dollars(path: str) -> str:
     """The path with what the build file would replace spelled so that it stays."""
     path = path.replace("$", "$$")
     return f"./{path}" if path.startswith("~") else path
 
 
-def _vocab_size(told: Estimate | None) -> str:
+def _write_vocab_size(told: Estimate | None) -> str:
     default = MODELS[DEFAULT_MODEL].default_vocab_size(1)
     least = told.vocab_least if told is not None else 0
     # Mixing weighs the counts, so it can take some pairs below min_count.
@@ -133,21 +136,21 @@ def _vocab_size(told: Estimate | None) -> str:
     return f"vocab_size = {chosen}  # special tokens included\n{said}"
 
 
-def _about_size(told: Estimate | None) -> str:
+def _describe_size(told: Estimate | None) -> str:
     if told is None:
         return ""
-    of = "all of the text" if told.is_whole else f"a sample of {size(told.sample_bytes)}"
-    return f"Estimated from {of}: {size(told.text_bytes)} of text, {number(told.pretokens)} pre-tokens."
+    of = "all of the text" if told.is_whole else f"a sample of {format_size(told.sample_bytes)}"
+    return f"Estimated from {of}: {format_size(told.text_bytes)} of text, {format_number(told.pretokens)} pre-tokens."
 
 
-def _set(key: str, value: str) -> str:
-    return f"{key} = {_quoted(value)}"
+def _write_setting(key: str, value: str) -> str:
+    return f"{key} = {_quote(value)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A TOML basic string; JSON's escapes are among TOML's, but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _comment(text: str) -> str:
-    return printable(text).replace("\n", " ")
+def _write_comment(text: str) -> str:
+    return make_printable(text).replace("\n", " ")

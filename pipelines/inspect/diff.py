@@ -18,12 +18,12 @@ from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from schemas.manifest import AnyManifest
 from schemas.plan import InputFile, ReadSettings
-from schemas.shard_entries import named_shards
+from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
 from tokcore.models.model import Rules
-from tokcore.pretoken_rows import CountRows, tuples_from_rows
+from tokcore.pretoken_rows import CountRows, list_rows
 from tokcore.pretoken_tables import read_table
 
 Row = tuple[bytes, int, int]
@@ -40,16 +40,16 @@ def diff(one: str, other: str) -> dict[str, Any]:
     """
     a, b = _Side(one), _Side(other)
     parts = {
-        "stages": _stages(a, b),
-        "configuration": _configuration(a, b),
-        "inputs": _inputs(a, b),
-        "rejected": _rejected(a, b),
-        "counts": _counts(a, b),
-        "tokenizer": _tokenizer(a, b),
-        "documents": _documents(a, b),
-        "shards": _shards(a, b),
-        "card": _card(a, b),
-        "root": _pair(a.root, b.root),
+        "stages": _diff_stages(a, b),
+        "configuration": _diff_configuration(a, b),
+        "inputs": _diff_inputs(a, b),
+        "rejected": _diff_rejected(a, b),
+        "counts": _diff_counts(a, b),
+        "tokenizer": _diff_tokenizer(a, b),
+        "documents": _diff_documents(a, b),
+        "shards": _diff_shards(a, b),
+        "card": _diff_card(a, b),
+        "root": _make_pair(a.root, b.root),
     }
     return {kind: found for kind, found in parts.items() if found}
 
@@ -85,20 +85,20 @@ class _Side:
             yield from read_table(file)
 
 
-def _card(a: _Side, b: _Side) -> list[Any]:
+def _diff_card(a: _Side, b: _Side) -> list[Any]:
     """Hashes of the dataset cards, where they do not differ because their builds do: other releases, other words."""
     if a.build is None or b.build is None or a.build.inputs != b.build.inputs:
         return []
     hashes = [{entry.path: entry.content_sha256 for entry in build.files}.get(CARD) for build in (a.build, b.build)]
-    return _pair(*hashes)
+    return _make_pair(*hashes)
 
 
-def _both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:
+def _find_both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:
     """The manifests of a stage, if both sides have it and it is not the same."""
     return None if one is None or other is None or one == other else (one, other)
 
 
-def _stages(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_stages(a: _Side, b: _Side) -> dict[str, Any]:
     one, other = a.stages(), b.stages()
     found = {
         "only_a": [name for name in one if name not in other],
@@ -107,27 +107,27 @@ def _stages(a: _Side, b: _Side) -> dict[str, Any]:
     return found if any(found.values()) else {}
 
 
-def _configuration(a: _Side, b: _Side) -> dict[str, Any]:
-    """Dotted key -> [its value in a, in b]. Of the plan only its range size: _inputs compares how files are read."""
+def _diff_configuration(a: _Side, b: _Side) -> dict[str, Any]:
+    """Dotted key -> [its value in a, in b]. Of the plan, only its range size: see _diff_inputs for the rest."""
     found: dict[str, Any] = {}
     for stage in STAGES:
-        if (both := _both(a.stages().get(stage), b.stages().get(stage))) is None:
+        if (both := _find_both(a.stages().get(stage), b.stages().get(stage))) is None:
             continue
-        one, other = (_flat(to_jsonable(made.config), stage) for made in both)
-        found |= {key: value for key, value in _by_key(one, other).items() if not key.startswith("plan.settings")}
+        one, other = (_flatten(to_jsonable(made.config), stage) for made in both)
+        found |= {key: value for key, value in _diff_by_key(one, other).items() if not key.startswith("plan.settings")}
     found.pop("tokenizer.fingerprint", None)
     return found
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     """Dotted key -> leaf."""
     if not isinstance(value, dict):
         return {prefix: value}
     dot = "." if prefix else ""
-    return {key: leaf for name, inner in value.items() for key, leaf in _flat(inner, f"{prefix}{dot}{name}").items()}
+    return {key: leaf for name, inner in value.items() for key, leaf in _flatten(inner, f"{prefix}{dot}{name}").items()}
 
 
-def _by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _diff_by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Key -> [value in one, in other], where they differ; None where there is none."""
     if not one or not other:
         return {}
@@ -138,23 +138,23 @@ def _by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pair(one: Any, other: Any) -> list[Any]:
+def _make_pair(one: Any, other: Any) -> list[Any]:
     return [one, other] if one and other and one != other else []
 
 
-def _some(items: Sequence[Any]) -> dict[str, Any]:
+def _summarize(items: Sequence[Any]) -> dict[str, Any]:
     """How many there are, and the first of them."""
     return {"number": len(items), "first": list(items[:NUM_EXAMPLES])}
 
 
-def _rejected(a: _Side, b: _Side) -> dict[str, Any]:
-    if (both := _both(a.rejected, b.rejected)) is None:
+def _diff_rejected(a: _Side, b: _Side) -> dict[str, Any]:
+    if (both := _find_both(a.rejected, b.rejected)) is None:
         return {}
-    return _by_key(*(_flat(to_jsonable(made.totals)) for made in both))
+    return _diff_by_key(*(_flatten(to_jsonable(made.totals)) for made in both))
 
 
-def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
-    if _both(a.plan, b.plan) is None:
+def _diff_inputs(a: _Side, b: _Side) -> dict[str, Any]:
+    if _find_both(a.plan, b.plan) is None:
         return {}
     one, other = a.files(), b.files()
     changed = []
@@ -163,14 +163,14 @@ def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
         if mine.size_bytes != its.size_bytes:
             changed.append(f"{uri}: {mine.size_bytes} / {its.size_bytes} bytes")
         elif read != its_read:
-            keys = sorted(_by_key(to_jsonable(read), to_jsonable(its_read)))
+            keys = sorted(_diff_by_key(to_jsonable(read), to_jsonable(its_read)))
             changed.append(f"{uri}: read with another {', '.join(keys)}")
         elif mine.version != its.version:
             changed.append(f"{uri}: {mine.version} / {its.version}")
     found = {
-        "only_a": _some(sorted(set(one) - set(other))),
-        "only_b": _some(sorted(set(other) - set(one))),
-        "changed": _some(changed),
+        "only_a": _summarize(sorted(set(one) - set(other))),
+        "only_b": _summarize(sorted(set(other) - set(one))),
+        "changed": _summarize(changed),
     }
     return {key: some for key, some in found.items() if some["number"]}
 
@@ -178,9 +178,9 @@ def _inputs(a: _Side, b: _Side) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------- counts
 
 
-def _counts(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_counts(a: _Side, b: _Side) -> dict[str, Any]:
     """Language -> totals that differ, how many rows do, and examples: [pre-token, count in a, count in b]."""
-    if (both := _both(a.counts, b.counts)) is None:
+    if (both := _find_both(a.counts, b.counts)) is None:
         return {}
     tables = [{entry.about.lang: entry for entry in made.files} for made in both]
     found: dict[str, Any] = {}
@@ -194,17 +194,17 @@ def _counts(a: _Side, b: _Side) -> dict[str, Any]:
         }
         if one is None or other is None or one.content_sha256 != other.content_sha256:
             rows = [side.rows(table.path) if table else iter(()) for side, table in ((a, one), (b, other))]
-            entry["different_rows"], entry["examples"] = _different_rows(*rows)
+            entry["different_rows"], entry["examples"] = _find_different_rows(*rows)
         if entry:
             found[lang] = entry
     return found
 
 
-def _different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:
+def _find_different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:
     """(rows that only one table has or that differ, those that differ most in count). Both tables are sorted."""
     num = 0
     examples: list[tuple[int, bytes, int, int]] = []
-    for key, mine, its in _joined(one, other):
+    for key, mine, its in _join_rows(one, other):
         if mine != its:
             num += 1
             examples.append((-abs(mine[0] - its[0]), key, mine[0], its[0]))
@@ -216,11 +216,11 @@ def _different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tup
     return num, shown
 
 
-def _joined(
+def _join_rows(
     one: Iterator[CountRows], other: Iterator[CountRows]
 ) -> Iterator[tuple[bytes, tuple[int, int], tuple[int, int]]]:
     """(key, (count, documents) in one, in other) in the order of keys; zeros where a table has no such row."""
-    left, right = _tuples(one), _tuples(other)
+    left, right = _iterate_tuples(one), _iterate_tuples(other)
     mine, its = next(left, None), next(right, None)
     while mine is not None or its is not None:
         if its is None or (mine is not None and mine[0] < its[0]):
@@ -235,35 +235,37 @@ def _joined(
             mine, its = next(left, None), next(right, None)
 
 
-def _tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
-    return itertools.chain.from_iterable(map(tuples_from_rows, blocks))
+def _iterate_tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
+    return itertools.chain.from_iterable(map(list_rows, blocks))
 
 
 # ------------------------------------------------------------------------------------------------------------ tokenizer
 
 
-def _tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
     """Fingerprint, vocabulary, and where the lists of what the models learned part."""
-    if (both := _both(a.tokenizer, b.tokenizer)) is None:
+    if (both := _find_both(a.tokenizer, b.tokenizer)) is None:
         return {}
-    found: dict[str, Any] = _by_key(
+    found: dict[str, Any] = _diff_by_key(
         *({key: value for key, value in to_jsonable(made.totals).items() if key != "mix"} for made in both)
     )
     weights = [of if isinstance(of := made.totals.mix.get("weights"), dict) else {} for made in both]
-    if changed := {lang: pair for lang, pair in _by_key(*weights).items() if pair[0] != pair[1]}:
+    if changed := {lang: pair for lang, pair in _diff_by_key(*weights).items() if pair[0] != pair[1]}:
         found["weights"] = changed
     if "fingerprint" not in found:
         return found
     specs = [load_spec(side.output) for side in (a, b)]
     rules = [spec.model.rules() for spec in specs]
-    found |= _rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
+    found |= (
+        _diff_rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
+    )
     special = [{token.text: [token.id, token.role] for token in spec.special} for spec in specs]
-    if changed := _by_key(*special):
+    if changed := _diff_by_key(*special):
         found["special"] = changed
     return found
 
 
-def _rules(one: Rules, other: Rules) -> dict[str, Any]:
+def _diff_rules(one: Rules, other: Rules) -> dict[str, Any]:
     """How many rules of one name both have, and the first that differs; nothing where there is none."""
     lists = (one.listed, other.listed)
     if not any(lists):
@@ -271,24 +273,24 @@ def _rules(one: Rules, other: Rules) -> dict[str, Any]:
     found: dict[str, Any] = {f"{one.name}s_shared": (Counter(lists[0]) & Counter(lists[1])).total()}
     rank = next((i for i, (x, y) in enumerate(zip(*lists, strict=False)) if x != y), min(map(len, lists)))
     if rank < max(map(len, lists)):
-        at_rank = [_spelled(own[rank]) if rank < len(own) else None for own in lists]
+        at_rank = [_spell(own[rank]) if rank < len(own) else None for own in lists]
         found[f"first_different_{one.name}"] = {"rank": rank, f"{one.name}s": at_rank}
     return found
 
 
-def _spelled(rule: tuple[bytes, ...]) -> list[str]:
+def _spell(rule: tuple[bytes, ...]) -> list[str]:
     return [part.decode("utf-8", "backslashreplace") for part in rule]
 
 
 # --------------------------------------------------------------------------------------------------------------- shards
 
 
-def _documents(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_documents(a: _Side, b: _Side) -> dict[str, Any]:
     """Digest and numbers of documents and tokens, in all and by language; of what is ever encoded, not of its files."""
-    if (both := _both(a.shards, b.shards)) is None:
+    if (both := _find_both(a.shards, b.shards)) is None:
         return {}
     keys = ("documents_digest", "text_bytes", "tokens")
-    found: dict[str, Any] = _by_key(*({key: getattr(made.totals, key) for key in keys} for made in both))
+    found: dict[str, Any] = _diff_by_key(*({key: getattr(made.totals, key) for key in keys} for made in both))
     numbers = [made.totals.records.documents for made in both]
     if numbers[0] != numbers[1]:
         found["documents"] = numbers
@@ -303,10 +305,10 @@ def _documents(a: _Side, b: _Side) -> dict[str, Any]:
     return found
 
 
-def _shards(a: _Side, b: _Side) -> dict[str, Any]:
-    if (both := _both(a.shards, b.shards)) is None:
+def _diff_shards(a: _Side, b: _Side) -> dict[str, Any]:
+    if (both := _find_both(a.shards, b.shards)) is None:
         return {}
-    contents = [{s.facts.stem: s.content_sha256 for s in named_shards(made)} for made in both]
+    contents = [{s.facts.stem: s.content_sha256 for s in list_named_shards(made)} for made in both]
     stored = [{entry.path: (entry.content_sha256, entry.sha256) for entry in made.files} for made in both]
     one, other = contents
     shared = sorted(set(one) & set(other))
@@ -316,9 +318,9 @@ def _shards(a: _Side, b: _Side) -> dict[str, Any]:
         if stored[0][path][0] == stored[1][path][0] and stored[0][path][1] != stored[1][path][1]
     ]
     found = {
-        "only_a": _some(sorted(set(one) - set(other))),
-        "only_b": _some(sorted(set(other) - set(one))),
-        "other_content": _some([name for name in shared if one[name] != other[name]]),
-        "same_content_in_other_bytes": _some(only_bytes),
+        "only_a": _summarize(sorted(set(one) - set(other))),
+        "only_b": _summarize(sorted(set(other) - set(one))),
+        "other_content": _summarize([name for name in shared if one[name] != other[name]]),
+        "same_content_in_other_bytes": _summarize(only_bytes),
     }
     return {key: some for key, some in found.items() if some["number"]}

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
 from pipelines.stages.source_checks import Seen, SourceSample
-from schemas.config import BuildConfig, pretokenizer_of
+from schemas.config import BuildConfig, make_pretokenizer
 from schemas.input_format import COLUMN_FORMATS
 from tokcore import kernel
 from tokcore.masking import add_texts
@@ -51,7 +51,7 @@ class _Sampled(NamedTuple):
 
 def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int) -> Estimate | None:
     """What a build will take and give; None if the sample holds no text."""
-    counter = kernel.Counter(pretokenizer_of(config).native_name or "gpt2", config.count.max_pretoken_bytes)
+    counter = kernel.Counter(make_pretokenizer(config).native_name or "gpt2", config.count.max_pretoken_bytes)
     num_seen = sum(seen.batch is not None for sample in samples for seen in sample.seen)
     told = [_count_sample(config, sample, counter, _SAMPLE_BYTES // max(1, num_seen)) for sample in samples]
     useful = [
@@ -69,7 +69,7 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
     is_whole = all(one.is_whole for one in told)
     growth = max(1.0, pretokens / max(1, counter.num_pretokens))
     distinct, table_bytes = counter.num_rows, round(counter.memory_bytes * growth)
-    least, most = _vocabulary(config, counter, workers, 1.0 if is_whole else growth)
+    least, most = _estimate_vocabulary(config, counter, workers, 1.0 if is_whole else growth)
     rate = sample_bytes / max(sum(one.seconds for one in told), 1e-6) * max(1, workers)
     return Estimate(
         sample_bytes=sample_bytes,
@@ -86,17 +86,17 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
 
 def _count_sample(config: BuildConfig, sample: SourceSample, counter: kernel.Counter, most_bytes: int) -> _Sampled:
     """Count the beginning of each file that was looked at, about most_bytes of it."""
-    normalizer, pretokenizer = Normalizer(config.normalize.steps), pretokenizer_of(config)
+    normalizer, pretokenizer = Normalizer(config.normalize.steps), make_pretokenizer(config)
     read = [(seen, seen.batch) for seen in sample.seen if seen.batch is not None]
     is_whole = len(read) == len(sample.files)
     before = counter.num_pretokens
     stored = seconds = 0.0
     in_text = counted = 0
     for seen, batch in read:
-        if (of_file := _stored_bytes_of(seen, batch)) is not None:
+        if (of_file := _measure_stored_bytes(seen, batch)) is not None:
             stored += of_file
             in_text += batch.texts.size_bytes
-        chosen = normalizer.apply(_first(batch.texts, most_bytes))
+        chosen = normalizer.apply(_take_first(batch.texts, most_bytes))
         started = time.perf_counter()
         add_texts(counter, chosen, pretokenizer, config.count.mask)
         seconds += time.perf_counter() - started
@@ -105,16 +105,16 @@ def _count_sample(config: BuildConfig, sample: SourceSample, counter: kernel.Cou
     return _Sampled(is_whole, stored, in_text, counted, counter.num_pretokens - before, seconds)
 
 
-def _vocabulary(config: BuildConfig, counter: kernel.Counter, threads: int, growth: float) -> tuple[int, int]:
+def _estimate_vocabulary(config: BuildConfig, counter: kernel.Counter, threads: int, growth: float) -> tuple[int, int]:
     """(tokens that the counted text gives, tokens that growth times as much would give); zeros if none are learned."""
     if config.tokenizer is not None:
         return 0, 0
-    least = _largest_vocabulary(config, counter, threads)
+    least = _find_largest_vocabulary(config, counter, threads)
     given = 256 + len(config.special)  # however little text there is
     return least, given + int((least - given) * growth)
 
 
-def _stored_bytes_of(seen: Seen, batch: Batch) -> float | None:
+def _measure_stored_bytes(seen: Seen, batch: Batch) -> float | None:
     """The bytes of the file that hold the batch; None if they are unknown."""
     if seen.peek.stored in COLUMN_FORMATS:
         is_full = batch.texts.size_bytes >= BATCH_BYTES or batch.num_records >= BATCH_RECORDS
@@ -122,14 +122,14 @@ def _stored_bytes_of(seen: Seen, batch: Batch) -> float | None:
     return seen.peek.stored_bytes
 
 
-def _first(texts: Texts, size_bytes: int) -> Texts:
+def _take_first(texts: Texts, size_bytes: int) -> Texts:
     """The first texts of some that have no more than size_bytes together, at least one."""
     ends = texts.offsets[1:] - texts.offsets[0]
     num = max(1, int(np.searchsorted(ends, size_bytes, side="right")))
     return Texts(texts.data, texts.offsets[: num + 1]) if texts.num_texts > num else texts
 
 
-def _largest_vocabulary(config: BuildConfig, counter: kernel.Counter, threads: int) -> int:
+def _find_largest_vocabulary(config: BuildConfig, counter: kernel.Counter, threads: int) -> int:
     """How many tokens the counted text gives, special ones included, with the limits of the build file."""
     model = MODELS[config.learn.model]
     if not model.uses:  # it learns nothing

@@ -40,11 +40,11 @@ def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Col
     older_than: 90s, 30m, 24h or 7d. dry_run: remove nothing, but say what would be.
     Raises ConfigError if there is no build, or if a manifest cannot be read, since what it names is then unknown.
     """
-    limit = seconds_of(older_than)
+    limit = parse_seconds(older_than)
     if not storage.exists(output):
         raise ConfigError(f"{redact(output)}: there is no output")
-    unnamed, left = _unnamed(output)
-    looked = {path: storage.footprint(urls.join(output, path)) for path in unnamed}
+    unnamed, left = _find_unnamed(output)
+    looked = {path: storage.read_footprint(urls.join(output, path)) for path in unnamed}
     facts = {path: fact for path, fact in looked.items() if fact is not None}
     youngest = min((time.time() - fact.changed for fact in facts.values()), default=None)
     too_young = youngest is not None and youngest < limit
@@ -54,10 +54,10 @@ def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Col
     return Collected(tuple(removed), sum(facts[path].size_bytes for path in removed), youngest, too_young, tuple(left))
 
 
-def seconds_of(duration: str) -> int:
+def parse_seconds(duration: str) -> int:
     """The seconds of a duration such as 90s, 30m, 24h or 7d.
 
-    >>> seconds_of("90s"), seconds_of("7d"), seconds_of("0")
+    >>> parse_seconds("90s"), parse_seconds("7d"), parse_seconds("0")
     (90, 604800, 0)
     """
     match = re.fullmatch(r"(\d+)([smhd]?)", duration)
@@ -66,7 +66,7 @@ def seconds_of(duration: str) -> int:
     return int(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def _unnamed(output: str) -> tuple[list[str], list[str]]:
+def _find_unnamed(output: str) -> tuple[list[str], list[str]]:
     """(paths in a build's places that no manifest names, in the order of removal; paths in other places)."""
     named: set[str] = set()
     try:
@@ -82,7 +82,7 @@ def _unnamed(output: str) -> tuple[list[str], list[str]]:
         raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
     unnamed = [path for path in present if path not in named]
     ours = [path for path in unnamed if path.split("/")[0] in places or _is_of_build(output, path)]
-    return sorted(ours, key=_order), sorted(set(unnamed) - set(ours))
+    return sorted(ours, key=_order_removal), sorted(set(unnamed) - set(ours))
 
 
 def _is_of_build(output: str, path: str) -> bool:
@@ -90,7 +90,7 @@ def _is_of_build(output: str, path: str) -> bool:
     return path in (MANIFEST, RUN) or (path == CARD and is_card(storage.read_bytes(urls.join(output, path))))
 
 
-def _order(path: str) -> tuple[bool, bool, str]:
+def _order_removal(path: str) -> tuple[bool, bool, str]:
     """Sort key: records before the files that they name, claims after the files that they protect."""
     return path.endswith(".claim"), "/done/" not in path, path
 
@@ -101,7 +101,7 @@ def _remove(output: str, paths: list[str]) -> list[str]:
     known, looked = set(paths), 0.0
     for path in paths:
         if time.monotonic() - looked > _LOOK_AGAIN_SECONDS:
-            unnamed, _ = _unnamed(output)
+            unnamed, _ = _find_unnamed(output)
             if not set(unnamed) <= known:
                 return removed
             still, looked = set(unnamed), time.monotonic()

@@ -21,12 +21,12 @@ _PARTITION = re.compile(r"(?:lang|language|locale)=(.+)")
 _AMBIGUOUS = frozenset({"or", "to", "is", "my", "no", "so", "it", "as", "am", "be", "an"})
 
 
-def folder_language(name: str, beside: Collection[str]) -> str:
+def guess_folder_language(name: str, beside: Collection[str]) -> str:
     """The language that a folder is named after; "" if none. beside: the names of the folders next to it.
 
-    >>> folder_language("en", []), folder_language("lang=pt-BR", []), folder_language("raw", ["old"])
+    >>> guess_folder_language("en", []), guess_folder_language("lang=pt-BR", []), guess_folder_language("raw", ["old"])
     ('en', 'pt-BR', '')
-    >>> folder_language("ckb", ["en", "ru", "ckb"])
+    >>> guess_folder_language("ckb", ["en", "ru", "ckb"])
     'ckb'
     """
     if found := _PARTITION.fullmatch(name):
@@ -40,10 +40,10 @@ def folder_language(name: str, beside: Collection[str]) -> str:
     return name if len(found[1]) == 3 and 2 * sure >= len(beside) > 1 else ""
 
 
-def file_language(name: str) -> str:
+def guess_file_language(name: str) -> str:
     """The language in a file's name, before its suffixes or at its start; "" if none.
 
-    >>> file_language("en-00001.jsonl.zst"), file_language("news.de.txt"), file_language("to-do.txt")
+    >>> guess_file_language("en-00001.jsonl.zst"), guess_file_language("news.de.txt"), guess_file_language("to-do.txt")
     ('en', 'de', '')
     """
     stem = name.split(".")

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from pipelines.inspect.language_names import file_language, folder_language
-from pipelines.reading.input_range import settings_of
-from pipelines.reading.peek import Field, Peek, fields_of, first_documents, peek
+from pipelines.inspect.language_names import guess_file_language, guess_folder_language
+from pipelines.reading.input_range import make_read_settings
+from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from pipelines.reading.records import FileRejected
 from pipelines.reading.sniff import WORDS
-from pipelines.stages.suggest_fixes import guess_field, said_fields, wrong_content
+from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content, guess_field
 from pipelines.store import storage, urls
-from pipelines.store.listing import glob_regex, kind_of
-from pipelines.store.not_data import OwnOutputs, why_not_data
+from pipelines.store.listing import compile_glob, find_kind
+from pipelines.store.not_data import OwnOutputs, explain_not_data
 from pipelines.store.redaction import redact
-from schemas.config import Source, format_of
-from schemas.document import valid_lang
+from schemas.config import Source, find_format
+from schemas.document import is_valid_lang
 from schemas.input_format import COLUMN_FORMATS, FileFormat
 from schemas.plan import ReadSettings
 from tokcore.errors import ConfigError
@@ -76,20 +76,20 @@ class _Kind(NamedTuple):
 
 def propose(url: str) -> Proposal:
     """The sources that a folder, or one file, holds. Raises ConfigError if there are none."""
-    root, files, left_out = _listed(url)
-    kept, held_out = _without_held_out(files)
+    root, files, left_out = _list_files(url)
+    kept, held_out = _set_held_out_apart(files)
     left_out += [(name, "looks like a split for evaluation") for name in held_out]
     kinds: dict[_Kind, list[str]] = {}
     folders = {posixpath.dirname(name) for name in kept}
     for name in kept:
-        kind = _kind_of(name, folders)
+        kind = _find_kind(name, folders)
         kinds.setdefault(kind._replace(name=name) if len(kept) <= _MOST_LOOKED_AT else kind, []).append(name)
     with ThreadPoolExecutor(_THREADS) as pool:
-        looked = [*pool.map(lambda names: peek(_largest(files, names), _PEEK_BYTES), kinds.values())]
+        looked = [*pool.map(lambda names: peek(_find_largest(files, names), _PEEK_BYTES), kinds.values())]
     same: dict[tuple[tuple[str, Any], ...], list[str]] = {}
     about: dict[tuple[tuple[str, Any], ...], tuple[str, str]] = {}
     for (kind, names), seen in zip(kinds.items(), looked, strict=True):
-        found = _source_of(kind, names, seen)
+        found = _propose_source(kind, names, seen)
         if isinstance(found, str):
             left_out += [(name, found) for name in names]
             continue
@@ -104,7 +104,7 @@ def propose(url: str) -> Proposal:
         )
     sources = [
         Proposed(
-            Source(**dict(key), files=(*_patterns(names, [*files]),)),
+            Source(**dict(key), files=(*_find_patterns(names, [*files]),)),
             len(names),
             sum(files[name].size_bytes for name in names),
             *about[key],
@@ -115,21 +115,21 @@ def propose(url: str) -> Proposal:
     return Proposal(root, tuple(sources), tuple(sorted(left_out)))
 
 
-def _listed(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[str, str]]]:
+def _list_files(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[str, str]]]:
     """(the folder, its files by their names below it, those that are no data and why)."""
-    system, path = urls.file_system(url)
-    if kind_of(system, path) == "file":
+    system, path = urls.open_file_system(url)
+    if find_kind(system, path) == "file":
         return posixpath.dirname(url), {posixpath.basename(url): storage.stat(url)}, []
     root = url.rstrip("/") or "/"
     own = OwnOutputs()
     files: dict[str, storage.FileId] = {}
     left_out = []
     escaped = escape(root)
-    above = urls.file_system(root)[1].rstrip("/")
+    above = urls.open_file_system(root)[1].rstrip("/")
     for pin in storage.list_files(f"{escaped}/**"):
-        at = urls.file_system(pin.url)[1]
+        at = urls.open_file_system(pin.url)[1]
         name = at.removeprefix(above).lstrip("/")
-        why = why_not_data(at, above, "**")
+        why = explain_not_data(at, above, "**")
         if not why and (folder := own.holding(pin.url)):
             why = f"of the tokcore output {redact(folder)}"
         if why:
@@ -139,9 +139,9 @@ def _listed(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[str, s
     return root, files, left_out
 
 
-def _without_held_out(files: Iterable[str]) -> tuple[list[str], list[str]]:
+def _set_held_out_apart(files: Iterable[str]) -> tuple[list[str], list[str]]:
     """(names to learn from, names of validation and test splits), where there is a train split, too."""
-    splits = {name: _split_of(name) for name in files}
+    splits = {name: _find_split(name) for name in files}
     if "train" not in splits.values():
         return [*splits], []
     return (
@@ -150,17 +150,17 @@ def _without_held_out(files: Iterable[str]) -> tuple[list[str], list[str]]:
     )
 
 
-def _split_of(name: str) -> str:
+def _find_split(name: str) -> str:
     """The split in the name of a folder or at the start of a file's name; "" for none."""
     *folders, last = name.lower().split("/")
     words = [*(folder.removeprefix("split=") for folder in reversed(folders)), re.split(r"[-_.]", last)[0]]
     return next((word for word in words if word == "train" or word in _HELD_OUT), "")
 
 
-def _kind_of(name: str, folders: Iterable[str]) -> _Kind:
+def _find_kind(name: str, folders: Iterable[str]) -> _Kind:
     folder, last = posixpath.split(name)
     stem, suffix = posixpath.splitext(last)
-    known = format_of(last)
+    known = find_format(last)
     if known is not None and known[1] != "none":
         suffix = posixpath.splitext(stem)[1] + suffix
     parts = folder.split("/") if folder else []
@@ -168,56 +168,58 @@ def _kind_of(name: str, folders: Iterable[str]) -> _Kind:
         above = "/".join(parts[: depth - 1])
         start = f"{above}/" if above else ""
         beside = {one.removeprefix(start).split("/")[0] for one in folders if one.startswith(start) and one != above}
-        if lang := folder_language(parts[depth - 1], beside):
+        if lang := guess_folder_language(parts[depth - 1], beside):
             return _Kind(folder, suffix, lang)
-    return _Kind(folder, suffix, file_language(last))
+    return _Kind(folder, suffix, guess_file_language(last))
 
 
-def _largest(files: Mapping[str, storage.FileId], names: Sequence[str]) -> storage.FileId:
+def _find_largest(files: Mapping[str, storage.FileId], names: Sequence[str]) -> storage.FileId:
     return max((files[name] for name in names), key=lambda pin: pin.size_bytes)
 
 
-def _source_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], str, str] | str:
+def _propose_source(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], str, str] | str:
     """(keys of the source, its fields in words, what was decided and why), or why these files are left out."""
-    decided = _format_of(kind, names, seen)
+    decided = _find_format(kind, names, seen)
     if isinstance(decided, str):
         return decided
     keys, settings = decided
     format = settings.format
-    if encoding := _encoding_of(seen, settings):
+    if encoding := _find_encoding(seen, settings):
         keys["encoding"] = encoding
         settings = dataclasses.replace(settings, encoding=encoding)
-    fields = fields_of(seen, settings)
-    if format in ("csv", "tsv") and (delimiter := _delimiter_of(fields, settings)):
+    fields = find_fields(seen, settings)
+    if format in ("csv", "tsv") and (delimiter := _find_delimiter(fields, settings)):
         keys["delimiter"] = delimiter
         settings = dataclasses.replace(settings, delimiter=delimiter)
-        fields = fields_of(seen, settings)
+        fields = find_fields(seen, settings)
     why = []
     if format not in ("text", "warc"):
         text = guess_field(fields, "text")
         if not text:
             return (
-                f"no field looks like text. {said_fields(fields, settings)}" if fields else "its fields cannot be read"
+                f"no field looks like text. {describe_fields(fields, settings)}"
+                if fields
+                else "its fields cannot be read"
             )
         keys |= {} if text == "text" else {"text": text}
-        keys |= {"id": name} if (name := _id_of(fields, text)) else {}
+        keys |= {"id": name} if (name := _find_id_field(fields, text)) else {}
     elif format == "text" and (length := seen.unfolded_bytes) >= _LONG_TEXT_BYTES:
-        keys |= _unit_of(seen.head)
+        keys |= _find_unit(seen.head)
         why.append(
             f"{'unit' if 'unit' in keys else 'separator'}: the largest file has about {length / 1e6:.1f} MB of text"
         )
-    if field := _lang_field_of(fields):
+    if field := _find_lang_field(fields):
         keys["lang_field"] = field
     else:
         keys["lang"] = kind.lang or UNKNOWN_LANGUAGE
         if not kind.lang:
             why.append("lang: nothing tells the language, so name it here")
-    return keys, said_fields(fields, settings) if fields else "", "; ".join(why)
+    return keys, describe_fields(fields, settings) if fields else "", "; ".join(why)
 
 
-def _format_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], ReadSettings] | str:
+def _find_format(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], ReadSettings] | str:
     """(keys that name the format, if the files' names do not; how to read them), or why these files are left out."""
-    told = format_of(f"x{kind.suffix}") or (None, "none")
+    told = find_format(f"x{kind.suffix}") or (None, "none")
     format = told[0] or _CONTENT_FORMATS.get(seen.inner)
     if seen.stored == "empty":
         return "empty"
@@ -227,30 +229,30 @@ def _format_of(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str,
     if format == "text" and seen.inner == "json lines" and seen.head.count(b"\n") > 1:
         keys["format"] = format = "jsonl"
     source = Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys)
-    settings = settings_of(source, format, told[1])
-    if wrong := wrong_content(seen, settings):
+    settings = make_read_settings(source, format, told[1])
+    if wrong := describe_wrong_content(seen, settings):
         if (other := _CONTENT_FORMATS.get(seen.inner)) is None or "rename" in wrong or "write it" in wrong:
             return wrong
         keys["format"] = format = other
-        settings = settings_of(Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys), format, told[1])
-        if wrong_content(seen, settings):
+        settings = make_read_settings(Source(lang=UNKNOWN_LANGUAGE, files=(names[0],), **keys), format, told[1])
+        if describe_wrong_content(seen, settings):
             return wrong
     return keys, settings
 
 
-def _delimiter_of(fields: Sequence[Field], settings: ReadSettings) -> str:
+def _find_delimiter(fields: Sequence[Field], settings: ReadSettings) -> str:
     """What parts the fields, if they are read as a single one and its name holds another delimiter; else ""."""
     if len(fields) != 1:
         return ""
     return next((one for one in ";|\t," if one in fields[0].name and one != settings.delimiter), "")
 
 
-def _encoding_of(seen: Peek, settings: ReadSettings) -> str:
+def _find_encoding(seen: Peek, settings: ReadSettings) -> str:
     """The encoding that reading asks for; "" if UTF-8 will do."""
     if settings.format in (*COLUMN_FORMATS, "warc"):
         return ""
     try:
-        batch = first_documents(seen, settings)
+        batch = read_first_documents(seen, settings)
     except FileRejected as error:
         asked = _ENCODING.search(error.detail)
     else:
@@ -259,7 +261,7 @@ def _encoding_of(seen: Peek, settings: ReadSettings) -> str:
     return asked[1] if asked else ""
 
 
-def _id_of(fields: Sequence[Field], text: str) -> str:
+def _find_id_field(fields: Sequence[Field], text: str) -> str:
     """The field of ids: named like one, in each record sampled, and never twice."""
     for usual in _IDS:
         for field in fields:
@@ -274,16 +276,16 @@ def _id_of(fields: Sequence[Field], text: str) -> str:
     return ""
 
 
-def _lang_field_of(fields: Sequence[Field]) -> str:
+def _find_lang_field(fields: Sequence[Field]) -> str:
     """The field of languages: named like one, and its values are codes."""
     name = guess_field(fields, "lang")
     found = next((field for field in fields if field.name == name), None)
     if found is None or not name.lower().split(".")[-1].startswith(("lang", "locale")):
         return ""
-    return name if all(isinstance(value, str) and valid_lang(value) for value in found.values) else ""
+    return name if all(isinstance(value, str) and is_valid_lang(value) for value in found.values) else ""
 
 
-def _unit_of(head: bytes) -> dict[str, str]:
+def _find_unit(head: bytes) -> dict[str, str]:
     """What parts the documents of a long text file: two empty lines, else one, else each line is one."""
     text = head.replace(b"\r\n", b"\n")
     if text.count(b"\n\n\n") > 2 and b"\r\n" not in head:
@@ -291,24 +293,24 @@ def _unit_of(head: bytes) -> dict[str, str]:
     return {"unit": "paragraph" if text.count(b"\n\n") > 2 else "line"}
 
 
-def _patterns(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
+def _find_patterns(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
     """Few globs that match these names and no other."""
     wanted, left = set(names), sorted(names)
     others = [name for name in every if name not in wanted]
     while left:
-        for pattern in _candidates(left[0], left):
-            matches = glob_regex(pattern).match
+        for pattern in _iterate_candidates(left[0], left):
+            matches = compile_glob(pattern).match
             if not any(matches(name) for name in others):
                 yield pattern
                 left = [name for name in left if not matches(name)]
                 break
 
 
-def _candidates(name: str, left: Sequence[str]) -> Iterator[str]:
+def _iterate_candidates(name: str, left: Sequence[str]) -> Iterator[str]:
     """Globs that match a name, the widest first; the last one matches nothing else."""
     *folders, last = name.split("/")
     stem, suffix = posixpath.splitext(last)
-    if (known := format_of(last)) is not None and known[1] != "none":
+    if (known := find_format(last)) is not None and known[1] != "none":
         stem, inner = posixpath.splitext(stem)
         suffix = inner + suffix
     for depth in range(len(folders) + 1):

@@ -11,20 +11,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from pipelines.inspect.stored_shards import local_files, main_files
+from pipelines.inspect.stored_shards import copy_if_remote, find_main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
-from pipelines.inspect.verify_manifests import BuiltManifests, built_manifests
-from pipelines.stages.commit import package_versions, run_facts
+from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
+from pipelines.stages.commit import find_package_versions, read_run_facts
 from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.encode_item import encode_item
-from pipelines.work.make_jobs import encode_job
+from pipelines.work.make_jobs import make_encode_job
 from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
-from schemas.shard_entries import named_shards
+from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import ConfigError, TokError
 from tokcore.format_table import FormatFile
@@ -62,7 +62,7 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
                 problems.extend(check_file(output, stage, entry))
     if problems:
         return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
-    built = built_manifests(manifests)
+    built = require_all_manifests(manifests)
     shard = _find(built.shards, name)
     plan = read_plan(output, built.plan)
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
@@ -84,7 +84,7 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
 
 def _find(made: ShardsManifest, name: str) -> ShardRef:
     wanted = name.removeprefix("shards/")
-    shards = named_shards(made)
+    shards = list_named_shards(made)
     found = [s for s in shards if wanted in (s.facts.shard, s.facts.stem) or wanted in [file.path for file in s.files]]
     if len(found) != 1:
         examples = ", ".join(s.facts.stem for s in (found or shards)[:3])
@@ -96,7 +96,7 @@ def _encode_again(
     output: str, manifests: BuiltManifests, plan: Plan, shard: ShardRef, folder: str, base: str
 ) -> tuple[Attempts, ShardRef | None]:
     attempts = Attempts(folder, "shards", manifests.shards.identity)
-    job = encode_job(
+    job = make_encode_job(
         manifests.shards.config,
         attempts,
         base,
@@ -124,12 +124,12 @@ def _compare(
         elif again[entry.path].sha256 != entry.sha256:
             _explain_bytes(output, entry, problems, notes)
     if problems:
-        problems.extend(_first_difference(output, shard, attempts, ref))
+        problems.extend(_find_first_difference(output, shard, attempts, ref))
 
 
 def _explain_bytes(output: str, entry: StoredFile, problems: list[str], notes: list[str]) -> None:
     """The same content in other bytes: another version's doing, or else a problem."""
-    then, now = run_facts(output, "shards").packages, package_versions()
+    then, now = read_run_facts(output, "shards").packages, find_package_versions()
     changed = [f"{name} {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]
     text = f"shards/{entry.path}: the same content in other bytes"
     if changed:
@@ -138,15 +138,15 @@ def _explain_bytes(output: str, entry: StoredFile, problems: list[str], notes: l
         problems.append(f"{text}, with the same versions of the libraries that write them")
 
 
-def _first_difference(output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
+def _find_first_difference(output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
     """The first document that is not the same in the stored file and the one made again."""
     again = urls.join(attempts.output, "again")
     publish(attempts, again, ref.files)
-    with local_files(output, shard) as stored:
-        for name, path in main_files(ref):
+    with copy_if_remote(output, shard) as stored:
+        for name, path in find_main_files(ref):
             one, other = FormatFile(name, f"{stored}/{path}"), FormatFile(name, f"{again}/{path}")
             try:
-                pairs = itertools.zip_longest(_documents(one), _documents(other))
+                pairs = itertools.zip_longest(_read_documents(one), _read_documents(other))
                 for row, (old, new) in enumerate(pairs):
                     if old != new:
                         source, ordinal = (new or old or ("", 0))[:2]
@@ -156,7 +156,7 @@ def _first_difference(output: str, shard: ShardRef, attempts: Attempts, ref: Sha
                 yield f"shards/{path}: cannot be compared by document: {error}"
 
 
-def _documents(file: FormatFile) -> Iterator[tuple[str, int, str | None, str, bytes]]:
+def _read_documents(file: FormatFile) -> Iterator[tuple[str, int, str | None, str, bytes]]:
     """(source, ordinal, id, lang, tokens) of each document of a shard."""
     for batch in file.open().batches():
         for i in range(batch.num_documents):

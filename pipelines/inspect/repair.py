@@ -14,24 +14,24 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.inspect.stored_shards import local_files, open_formats
+from pipelines.inspect.stored_shards import copy_if_remote, open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, find_manifest, folder_of, path_below
+from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below
 from pipelines.stages.count_corpus import count_again
-from pipelines.stages.dataset_card import dataset_card
+from pipelines.stages.dataset_card import write_dataset_card
 from pipelines.stages.plan_corpus import read_plan
-from pipelines.stages.replacing import command_of
-from pipelines.stages.tokenizer_files import artifact_files
+from pipelines.stages.replacing import find_command
+from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.encode_item import encode_item
-from pipelines.work.make_jobs import encode_job
+from pipelines.work.make_jobs import make_encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
-from schemas.shard_entries import folder_indexes, named_shards, shard_settings
+from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
 from tokcore.errors import ConfigError, TokError
@@ -104,7 +104,9 @@ class _Repair:
                 if (made := find_manifest(self._output, stage)) is not None:
                     yield stage, made
             except TokError as error:
-                self.left.append(f"{path_below(stage, MANIFEST)}: {error}. {_make_again(command_of(stage, False))}")
+                self.left.append(
+                    f"{get_path_below(stage, MANIFEST)}: {error}. {_make_again(find_command(stage, False))}"
+                )
 
     def _damaged(self) -> Mapping[str, list[FileEntry[Any]]]:
         entries = [(stage, entry) for stage, made in self._manifests.items() for entry in made.files]
@@ -121,14 +123,16 @@ class _Repair:
         return {said.split(": ")[0] for said in self.left}
 
     def _give_up(self, stage: str, entry: FileEntry[Any], why: str = "cannot be made again from what is left") -> None:
-        self.left.append(f"{path_below(stage, entry.path)}: {why}. {_make_again(command_of(stage, self._is_imported))}")
+        self.left.append(
+            f"{get_path_below(stage, entry.path)}: {why}. {_make_again(find_command(stage, self._is_imported))}"
+        )
 
     def _repair_tokenizer(self, entries: list[FileEntry[Any]]) -> None:
         if any(entry.path == FILE_NAME for entry in entries):
             for entry in entries:
                 self._give_up("tokenizer", entry)
         elif entries:
-            files = dict(artifact_files(load_spec(self._output)))
+            files = dict(make_artifact_files(load_spec(self._output)))
             for entry in entries:
                 self._put_bytes("tokenizer", entry, files.get(entry.path, b""))
 
@@ -153,7 +157,7 @@ class _Repair:
         for number in sorted({entry.about.item for entry in wanted.values()}):
             with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
                 attempts = Attempts(folder, "shards", made.identity)
-                job = encode_job(
+                job = make_encode_job(
                     made.config,
                     attempts,
                     self._base,
@@ -174,9 +178,9 @@ class _Repair:
         if not of_all:
             return
         made, tokenizer = self._manifests["shards"], self._manifests["tokenizer"]
-        shards = [shard.facts for shard in named_shards(made)]
-        settings = shard_settings(made.config, made.totals.fingerprint, tokenizer.totals.vocab_size)
-        indexes = folder_indexes(made.config.formats, shards, settings)
+        shards = [shard.facts for shard in list_named_shards(made)]
+        settings = make_shard_settings(made.config, made.totals.fingerprint, tokenizer.totals.vocab_size)
+        indexes = write_folder_indexes(made.config.formats, shards, settings)
         for entry in of_all:
             if entry.path in indexes:
                 self._put_bytes("shards", entry, indexes[entry.path])
@@ -187,12 +191,12 @@ class _Repair:
 
     def _put_token_counts(self, entry: FileEntry[Any]) -> None:
         ids = IdCounter()
-        for shard in named_shards(self._manifests["shards"]):
-            with local_files(self._output, shard) as folder:
+        for shard in list_named_shards(self._manifests["shards"]):
+            with copy_if_remote(self._output, shard) as folder:
                 for batch in open_formats(folder, shard)[0].reader.batches():
                     ids.add(batch.tokens, batch.offsets)
         with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
-            token_counts.write_id_table(file, token_counts.to_table(ids.take()))
+            token_counts.write_id_table(file, token_counts.make_table(ids.take()))
             file.flush()
             self._put("shards", entry, file.name)
 
@@ -201,7 +205,7 @@ class _Repair:
         if shards is None or tokenizer is None:
             self._give_up(BUILD, entry)
         else:
-            self._put_bytes(BUILD, entry, dataset_card(shards, tokenizer))
+            self._put_bytes(BUILD, entry, write_dataset_card(shards, tokenizer))
 
     def _put_bytes(self, stage: str, entry: FileEntry[Any], data: bytes) -> None:
         with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
@@ -211,7 +215,7 @@ class _Repair:
 
     def _put(self, stage: str, entry: FileEntry[Any], source: str) -> None:
         """Give a file made again its place, if it is the one that was committed. source: empty if there is none."""
-        if not source or storage.sha256(source) != entry.sha256:
+        if not source or storage.compute_sha256(source) != entry.sha256:
             self._give_up(
                 stage, entry, "what was made again has other bytes; see run.json for the versions then in use"
             )
@@ -220,11 +224,11 @@ class _Repair:
         with attempts.new_file(entry.path) as new:
             new.file.write(storage.read_bytes(source))
         stored = new.stored(entry.path)
-        target = urls.join(folder_of(self._output, stage), entry.path)
+        target = urls.join(get_folder(self._output, stage), entry.path)
         storage.remove_file(target)
         storage.publish(attempts.url(stored.attempt), target, stored.sha256)
         storage.remove_tree(attempts.folder)
-        self.repaired.append(path_below(stage, entry.path))
+        self.repaired.append(get_path_below(stage, entry.path))
 
 
 def _make_again(command: str) -> str:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from pipelines.store import storage, urls
 from schemas.refs import ShardRef
-from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, paths_of
-from tokcore.formats.documents import Documents, documents_path
+from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths
+from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.shard_format import ShardFormat, ShardReader
 
 
@@ -25,25 +25,25 @@ class OpenShard(NamedTuple):
 
 
 @contextlib.contextmanager
-def local_files(output: str, shard: ShardRef) -> Iterator[str]:
+def copy_if_remote(output: str, shard: ShardRef) -> Iterator[str]:
     """The folder, on this machine, below which the shard's files are."""
     url = urls.join(output, "shards")
     if urls.is_local(url):
-        yield str(urls.local_path(url))
+        yield str(urls.get_local_path(url))
         return
     with tempfile.TemporaryDirectory() as folder:
         for file in shard.files:
-            path = Path(folder, urls.safe_relative(file.path))
+            path = Path(folder, urls.check_relative(file.path))
             path.parent.mkdir(parents=True, exist_ok=True)
             with storage.open_read(urls.join(url, file.path)) as source, path.open("wb") as target:
                 shutil.copyfileobj(source, target, 1 << 20)
         yield folder
 
 
-def main_files(shard: ShardRef) -> list[FormatFile]:
+def find_main_files(shard: ShardRef) -> list[FormatFile]:
     """The shard in each format that it is stored in, the one that is read fastest first; paths below shards/."""
     named = {file.path for file in shard.files}
-    main = [FormatFile(one.name, paths_of(one, shard.facts.stem)[0]) for one in READING_ORDER]
+    main = [FormatFile(one.name, list_paths(one, shard.facts.stem)[0]) for one in READING_ORDER]
     return [file for file in main if file.path in named]
 
 
@@ -54,12 +54,12 @@ def open_formats(folder: str, shard: ShardRef) -> list[OpenShard]:
     """
     opened = [
         OpenShard(path, SHARD_FORMATS[name], FormatFile(name, f"{folder}/{path}").open())
-        for name, path in main_files(shard)
+        for name, path in find_main_files(shard)
     ]
     return sorted(opened, key=lambda one: not one.format.has_columns)
 
 
 def open_documents(folder: str, shard: ShardRef) -> Documents | None:
     """The shard's documents file; None if it has none. folder: of all shards. Raises FormatError if it is damaged."""
-    path = documents_path(shard.facts.stem)
+    path = get_documents_path(shard.facts.stem)
     return Documents(f"{folder}/{path}") if path in {file.path for file in shard.files} else None

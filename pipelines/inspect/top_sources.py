@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.stored_shards import local_files, main_files
+from pipelines.inspect.stored_shards import copy_if_remote, find_main_files
 from pipelines.stages.plan_corpus import read_plan
 from schemas.plan import AssignedRange
 from schemas.refs import ShardRef
-from schemas.shard_entries import named_shards
+from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import PlanManifest, ShardsManifest
 from tokcore.errors import FormatError
 from tokcore.format_table import FormatFile
@@ -41,7 +41,7 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
     """
     made = read_plan(output, plan)
     shards_of: defaultdict[int, list[ShardRef]] = defaultdict(list)
-    for shard in named_shards(shards):
+    for shard in list_named_shards(shards):
         shards_of[shard.facts.item].append(shard)
     ranges_left = Counter(r.file for item in made.items for r in item.ranges)
     unfinished: dict[int, IdRows] = {}  # file -> counts of those of its ranges that were read
@@ -75,7 +75,7 @@ def _count_by_file(
     counter = IdCounter()
     for shard in shards:
         last = ""
-        with local_files(output, shard) as folder:
+        with copy_if_remote(output, shard) as folder:
             for batch in _open(folder, shard).batches():
                 end = 0
                 for source, rows in itertools.groupby(batch.sources):
@@ -97,5 +97,5 @@ def _count_by_file(
 
 def _open(folder: str, shard: ShardRef) -> ShardReader:
     """The shard in the format that is read fastest."""
-    name, path = main_files(shard)[0]
+    name, path = find_main_files(shard)[0]
     return FormatFile(name, f"{folder}/{path}").open()

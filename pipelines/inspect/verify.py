@@ -16,19 +16,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from pipelines.inspect.stored_shards import main_files
+from pipelines.inspect.stored_shards import find_main_files
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
-    built_manifests,
     check_count_table,
     check_manifests,
-    file_ledgers,
+    read_file_ledgers,
+    require_all_manifests,
 )
-from pipelines.inspect.verify_shards import DigestSum, check_item, rules_of
+from pipelines.inspect.verify_shards import DigestSum, check_item, make_rules
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest, folder_of, path_below, run_facts
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest, get_folder, get_path_below, read_run_facts
 from pipelines.stages.ledger import FileLedger
 from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.token_count_table import check_token_counts
@@ -39,7 +39,7 @@ from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, decode_item
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.refs import ShardRef, StoredFile
-from schemas.shard_entries import named_shards
+from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, ShardsManifest, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
@@ -143,7 +143,7 @@ def _check_parts(
     """
     num_read = num_decoded = 0
     try:
-        built = built_manifests(manifests)
+        built = require_all_manifests(manifests)
         num_documents = built.shards.totals.records.documents
         spec = None if quick else load_spec(output)
         problems.extend(check_manifests(output, built, spec))
@@ -171,7 +171,7 @@ def _check_names(
     unread = set(build.inputs) - set(manifests)
     named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
     for stage, entry in entries:
-        path = path_below(stage, entry.path)
+        path = get_path_below(stage, entry.path)
         if path in named:
             problems.append(f"{path}: named twice")
         named.add(path)
@@ -218,11 +218,11 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
 
 
 def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> list[str]:
-    path = path_below(stage, entry.path)
+    path = get_path_below(stage, entry.path)
     try:
         hasher = hashlib.sha256()
         size = 0
-        url = urls.join(folder_of(output, stage), entry.path)  # refuses a path that is not a plain one
+        url = urls.join(get_folder(output, stage), entry.path)  # refuses a path that is not a plain one
         storage.require_inside(output, path)
         with storage.open_read(url) as file:
             while block := file.read(_BLOCK_BYTES):
@@ -247,14 +247,14 @@ def _check_content(
 ) -> int:
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     plan, made = read_plan(output, manifests.plan), manifests.shards
-    rules = rules_of(spec, made.config)
+    rules = make_rules(spec, made.config)
     shards: dict[int, list[ShardRef]] = {}
-    for shard in named_shards(made):
+    for shard in list_named_shards(made):
         shards.setdefault(shard.facts.item, []).append(shard)
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests.counts.files if manifests.counts is not None else ()
-    ledgers, written = file_ledgers(output), add_up([])
+    ledgers, written = read_file_ledgers(output), add_up([])
     records = {file.uri: file.records for file in ledgers}
     with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals.records.documents) as digests:
         read = threads.map(
@@ -276,11 +276,11 @@ def _check_content(
     if digest != made.totals.documents_digest:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
     problems.extend(check_token_counts(output, made, written))
-    problems.extend(_sums_that_differ(made, languages, ledgers, documents_of))
+    problems.extend(_find_differing_sums(made, languages, ledgers, documents_of))
     return documents_of.total()
 
 
-def _sums_that_differ(
+def _find_differing_sums(
     made: ShardsManifest,
     languages: Mapping[str, Sequence[int]],
     ledgers: Iterable[FileLedger],
@@ -305,7 +305,7 @@ def _sums_that_differ(
 def read_base(output: str) -> str:
     """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
     try:
-        return run_facts(output, "plan").base or str(Path.cwd())
+        return read_run_facts(output, "plan").base or str(Path.cwd())
     except TokError:
         return str(Path.cwd())
 
@@ -322,8 +322,8 @@ def _decode(
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
     plan = read_plan(output, manifests.plan)
     shards: dict[int, list[str]] = {}
-    for shard in named_shards(manifests.shards):
-        shards.setdefault(shard.facts.item, []).extend(path for _, path in main_files(shard))
+    for shard in list_named_shards(manifests.shards):
+        shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
         DecodeJob(

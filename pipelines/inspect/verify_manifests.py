@@ -13,21 +13,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pipelines.inspect.verify_shards import well_placed
+from pipelines.inspect.verify_shards import is_well_placed
 from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
-from pipelines.stages.dataset_card import CARD, dataset_card
-from pipelines.stages.finish import built_languages, built_totals
-from pipelines.stages.plan_corpus import FILES, content_of, read_plan, totals_of
+from pipelines.stages.dataset_card import CARD, write_dataset_card
+from pipelines.stages.finish import sum_up_build, sum_up_languages
+from pipelines.stages.plan_corpus import FILES, hash_content, read_plan, sum_up_plan
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
 from pipelines.stages.token_count_table import TOKEN_COUNTS
-from pipelines.stages.tokenizer_files import artifact_files
+from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
-from schemas.manifest import AnyManifest, FileEntry, Input, identity_of
+from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
 from schemas.plan import Plan
-from schemas.refs import ShardRef, shard_name
-from schemas.shard_entries import folder_indexes, named_shards, shard_entries, shard_settings
+from schemas.refs import ShardRef, spell_shard_name
+from schemas.shard_entries import list_named_shards, make_shard_entries, make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
@@ -45,11 +45,11 @@ from schemas.stage_manifests import (
     TokenizerManifest,
     TokenizerTotals,
 )
-from tokcore.canonical import parse_canonical, sha256_hex
+from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import FormatError, TokError, VersionError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import from_jsonable, to_jsonable
-from tokcore.pretoken_tables import table_totals
+from tokcore.pretoken_tables import read_table_totals
 from tokcore.tokenizer_spec import TokenizerSpec
 
 _KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))
@@ -81,7 +81,7 @@ class BuiltManifests:
         return {made.stage: made for made in every if made is not None}
 
 
-def built_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
+def require_all_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
     """The manifests by stage, the build's included, as a whole. Raises FormatError if there are too few or too many."""
     build: BuildManifest = manifests[BUILD]
     expected = {stage for stage in STAGES if stage != "counts" or build.config.counts is not None}
@@ -91,7 +91,7 @@ def built_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
     return BuiltManifests(**parts)
 
 
-def file_ledgers(output: str) -> list[ledger.FileLedger]:
+def read_file_ledgers(output: str) -> list[ledger.FileLedger]:
     """What became of each input file, as the output's rejected/ says."""
     url = urls.join(output, "rejected", FILES)
     lines = storage.read_bytes(url).splitlines(keepends=True)
@@ -126,7 +126,7 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
     """That stages are made from each other, and the build of them all."""
     build, stages = manifests.build, manifests.stages()
     for stage, made in {**stages, BUILD: build}.items():
-        name = _name(stage)
+        name = _spell_name(stage)
         made_from = set(stages) if stage == BUILD else set(_MADE_FROM[stage]) & set(stages)
         if set(made.inputs) != made_from:
             yield f"{name}: made from {sorted(made.inputs)}, expected {sorted(made_from)}"
@@ -139,7 +139,7 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
     for made in (manifests.rejected, manifests.tokenizer, build):
         for entry in made.files:
             if entry.content_sha256 != entry.sha256:
-                yield f"{_name(made.stage)}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
+                yield f"{_spell_name(made.stage)}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
     yield from _check_build(manifests)
     yield from _check_identities({**stages, BUILD: build})
 
@@ -150,20 +150,20 @@ def _check_build(manifests: BuiltManifests) -> Iterator[str]:
     if [entry.path for entry in build.files] != [CARD]:
         yield f"{MANIFEST}: names the files {[entry.path for entry in build.files]}, expected {CARD}"
     # Another release may have found other words for it.
-    elif build.identity == identity_under(SEMANTICS, build) and build.files[0].sha256 != sha256_hex(
-        dataset_card(shards, tokenizer)
+    elif build.identity == compute_identity_under(SEMANTICS, build) and build.files[0].sha256 != hash_sha256(
+        write_dataset_card(shards, tokenizer)
     ):
         yield f"{CARD}: not what follows from the manifests"
-    if build.totals != built_totals(shards, tokenizer):
+    if build.totals != sum_up_build(shards, tokenizer):
         yield f"{MANIFEST}: its totals are not what its stages say"
-    if build.languages != built_languages(shards, tokenizer, counts):
+    if build.languages != sum_up_languages(shards, tokenizer, counts):
         yield f"{MANIFEST}: its languages are not what its stages say"
     of_tokenizer = ImportedConfig() if isinstance(tokenizer.config, ImportedConfig) else tokenizer.config
     if build.config != StageConfigs(of_tokenizer, shards.config, counts.config if counts is not None else None):
         yield f"{MANIFEST}: its config is not that of its stages"
 
 
-def _name(stage: str) -> str:
+def _spell_name(stage: str) -> str:
     return MANIFEST if stage == BUILD else f"{stage}/{MANIFEST}"
 
 
@@ -173,37 +173,37 @@ def _check_identities(manifests: Mapping[str, AnyManifest]) -> Iterator[str]:
     Raises VersionError if they are those of a release that laid out its files in another way.
     """
     for semantics in EARLIER:
-        if not has_these_layouts(semantics) and not _not_under(semantics, manifests):
+        if not has_these_layouts(semantics) and not _find_not_under(semantics, manifests):
             raise VersionError(
                 f"{MANIFEST}: an earlier release made this build, with files of another layout. "
                 f"Verify it with that release, or build again into a new output."
             )
-    wrong = min((_not_under(semantics, manifests) for semantics in _KNOWN), key=len)
+    wrong = min((_find_not_under(semantics, manifests) for semantics in _KNOWN), key=len)
     for stage in wrong:
-        yield f"{_name(stage)}: its identity is not that of its configuration and inputs"
+        yield f"{_spell_name(stage)}: its identity is not that of its configuration and inputs"
 
 
-def _not_under(semantics: Mapping[str, Any], manifests: Mapping[str, AnyManifest]) -> list[str]:
-    return [stage for stage, made in manifests.items() if made.identity != identity_under(semantics, made)]
+def _find_not_under(semantics: Mapping[str, Any], manifests: Mapping[str, AnyManifest]) -> list[str]:
+    return [stage for stage, made in manifests.items() if made.identity != compute_identity_under(semantics, made)]
 
 
-def identity_under(semantics: Mapping[str, Any], made: AnyManifest) -> str:
+def compute_identity_under(semantics: Mapping[str, Any], made: AnyManifest) -> str:
     """The identity that a release of these semantics gives to the stage."""
     inputs = {"files": Input(made.files[0].sha256, "")} if made.stage == "plan" and made.files else made.inputs
-    return identity_of(made.stage, made.config, inputs, semantics)
+    return compute_identity(made.stage, made.config, inputs, semantics)
 
 
 def _check_plan(plan: Plan, made: PlanManifest) -> Iterator[str]:
-    yield from _differences(f"plan/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(totals_of(plan)))
+    yield from _list_differences(f"plan/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(sum_up_plan(plan)))
     if [file.uri for file in plan.files] != sorted({file.uri for file in plan.files}):
         yield f"plan/{FILES}: not sorted, or a file twice"
-    if made.file(FILES).content_sha256 != sha256_hex(content_of(plan)):
+    if made.file(FILES).content_sha256 != hash_sha256(hash_content(plan)):
         yield f"plan/{FILES}: its content is not what the manifest says"
 
 
 def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     """That records, bytes and reasons add up, file by file, and every stage read the same."""
-    files = file_ledgers(output)
+    files = read_file_ledgers(output)
     for file, pinned in zip(files, plan.files, strict=False):
         if (file.uri, file.stored_bytes) != (pinned.uri, pinned.size_bytes):
             yield f"rejected/{FILES}: {file.uri} of {file.stored_bytes} bytes, planned was {pinned.uri}"
@@ -211,15 +211,15 @@ def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterat
             yield f"rejected/{FILES}: {file.uri}: {file.records} records are not its documents and rejects"
     if len(files) != len(plan.files):
         yield f"rejected/{FILES}: {len(files)} files, {len(plan.files)} were planned"
-    totals = ledger.totals_of(files)
+    totals = ledger.sum_up_ledgers(files)
     readers = [made for made in (manifests.rejected, manifests.counts, manifests.shards) if made is not None]
     for made in readers:
         of_stage = LedgerTotals(made.totals.records, made.totals.files, made.totals.text_bytes)
-        yield from _differences(f"{_name(made.stage)}: totals", to_jsonable(of_stage), to_jsonable(totals))
+        yield from _list_differences(f"{_spell_name(made.stage)}: totals", to_jsonable(of_stage), to_jsonable(totals))
         for field, total in (("documents", totals.records.documents), ("text_bytes", totals.text_bytes)):
             added = sum(getattr(language, field) for language in made.languages.values())
             if made is not manifests.rejected and added != total:
-                yield f"{_name(made.stage)}: {added} {field} by language, {total} by file"
+                yield f"{_spell_name(made.stage)}: {added} {field} by language, {total} by file"
     reasons: Counter[tuple[str, bool, str]] = Counter()
     url = urls.join(output, "rejected", REJECTED)
     with io.BufferedReader(storage.open_read(url)) as lines:
@@ -253,12 +253,12 @@ def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str
     path, about = entry.path, entry.about
     try:
         with storage.open_read(urls.join(output, "counts", path)) as file:
-            totals = table_totals(file)
+            totals = read_table_totals(file)
     except TokError as error:
         yield f"counts/{path}: {error}"
         return
     held = TableAbout(about.lang, totals.num_rows, totals.num_pretokens, totals.key_bytes)
-    yield from _differences(f"counts/{MANIFEST}: {path}", to_jsonable(about), to_jsonable(held))
+    yield from _list_differences(f"counts/{MANIFEST}: {path}", to_jsonable(about), to_jsonable(held))
     if totals.content_sha256 != entry.content_sha256:
         yield f"counts/{path}: its content is not what the manifest says"
     if path != f"{about.lang}.parquet":
@@ -268,15 +268,15 @@ def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str
 def _check_tokenizer(manifests: BuiltManifests, spec: TokenizerSpec) -> Iterator[str]:
     made = manifests.tokenizer
     expected = TokenizerTotals(spec.fingerprint, spec.vocab_size, made.totals.mix, **spec.model.facts())
-    yield from _differences(f"tokenizer/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(expected))
+    yield from _list_differences(f"tokenizer/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(expected))
     if manifests.shards.totals.fingerprint != spec.fingerprint:
         yield f"shards/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
     if isinstance(made.config, ImportedConfig) and made.config.fingerprint != spec.fingerprint:
         yield f"tokenizer/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
     written = {entry.path: entry for entry in made.files}
-    if made.identity != identity_under(SEMANTICS, made):
+    if made.identity != compute_identity_under(SEMANTICS, made):
         return  # another release may write the field's formats in other bytes
-    same = {path: sha256_hex(data) for path, data in artifact_files(spec)}
+    same = {path: hash_sha256(data) for path, data in make_artifact_files(spec)}
     for path in sorted(set(written) | set(same)):
         if path not in written or path not in same or written[path].sha256 != same[path]:
             yield f"tokenizer/{path}: not what the tokenizer in tokenizer/tokcore.json gives"
@@ -285,7 +285,7 @@ def _check_tokenizer(manifests: BuiltManifests, spec: TokenizerSpec) -> Iterator
 def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     """That shards have their places, numbers and sums; what is in them is asked elsewhere."""
     made = manifests.shards
-    shards = named_shards(made)
+    shards = list_named_shards(made)
     facts = [shard.facts for shard in shards]
     for shard in shards:
         yield from _check_place(shard, made.config)
@@ -294,25 +294,25 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     yield from _check_numbers(facts, plan, made.config)
     totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
     expected = {"shards": len(shards), "tokens": sum(one.tokens for one in facts)}
-    yield from _differences(f"shards/{MANIFEST}: totals", totals, expected)
+    yield from _list_differences(f"shards/{MANIFEST}: totals", totals, expected)
     for field in ("documents", "tokens"):
         of_shards = sum(getattr(one, field) for one in facts)
         of_languages = sum(getattr(language, field) for language in made.languages.values())
         if of_shards != of_languages:
             yield f"shards/{MANIFEST}: {of_languages} {field} by language, {of_shards} in shards"
     for lang, language in made.languages.items():
-        if language.bytes_per_token != ledger.fixed(language.text_bytes, language.tokens):
+        if language.bytes_per_token != ledger.format_ratio(language.text_bytes, language.tokens):
             yield f"shards/{MANIFEST}: {lang}: bytes_per_token = {language.bytes_per_token}"
     if manifests.counts is not None:
         counted = {lang: language.documents for lang, language in manifests.counts.languages.items()}
         encoded = {lang: language.documents for lang, language in made.languages.items()}
-        yield from _differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
+        yield from _list_differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
 
 
 def _check_place(shard: ShardRef, config: ShardsConfig) -> Iterator[str]:
     """That a shard has the files, language and split that the configuration gives it."""
     facts = shard.facts
-    if not well_placed(shard, config.formats):
+    if not is_well_placed(shard, config.formats):
         yield f"shards/{MANIFEST}: {facts.shard}: {[file.path for file in shard.files]}: not its files"
     if (config.by == "lang") != bool(facts.lang):
         yield f"shards/{MANIFEST}: {facts.shard}: is of language {facts.lang!r}, shards are by {config.by}"
@@ -326,7 +326,7 @@ def _check_numbers(shards: Iterable[ShardFacts], plan: Plan, config: ShardsConfi
     for shard in shards:
         streams.setdefault((shard.item, shard.lang, shard.split), []).append(shard)
     for (item, _, split), stream in streams.items():
-        names = [shard_name(split, item, number) for number in range(len(stream))]
+        names = [spell_shard_name(split, item, number) for number in range(len(stream))]
         if [shard.shard for shard in stream] != names or not 0 <= item < len(plan.items):
             yield f"shards/{MANIFEST}: {[shard.shard for shard in stream]}: expected {names}"
         for shard in stream[:-1]:
@@ -338,7 +338,7 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
     """That the entries of a shard's files say the same of it."""
     found = {entry.path: entry for entry in made.files}
     for shard in shards:
-        for expected in shard_entries(shard):
+        for expected in make_shard_entries(shard):
             entry = found[expected.path]
             if (entry.about, entry.content_sha256) != (expected.about, shard.content_sha256):
                 yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
@@ -347,10 +347,11 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
 def _check_indexes(manifests: BuiltManifests, shards: list[ShardFacts]) -> Iterator[str]:
     """That the indexes of formats' folders are what follows from the shards."""
     made = manifests.shards
-    settings = shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)
+    settings = make_shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)
     about = CorpusAbout(made.totals.records.documents, made.totals.tokens)
     expected = {
-        path: (sha256_hex(data), about) for path, data in folder_indexes(made.config.formats, shards, settings).items()
+        path: (hash_sha256(data), about)
+        for path, data in write_folder_indexes(made.config.formats, shards, settings).items()
     }
     found = {
         entry.path: (entry.sha256, entry.about)
@@ -364,7 +365,7 @@ def _check_indexes(manifests: BuiltManifests, shards: list[ShardFacts]) -> Itera
             yield f"shards/{path}: not what follows from the shards"
 
 
-def _differences(where: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+def _list_differences(where: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted(set(found) | set(expected)):
         if found.get(key) != expected.get(key):
             yield f"{where}: {key} = {found.get(key)!r:.80}, expected {expected.get(key)!r:.80}"

@@ -18,19 +18,19 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inspect.stored_shards import local_files, open_documents, open_formats
+from pipelines.inspect.stored_shards import copy_if_remote, open_documents, open_formats
 from pipelines.work.digest_runs import DIGEST_BYTES
-from pipelines.work.make_jobs import special_ids
+from pipelines.work.make_jobs import find_special_ids
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ShardRef
-from schemas.shard_entries import shard_settings
+from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.format_table import all_paths
+from tokcore.format_table import list_all_paths
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardFacts, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
-from tokcore.token_batch import ShardContent, TokenBatch, document_digests
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -55,21 +55,21 @@ class Found:
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
 
 
-def rules_of(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
+def make_rules(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
     """The rules that tokenizer and configuration of the encode stage make.
 
     Raises FormatError if documents are to begin or end with a special token that the tokenizer lacks.
     """
     try:
-        prepend = special_ids(spec, "prepend", config.prepend)
-        append = special_ids(spec, "append", config.append)
+        prepend = find_special_ids(spec, "prepend", config.prepend)
+        append = find_special_ids(spec, "append", config.append)
     except ConfigError as error:
         raise FormatError(f"shards/manifest.json: config: {error}") from error
     specials = {token.text: token.id for token in spec.special if token.id is not None}
     reserved = set() if config.special_text == "special" else set(specials.values())
     ordinary = set(spec.model.ids.tolist()) if reserved else set()
     return Rules(
-        shard_settings(config, spec.fingerprint, spec.vocab_size),
+        make_shard_settings(config, spec.fingerprint, spec.vocab_size),
         prepend,
         append,
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
@@ -87,7 +87,7 @@ def check_item(
     found = Found()
     order = _Order(assignment.ranges, num_records, found.problems)
     for shard in shards:
-        with local_files(output, shard) as folder:
+        with copy_if_remote(output, shard) as folder:
             try:
                 _check_shard(folder, rules, shard, order, found)
             except TokError as error:
@@ -113,7 +113,7 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, foun
             found.problems.append(f"{documents.path}: its lengths are not those of the shard's documents")
             return
         for other in others:
-            if (row := _first_other(batch, other.reader, first)) is not None:
+            if (row := _find_first_other(batch, other.reader, first)) is not None:
                 found.problems.append(f"shards/{leader.path}: document {row} has other tokens than in {other.path}")
                 return
         some = _check_documents(rules, shard.facts, batch, first, order, found)
@@ -168,7 +168,7 @@ def _compare_documents(documents: Documents, shard: ShardContent, digests: list[
         found.problems.append(f"{documents.path}: its columns are not those of the shard's documents")
 
 
-def _first_other(batch: TokenBatch, other: ShardReader, start: int) -> int | None:
+def _find_first_other(batch: TokenBatch, other: ShardReader, start: int) -> int | None:
     """The first document of the batch that another format, from document start on, has with other tokens."""
     tokens, lengths = other.span(start, start + batch.num_documents)
     own = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
@@ -201,7 +201,7 @@ def _check_documents(
         wrong = int(np.flatnonzero((tokens < 0) | (tokens >= rules.settings.vocab_size))[0])
         row = int(np.searchsorted(batch.offsets - batch.offsets[0], wrong, side="right")) - 1
         complain(row, f"holds id {int(tokens[wrong])}, which the tokenizer does not have")
-    without_begin, without_end = _without_added(tokens, batch.offsets - batch.offsets[0], rules)
+    without_begin, without_end = _find_without_added(tokens, batch.offsets - batch.offsets[0], rules)
     if without_begin is not None:
         complain(without_begin, f"does not begin with {list(rules.prepend)}")
     elif without_end is not None:
@@ -219,12 +219,12 @@ def _check_documents(
         sums[1] += int(lengths[where].sum())
     found.documents_of.update({source: len(where) for source, where in batch.sources.by_label().items()})
     found.ids.add(batch.tokens, batch.offsets)
-    digests = document_digests(batch.langs, batch.tokens, batch.offsets)
+    digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
     found.digests += b"".join(digests)
     return digests
 
 
-def _without_added(tokens: Any, offsets: Any, rules: Rules) -> tuple[int | None, int | None]:
+def _find_without_added(tokens: Any, offsets: Any, rules: Rules) -> tuple[int | None, int | None]:
     """The first document that does not begin with the prepended ids, and that does not end with the appended ones."""
     too_short = np.diff(offsets) < len(rules.prepend) + len(rules.append)
 
@@ -326,7 +326,10 @@ class DigestSum:
         return hasher.hexdigest()
 
 
-def well_placed(shard: ShardRef, formats: Sequence[str]) -> bool:
+def is_well_placed(shard: ShardRef, formats: Sequence[str]) -> bool:
     """Whether the shard has the files, and the names, that a build of these formats gives it."""
     paths = tuple(sorted(file.path for file in shard.files))
-    return paths == all_paths(formats, shard.facts.stem) and PurePosixPath(shard.facts.shard).name == shard.facts.shard
+    return (
+        paths == list_all_paths(formats, shard.facts.stem)
+        and PurePosixPath(shard.facts.shard).name == shard.facts.shard
+    )

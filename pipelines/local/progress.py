@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Literal, Protocol
 
 from pipelines.local.pool import Report
-from pipelines.local.terminal import WIDTH, cut, number, size
+from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
 
 Unit = Literal["bytes", "merges", "rows", "files", "documents"]
 
@@ -75,12 +75,12 @@ class Phase:
         done, total, seconds = self.done, self.total, now - self.started
         if not done:
             return f"{seconds:.0f} s"
-        amount, unit = (size, "") if self.unit == "bytes" else (number, f" {self.unit}")
+        amount, unit = (format_size, "") if self.unit == "bytes" else (format_number, f" {self.unit}")
         rate = f"{amount(round(done / seconds))}/s" if seconds > 0 else ""
         if not total:
             return f"{amount(done)}{unit}, {rate}"
-        left = _duration(seconds * max(total - done, 0) / done)
-        return f"{_share(done, total):4.0%}  {amount(done)} of {amount(total)}{unit}, {rate}, {left} left"
+        left = _format_duration(seconds * max(total - done, 0) / done)
+        return f"{_compute_share(done, total):4.0%}  {amount(done)} of {amount(total)}{unit}, {rate}, {left} left"
 
 
 class StageProgress:
@@ -174,10 +174,10 @@ class TerminalLine:
         self._is_shown = False
 
     def show(self, phase: Phase, now: float) -> None:
-        full = round(_share(phase.done, phase.total) * _BAR_WIDTH)
+        full = round(_compute_share(phase.done, phase.total) * _BAR_WIDTH)
         bar = "━" * full + "─" * (_BAR_WIDTH - full)
         columns = shutil.get_terminal_size((WIDTH, 24)).columns
-        self._write(cut(f"{phase.name:<8} {bar}  {phase.described(now)}", columns - 1))
+        self._write(cut_text(f"{phase.name:<8} {bar}  {phase.described(now)}", columns - 1))
         self._is_shown = True
 
     def clear(self) -> None:
@@ -215,11 +215,11 @@ class LogLines:
         """Lines of a log stay."""
 
 
-def _share(done: int, total: int | None) -> float:
+def _compute_share(done: int, total: int | None) -> float:
     return min(done / total, 1.0) if total else 0.0
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes = round(seconds) // 60
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"

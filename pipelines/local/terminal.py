@@ -15,12 +15,12 @@ MOST_ROWS = 20
 _GAP = "  "
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Corpus text for a terminal: control characters other than line feeds become spaces."""
     return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
 
 
-def size(num_bytes: int) -> str:
+def format_size(num_bytes: int) -> str:
     """A size in at most 8 characters, up to a petabyte: 12 bytes, 1.5 kB, 999.9 GB."""
     for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if num_bytes >= scale:
@@ -28,10 +28,10 @@ def size(num_bytes: int) -> str:
     return f"{num_bytes} bytes"
 
 
-def number(value: int) -> str:
+def format_number(value: int) -> str:
     """A number in at most 9 characters: exact below ten million, rounded above.
 
-    >>> number(9_999_999), number(12_345_678), number(8_100_000_000_000)
+    >>> format_number(9_999_999), format_number(12_345_678), format_number(8_100_000_000_000)
     ('9,999,999', '12.35 M', '8.10 T')
     """
     if value < 10**7:
@@ -40,23 +40,23 @@ def number(value: int) -> str:
     return f"{value / scale:,.2f} {unit}"
 
 
-def duration(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """A time that is only about right.
 
-    >>> duration(59), duration(600), duration(40_000)
+    >>> format_duration(59), format_duration(600), format_duration(40_000)
     ('59 s', '10 min', '11 h')
     """
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
-def cut(text: str, width: int) -> str:
+def cut_text(text: str, width: int) -> str:
     """The text as it is if it fits into that many columns of a terminal, else its begin and an ellipsis."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+def format_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """The lines of a table that fits into WIDTH columns: the first column is cut as far as the others need it.
 
     A heading may have several lines. left: number of columns that are aligned to the left, the others to the right.
@@ -70,13 +70,13 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1)
     widths[0] = min(widths[0], max(room, 1))
     return [
         _GAP.join(
-            _padded(cut(cell, width), width, to_left=column < left)
+            _pad(cut_text(cell, width), width, to_left=column < left)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     ]
 
 
-def _padded(text: str, width: int, *, to_left: bool) -> str:
+def _pad(text: str, width: int, *, to_left: bool) -> str:
     padding = " " * (width - cell_len(text))
     return text + padding if to_left else padding + text

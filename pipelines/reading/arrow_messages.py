@@ -41,11 +41,11 @@ def _find_blocks(file: RowFile) -> Iterator[int]:
     end = file.size_bytes - _FOOTER_TAIL.size
     length, _ = _FOOTER_TAIL.unpack(file.read_at(end, _FOOTER_TAIL.size))
     footer = file.read_at(end - length, length)
-    root = _at(footer, 0)
+    root = _follow_offset(footer, 0)
     for number in (2, 3):  # dictionaries, recordBatches
-        if field := _field(footer, root, number):
-            start = _at(footer, field)
-            for i in range(_int32(footer, start)):
+        if field := _find_field(footer, root, number):
+            start = _follow_offset(footer, field)
+            for i in range(_read_int32(footer, start)):
                 yield struct.unpack_from("<q", footer, start + 4 + _BLOCK_BYTES * i)[0]
 
 
@@ -75,7 +75,7 @@ def _read_message(file: RowFile, offset: int) -> _Message | None:
     metadata = file.read_at(start, length) if length > 0 else b""
     if not metadata:
         return None
-    field = _field(metadata, _at(metadata, 0), 3)  # bodyLength
+    field = _find_field(metadata, _follow_offset(metadata, 0), 3)  # bodyLength
     body_bytes = struct.unpack_from("<q", metadata, field)[0] if field else 0
     if not 0 <= body_bytes <= file.size_bytes - start - length:
         raise ValueError(f"a message of {body_bytes} bytes at byte {start + length} of {file.size_bytes}")
@@ -84,17 +84,17 @@ def _read_message(file: RowFile, offset: int) -> _Message | None:
 
 def _read_sizes(file: RowFile, message: _Message) -> tuple[int, int]:
     metadata = message.metadata
-    root = _at(metadata, 0)
-    kind = metadata[_field(metadata, root, 1)]
+    root = _follow_offset(metadata, 0)
+    kind = metadata[_find_field(metadata, root, 1)]
     if kind not in (_DICTIONARY_BATCH, _RECORD_BATCH):
         return 0, 0
-    batch = _at(metadata, _field(metadata, root, 2))
+    batch = _follow_offset(metadata, _find_field(metadata, root, 2))
     if kind == _DICTIONARY_BATCH:
-        batch = _at(metadata, _field(metadata, batch, 1))  # data
+        batch = _follow_offset(metadata, _find_field(metadata, batch, 1))  # data
     _require_rows(metadata, batch)
-    is_compressed = bool(_field(metadata, batch, 3))
+    is_compressed = bool(_find_field(metadata, batch, 3))
     stored = unfolded = 0
-    for start, length in _pairs(metadata, batch, 2):  # buffers
+    for start, length in _read_pairs(metadata, batch, 2):  # buffers
         if min(start, length) < 0 or (length and start + length > message.body_bytes):
             raise ValueError(f"a buffer of {length} bytes at byte {start} of a body of {message.body_bytes}")
         if is_compressed and length >= 8:
@@ -106,40 +106,40 @@ def _read_sizes(file: RowFile, message: _Message) -> tuple[int, int]:
 
 def _require_rows(metadata: bytes, batch: int) -> None:
     """Raise ValueError for a batch or a column whose numbers of rows and nulls cannot be."""
-    field = _field(metadata, batch, 0)
+    field = _find_field(metadata, batch, 0)
     if field and struct.unpack_from("<q", metadata, field)[0] < 0:
         raise ValueError("a batch of negative length")
-    for length, num_nulls in _pairs(metadata, batch, 1):  # nodes
+    for length, num_nulls in _read_pairs(metadata, batch, 1):  # nodes
         if not -1 <= num_nulls <= length:  # -1: not counted
             raise ValueError(f"{num_nulls} nulls in {length} rows")
-    if field := _field(metadata, batch, 4):  # variadicBufferCounts
-        start = _at(metadata, field)
-        for i in range(_int32(metadata, start)):
+    if field := _find_field(metadata, batch, 4):  # variadicBufferCounts
+        start = _follow_offset(metadata, field)
+        for i in range(_read_int32(metadata, start)):
             if struct.unpack_from("<q", metadata, start + 4 + 8 * i)[0] < 0:
                 raise ValueError("a negative number of buffers")
 
 
-def _pairs(metadata: bytes, table: int, number: int) -> Iterator[tuple[int, int]]:
+def _read_pairs(metadata: bytes, table: int, number: int) -> Iterator[tuple[int, int]]:
     """The elements of a vector of pairs of 64-bit integers; none if the table leaves the vector out."""
-    if field := _field(metadata, table, number):
-        start = _at(metadata, field)
-        for i in range(_int32(metadata, start)):
+    if field := _find_field(metadata, table, number):
+        start = _follow_offset(metadata, field)
+        for i in range(_read_int32(metadata, start)):
             yield struct.unpack_from("<qq", metadata, start + 4 + 16 * i)
 
 
-def _int32(data: bytes, at: int) -> int:
+def _read_int32(data: bytes, at: int) -> int:
     value: int = struct.unpack_from("<i", data, at)[0]
     return value
 
 
-def _at(data: bytes, field: int) -> int:
+def _follow_offset(data: bytes, field: int) -> int:
     """The position that an offset field points to."""
-    return field + _int32(data, field)
+    return field + _read_int32(data, field)
 
 
-def _field(data: bytes, table: int, number: int) -> int:
+def _find_field(data: bytes, table: int, number: int) -> int:
     """The position of a table's field; 0 if the table leaves it out."""
-    vtable = table - _int32(data, table)
+    vtable = table - _read_int32(data, table)
     if 4 + 2 * number >= struct.unpack_from("<H", data, vtable)[0]:
         return 0
     offset = struct.unpack_from("<H", data, vtable + 4 + 2 * number)[0]

@@ -36,7 +36,7 @@ class Column(NamedTuple):
     kind: str  # string, binary, int64, list, ...
 
 
-def parquet_columns(footer: bytes) -> list[Column]:
+def read_parquet_columns(footer: bytes) -> list[Column]:
     """The columns that a parquet file's footer names. Raises ValueError if it is none."""
     fields, _ = read_struct(footer)
     elements = fields.get(2)
@@ -44,10 +44,10 @@ def parquet_columns(footer: bytes) -> list[Column]:
         raise ValueError("a footer without a schema")
     walk = iter(elements)
     root = next(walk, None)
-    return [*_parquet_children(walk, _whole(root, 5), "", 0)] if root is not None else []
+    return [*_read_parquet_children(walk, _require_whole(root, 5), "", 0)] if root is not None else []
 
 
-def _parquet_children(walk: Iterator[dict[int, Any]], num: int, prefix: str, depth: int) -> Iterator[Column]:
+def _read_parquet_children(walk: Iterator[dict[int, Any]], num: int, prefix: str, depth: int) -> Iterator[Column]:
     """The next num elements of the schema, which stand before those of their parent that follow."""
     if depth > _MAX_DEPTH:
         raise ValueError("a schema that is nested too deeply")
@@ -55,15 +55,15 @@ def _parquet_children(walk: Iterator[dict[int, Any]], num: int, prefix: str, dep
         element = next(walk, None)
         if element is None:
             return
-        name = f"{prefix}{_text(element.get(4))}"
-        if not (num_children := _whole(element, 5)):
-            number = _whole(element, 1)
+        name = f"{prefix}{_require_text(element.get(4))}"
+        if not (num_children := _require_whole(element, 5)):
+            number = _require_whole(element, 1)
             kind = _PARQUET_TYPES[number] if number < len(_PARQUET_TYPES) else "unknown"
             is_text = element.get(6) == 0 or (isinstance(element.get(10), dict) and 1 in element[10])
             kind = "string" if kind == "binary" and is_text else kind
             yield Column(name, "list" if element.get(3) == _REPEATED else kind)
             continue
-        inside = [*_parquet_children(walk, num_children, f"{name}.", depth + 1)]
+        inside = [*_read_parquet_children(walk, num_children, f"{name}.", depth + 1)]
         told = element.get(10)
         is_list = element.get(6) in (_MAP, _MAP_KEY_VALUE, _LIST) or (
             isinstance(told, dict) and (2 in told or 3 in told)
@@ -71,16 +71,16 @@ def _parquet_children(walk: Iterator[dict[int, Any]], num: int, prefix: str, dep
         yield from [Column(name, "list")] if is_list or element.get(3) == _REPEATED else inside
 
 
-def _whole(element: dict[int, Any], number: int) -> int:
+def _require_whole(element: dict[int, Any], number: int) -> int:
     value = element.get(number, 0)
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def _text(value: Any) -> str:
+def _require_text(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else ""
 
 
-def arrow_columns(start: bytes) -> list[Column]:
+def read_arrow_columns(start: bytes) -> list[Column]:
     """The columns that the first message of an Arrow file or stream names. Raises ValueError if it is none."""
     at = len(_ARROW_FILE_START) if start.startswith(_ARROW_FILE_START) else 0
     at += 4 * (start[at : at + 4] == _CONTINUATION)  # before version 0.15 a message began with its length
@@ -93,12 +93,12 @@ def arrow_columns(start: bytes) -> list[Column]:
         header = reader.field(message, 2)
         if not header:
             raise ValueError("a message without a header")
-        return [*_arrow_children(reader, reader.field(reader.target(header), 1), "", 0)]
+        return [*_read_arrow_children(reader, reader.field(reader.target(header), 1), "", 0)]
     except (struct.error, IndexError) as error:
         raise ValueError("not a schema message") from error
 
 
-def _arrow_children(reader: _Flat, vector: int, prefix: str, depth: int) -> Iterator[Column]:
+def _read_arrow_children(reader: _Flat, vector: int, prefix: str, depth: int) -> Iterator[Column]:
     if depth > _MAX_DEPTH:
         raise ValueError("a schema that is nested too deeply")
     if not vector:
@@ -110,7 +110,7 @@ def _arrow_children(reader: _Flat, vector: int, prefix: str, depth: int) -> Iter
         at = reader.field(field, 2)
         number = reader.data[at] if at else 0
         if number == _ARROW_STRUCT:
-            yield from _arrow_children(reader, reader.field(field, 5), f"{name}.", depth + 1)
+            yield from _read_arrow_children(reader, reader.field(field, 5), f"{name}.", depth + 1)
         else:
             yield Column(name, _ARROW_TYPES[number] if number < len(_ARROW_TYPES) else "unknown")
 

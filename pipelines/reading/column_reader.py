@@ -20,7 +20,7 @@ from typing import BinaryIO, NoReturn
 
 from pipelines.reading import column_reader_messages as messages
 from pipelines.reading import limits
-from pipelines.reading.records import Batch, FileRejected, printable
+from pipelines.reading.records import Batch, FileRejected, make_printable
 from pipelines.store.redaction import redact
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.plan import ReadSettings
@@ -102,7 +102,7 @@ class _Reader:
         environment = {**os.environ, "PYTHONPATH": modules, "OPENBLAS_NUM_THREADS": "1"}
         # A library that crashes may print any amount. A full pipe would block it, a file does not.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        file = messages.shared_file()
+        file = messages.create_shared_file()
         # Ctrl-C and a scheduler's SIGTERM go to the whole process group; a reader ends when its parent does.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
@@ -127,7 +127,7 @@ class _Reader:
         request = messages.Request(settings, opened.size(), memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES)
         is_done = False
         try:
-            messages.send(self._requests, messages.REQUEST, messages.to_body(request))
+            messages.send(self._requests, messages.REQUEST, messages.write_body(request))
             while not is_done:
                 kind, body = messages.receive(self._replies)
                 if kind == messages.READ:
@@ -162,7 +162,7 @@ class _Reader:
 
     def _last_words(self) -> str:
         self._stderr.seek(0)
-        return " | ".join(printable(line) for line in self._stderr.read().splitlines()[-5:])
+        return " | ".join(make_printable(line) for line in self._stderr.read().splitlines()[-5:])
 
     def close(self) -> None:
         """Kill the process."""

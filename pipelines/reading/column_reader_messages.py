@@ -82,12 +82,12 @@ class _BatchHead:
     records: int
 
 
-def to_body(message: Request | Rejected | _BatchHead) -> bytes:
+def write_body(message: Request | Rejected | _BatchHead) -> bytes:
     """The body of such a message."""
-    return json.dumps(message, default=_fields_of).encode()
+    return json.dumps(message, default=_list_fields).encode()
 
 
-def _fields_of(message: Any) -> dict[str, Any]:
+def _list_fields(message: Any) -> dict[str, Any]:
     return {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
 
 
@@ -101,7 +101,7 @@ def read_body(cls: type[T], body: bytes) -> T:
     return from_jsonable(cls, value, name)
 
 
-def shared_file() -> int:
+def create_shared_file() -> int:
     """Descriptor of the memory that both sides share."""
     if hasattr(os, "memfd_create"):
         file = os.memfd_create("reader")
@@ -114,7 +114,7 @@ def shared_file() -> int:
 
 def send(pipe: BinaryIO, kind: bytes, *parts: Any) -> None:
     """Write one message; parts: buffers."""
-    pipe.write(_HEAD.pack(kind, _size(parts)))
+    pipe.write(_HEAD.pack(kind, _measure(parts)))
     for part in parts:
         pipe.write(part)
     pipe.flush()
@@ -135,7 +135,7 @@ def receive(pipe: BinaryIO) -> tuple[bytes, bytes]:
 def send_batch(pipe: BinaryIO, shared: mmap.mmap, batch: Batch) -> None:
     """Give a batch to the parent, which must have answered all that was sent before."""
     parts = _pack(batch)
-    if (size_bytes := _size(parts)) > SHARED_BYTES:
+    if (size_bytes := _measure(parts)) > SHARED_BYTES:
         send(pipe, BATCH, *parts)
         return
     at = 0
@@ -172,11 +172,11 @@ def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
 
 def _pack(batch: Batch) -> list[Any]:
     texts, langs = batch.texts, batch.langs
-    told = to_body(_BatchHead(texts.num_texts, batch.ids, langs.names, tuple(batch.rejects), batch.num_records))
+    told = write_body(_BatchHead(texts.num_texts, batch.ids, langs.names, tuple(batch.rejects), batch.num_records))
     told += b" " * (-len(told) % 8)  # what follows is aligned
     arrays: tuple[Any, ...] = (texts.offsets, batch.ordinals, langs.codes, texts.data)
     return [_LENGTH.pack(len(told)), told, *(memoryview(array).cast("B") for array in arrays if array.nbytes)]
 
 
-def _size(parts: Any) -> int:
+def _measure(parts: Any) -> int:
     return sum(map(len, parts))

@@ -134,7 +134,7 @@ def main() -> None:
         try:
             _serve(messages.read_body(messages.Request, request), parent)
         except FileRejected as error:
-            parent.send(messages.REJECTED, messages.to_body(messages.Rejected(error.reason, error.detail)))
+            parent.send(messages.REJECTED, messages.write_body(messages.Rejected(error.reason, error.detail)))
         except EOFError:
             return
         except MemoryError:

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from pipelines.reading.arrow_messages import read_batch_sizes
 from pipelines.reading.fields import add_document
 from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
-from pipelines.reading.list_texts import ListTexts, path_hint, text_leaves
+from pipelines.reading.list_texts import ListTexts, find_text_leaves, suggest_path
 from pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
-from pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, printable
+from pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, make_printable
 from pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
-from schemas.field_path import EACH, Step, steps_of
+from schemas.field_path import EACH, Step, parse_steps
 from schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
@@ -66,7 +66,7 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
         limit = FREE_BYTES + MAX_RATIO * file.size_bytes
         size_bytes = 0
         try:
-            for part in (_parquet_rows if settings.format == "parquet" else _arrow_rows)(file, settings):
+            for part in (_read_parquet_rows if settings.format == "parquet" else _read_arrow_rows)(file, settings):
                 size_bytes += part.size_bytes
                 if size_bytes > limit:
                     detail = f"more than {limit} bytes of columns from {file.size_bytes} stored"
@@ -81,9 +81,11 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
     for part in read_to_end_first(rows, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
-            columns = [_values(column, start, num_rows) for column in (part.id, part.lang)]
-            hint = _hint(part.text, settings.text)
-            for text, document_id, lang in zip(_texts(part.text, start, num_rows, settings), *columns, strict=True):
+            columns = [_extract_values(column, start, num_rows) for column in (part.id, part.lang)]
+            hint = _suggest(part.text, settings.text)
+            for text, document_id, lang in zip(
+                _extract_texts(part.text, start, num_rows, settings), *columns, strict=True
+            ):
                 add_document(builder, settings, "column", text, document_id, lang, bad=hint)
                 if builder.is_full:
                     yield builder.take()
@@ -96,39 +98,39 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
 def _require_magic(file: RowFile, magic: bytes, name: str) -> None:
     start = file.read_at(0, len(magic))
     if start != magic[: len(start)]:
-        raise FileRejected("corrupt", f"not {name}: it starts with {printable(start)}")
+        raise FileRejected("corrupt", f"not {name}: it starts with {make_printable(start)}")
     if file.size_bytes < 2 * len(magic) or file.read_at(file.size_bytes - len(magic), len(magic)) != magic:
-        raise FileRejected("truncated", f"{name} ends with {printable(magic)}; this one does not")
+        raise FileRejected("truncated", f"{name} ends with {make_printable(magic)}; this one does not")
 
 
-def _parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
+def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
     _require_magic(file, _PARQUET_MAGIC, "a parquet file")
     groups = read_row_groups(file)
     library = _open_parquet(file, [])
     if library.num_row_groups != len(groups):
         raise ValueError("another number of row groups for the library")
-    paths = _paths(library.schema_arrow, settings)
-    leaves = text_leaves(library.schema, paths[0])
+    paths = _find_paths(library.schema_arrow, settings)
+    leaves = find_text_leaves(library.schema, paths[0])
     if leaves:  # as dictionaries, or a few stored bytes could repeat a long text in every member of a list
         library = _open_parquet(file, leaves)
-    columns = sorted({".".join(_names(path)) for path in paths if path})
+    columns = sorted({".".join(_list_names(path)) for path in paths if path})
     num_rows = 0
     for number, group in enumerate(groups):
         if not columns or not paths[0]:
             yield _Rows(group.num_rows, None, None, None)
             num_rows += group.num_rows
             continue
-        rows_at_once = _rows_at_once(file, group, columns)
+        rows_at_once = _count_rows_at_once(file, group, columns)
         _require_bounded_lists(group, leaves)
         for batch in library.iter_batches(rows_at_once, row_groups=[number], columns=columns, use_threads=False):
-            yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
+            yield _Rows(batch.num_rows, *(_find_column(batch, path) for path in paths))
             num_rows += batch.num_rows
     promised = sum(group.num_rows for group in groups)
     if num_rows != promised:
         raise FileRejected("corrupt", f"{promised} rows promised, {num_rows} found")
 
 
-def _rows_at_once(file: RowFile, group: RowGroup, columns: list[str]) -> int:
+def _count_rows_at_once(file: RowFile, group: RowGroup, columns: list[str]) -> int:
     """How many rows of a group to decode at once: each may repeat the largest entry of a dictionary."""
     longest = 1
     for column in group.columns:
@@ -160,7 +162,7 @@ def _open_parquet(file: RowFile, as_dictionaries: list[str]) -> pq.ParquetFile:
     )
 
 
-def _arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
+def _read_arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
     start = file.read_at(0, len(_ARROW_MAGIC))
     if not start:
         raise FileRejected("truncated", "an Arrow file is never empty")
@@ -172,22 +174,22 @@ def _arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
             raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")
     open_reader = pa.ipc.open_file if is_file else pa.ipc.open_stream
     schema = open_reader(file.source()).schema
-    paths = _paths(schema, settings)
-    needed = sorted({schema.get_field_index(_names(path)[0]) for path in paths if path}) or [0] * (len(schema) > 0)
+    paths = _find_paths(schema, settings)
+    needed = sorted({schema.get_field_index(_list_names(path)[0]) for path in paths if path}) or [0] * (len(schema) > 0)
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=needed)
     source = file.source()
     reader = open_reader(source, options=options)
-    for batch in _file_batches(reader) if is_file else _stream_batches(reader, source, file.size_bytes):
+    for batch in _read_file_batches(reader) if is_file else _read_stream_batches(reader, source, file.size_bytes):
         batch.validate()
-        yield _Rows(batch.num_rows, *(_column(batch, path) for path in paths))
+        yield _Rows(batch.num_rows, *(_find_column(batch, path) for path in paths))
 
 
-def _file_batches(reader: Any) -> Iterator[pa.RecordBatch]:
+def _read_file_batches(reader: Any) -> Iterator[pa.RecordBatch]:
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number)
 
 
-def _stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[pa.RecordBatch]:
+def _read_stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[pa.RecordBatch]:
     while True:
         position = source.tell()
         try:
@@ -204,37 +206,37 @@ def _stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[pa.Re
 # ------------------------------------------------------------------------------------------------------------- columns
 
 
-def _paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, ...]]:
+def _find_paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, ...]]:
     """The paths of text, id and language: steps from the top-level column inwards, () for a missing column."""
-    return [_path(schema, name) for name in (settings.text, settings.id, settings.lang_field)]
+    return [_find_path(schema, name) for name in (settings.text, settings.id, settings.lang_field)]
 
 
-def _names(path: tuple[Step, ...]) -> tuple[str, ...]:
+def _list_names(path: tuple[Step, ...]) -> tuple[str, ...]:
     """The names before the first list of a path."""
     return tuple(step for step in path[: path.index(EACH) if EACH in path else None] if step is not EACH)
 
 
-def _path(schema: pa.Schema, name: str) -> tuple[Step, ...]:
+def _find_path(schema: pa.Schema, name: str) -> tuple[Step, ...]:
     if not name:
         return ()
     if schema.get_field_index(name) >= 0:
         return (name,)
-    path = steps_of(name)
+    path = parse_steps(name)
     if schema.get_field_index(path[0]) < 0:
         return ()
     kind = schema.field(path[0]).type
-    for step in _names(path)[1:]:
+    for step in _list_names(path)[1:]:
         if not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
             return ()
         kind = kind.field(step).type
     return path
 
 
-def _column(batch: pa.RecordBatch, path: tuple[Step, ...]) -> Any:
+def _find_column(batch: pa.RecordBatch, path: tuple[Step, ...]) -> Any:
     """A column of a batch, validated; None if the path is empty, ListTexts if it leads into lists."""
     if not path:
         return None
-    names = _names(path)
+    names = _list_names(path)
     array = batch.column(names[0])
     for step in names[1:]:
         array.validate()
@@ -242,17 +244,19 @@ def _column(batch: pa.RecordBatch, path: tuple[Step, ...]) -> Any:
     return _validate(array) if len(names) == len(path) else ListTexts(array, path[len(names) :], _validate)
 
 
-def _hint(column: pa.Array | ListTexts | None, name: str) -> str:
+def _suggest(column: pa.Array | ListTexts | None, name: str) -> str:
     """How to name the texts in a column that holds none."""
-    if not isinstance(column, pa.Array) or (hint := path_hint(column.type, name)) in ("", name):
+    if not isinstance(column, pa.Array) or (hint := suggest_path(column.type, name)) in ("", name):
         return ""
-    return f'; texts are in it: write text = "{printable(hint.encode())}"'
+    return f'; texts are in it: write text = "{make_printable(hint.encode())}"'
 
 
-def _texts(column: pa.Array | ListTexts | None, start: int, num_rows: int, settings: ReadSettings) -> Iterable[Any]:
+def _extract_texts(
+    column: pa.Array | ListTexts | None, start: int, num_rows: int, settings: ReadSettings
+) -> Iterable[Any]:
     if isinstance(column, ListTexts):
-        return column.texts(start, num_rows, _values, settings.max_document_bytes, _NOT_TEXT)
-    return _values(column, start, num_rows)
+        return column.texts(start, num_rows, _extract_values, settings.max_document_bytes, _NOT_TEXT)
+    return _extract_values(column, start, num_rows)
 
 
 def _validate(array: pa.Array) -> pa.Array:
@@ -291,7 +295,7 @@ def _unfold_views(array: pa.Array) -> pa.Array:
     return pa.array(array.to_pylist(), pa.large_binary())
 
 
-def _values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
+def _extract_values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
     """The values of some rows: bytes, int, None for null, _NOT_TEXT for anything else."""
     if array is None:
         return [None] * num_rows
@@ -300,17 +304,17 @@ def _values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
     if pa.types.is_dictionary(kind):
         # Convert each value once, however many rows repeat it.
         used = pc.unique(array.indices)
-        values = _values(array.dictionary.take(used), 0, len(used))
+        values = _extract_values(array.dictionary.take(used), 0, len(used))
         by_index = dict(zip(used.to_pylist(), values, strict=True))
         return [by_index[index] for index in array.indices.to_pylist()]
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _bytes(array)
+        return _extract_bytes(array)
     if pa.types.is_integer(kind):
         return list(array.to_pylist())
     return [_NOT_TEXT if is_valid else None for is_valid in array.is_valid().to_pylist()]
 
 
-def _bytes(array: pa.Array) -> list[bytes | None]:
+def _extract_bytes(array: pa.Array) -> list[bytes | None]:
     width: Any = np.int32 if pa.types.is_binary(array.type) else np.int64
     validity, offset_buffer, data_buffer = array.buffers()
     if offset_buffer is None or not len(array):

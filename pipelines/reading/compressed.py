@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import zstandard
 from isal import igzip_lib
 
-from pipelines.reading.records import FileRejected, printable
+from pipelines.reading.records import FileRejected, make_printable
 from pipelines.store.storage import ReadFile
 from schemas.input_format import Compression
 
@@ -37,22 +37,22 @@ _ZSTD_FEED_BYTES = 1 << 11
 _FEED_BYTES = 1 << 16
 
 
-def decompressed(file: ReadFile, compression: Compression) -> Iterator[bytes]:
+def decompress(file: ReadFile, compression: Compression) -> Iterator[bytes]:
     """What a file unfolds to, from its start, in pieces of any size.
 
     Raises FileRejected, at the latest after the last piece, unless every part of the file is sound and the last one
     ends where the file does.
     """
     pieces: dict[Compression, Callable[[ReadFile], Iterator[bytes]]] = {
-        "gz": _gzip_pieces,
-        "zst": _zstd_pieces,
-        "bz2": lambda file: _stream_pieces(file, _BZIP2),
-        "xz": lambda file: _stream_pieces(file, _XZ),
+        "gz": _decompress_gzip,
+        "zst": _decompress_zstd,
+        "bz2": lambda file: _decompress_streams(file, _BZIP2),
+        "xz": lambda file: _decompress_streams(file, _XZ),
     }
     return pieces[compression](file)
 
 
-def _zstd_pieces(file: ReadFile) -> Iterator[bytes]:
+def _decompress_zstd(file: ReadFile) -> Iterator[bytes]:
     """The decompressed pieces of all frames; skippable frames hold nothing."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
     frame: zstandard.ZstdDecompressionObj | None = None
@@ -83,7 +83,7 @@ def _zstd_pieces(file: ReadFile) -> Iterator[bytes]:
         raise FileRejected("truncated", f"the last zstd frame does not end within the file's {position} bytes")
 
 
-def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
+def _decompress_gzip(file: ReadFile) -> Iterator[bytes]:
     """The decompressed pieces of all members; zero bytes after the last member are padding."""
     member: igzip_lib.IgzipDecompressor | None = None
     num_members = 0
@@ -98,7 +98,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
             if num_members and not data[at]:
                 _require_padding(data[at:], file)
                 break
-            size_bytes = _gzip_header_bytes(data, at)
+            size_bytes = _measure_gzip_header(data, at)
             if size_bytes is None:
                 more = file.read(READ_BYTES)
                 if not more:
@@ -112,7 +112,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
         fed = data[at : at + _FEED_BYTES]
         at += len(fed)
         try:
-            yield from _decompressed(member, fed)
+            yield from _decompress_member(member, fed)
         except igzip_lib.error as error:  # type: ignore[misc] # the stubs give it no type
             before = file.tell() - len(data) + at
             raise FileRejected("corrupt", f"not a valid gzip member, at or before byte {before}") from error
@@ -124,7 +124,7 @@ def _gzip_pieces(file: ReadFile) -> Iterator[bytes]:
         raise FileRejected("truncated", f"the last gzip member does not end within the file's {file.size()} bytes")
 
 
-def _decompressed(decompressor: Any, data: bytes) -> Iterator[bytes]:
+def _decompress_member(decompressor: Any, data: bytes) -> Iterator[bytes]:
     """What data gives, in pieces of at most PIECE_BYTES. Stops at the end of the member or stream.
 
     decompressor: of igzip_lib, bz2 or lzma, which have the same methods but no common type.
@@ -137,11 +137,11 @@ def _decompressed(decompressor: Any, data: bytes) -> Iterator[bytes]:
         data = b""
 
 
-def _gzip_header_bytes(data: bytes, at: int) -> int | None:
+def _measure_gzip_header(data: bytes, at: int) -> int | None:
     """Length of the gzip header at a position; None if data ends within it. Raises FileRejected if there is none."""
     start = data[at : at + 3]
     if start != _GZIP_MAGIC[: len(start)]:
-        raise FileRejected("corrupt", f"neither a gzip member nor padding: {printable(data[at : at + 16])}")
+        raise FileRejected("corrupt", f"neither a gzip member nor padding: {make_printable(data[at : at + 16])}")
     if len(data) - at < 10:
         return None
     flags = data[at + 3]
@@ -183,7 +183,7 @@ _BZIP2 = _Streams("bzip2 stream", bz2.BZ2Decompressor, 0)
 _XZ = _Streams("xz stream", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_BYTES), _XZ_PADDING_BYTES)
 
 
-def _stream_pieces(file: ReadFile, kind: _Streams) -> Iterator[bytes]:
+def _decompress_streams(file: ReadFile, kind: _Streams) -> Iterator[bytes]:
     """The decompressed pieces of all streams."""
     stream: bz2.BZ2Decompressor | lzma.LZMADecompressor | None = None
     num_streams = num_zeros = 0
@@ -206,7 +206,7 @@ def _stream_pieces(file: ReadFile, kind: _Streams) -> Iterator[bytes]:
         fed = data[at : at + _FEED_BYTES]
         at += len(fed)
         try:
-            yield from _decompressed(stream, fed)
+            yield from _decompress_member(stream, fed)
         except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
             if "emory" in str(error):
                 detail = f"an {kind.name} wants more than {MAX_XZ_BYTES} bytes of memory"

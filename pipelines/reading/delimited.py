@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from pipelines.reading.fields import add_document
-from pipelines.reading.records import Batch, BatchBuilder, FileRejected, printable
+from pipelines.reading.records import Batch, BatchBuilder, FileRejected, make_printable
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
 from schemas.plan import ReadSettings
 
@@ -32,7 +32,7 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
     """The rows of a whole file, in batches. Raises FileRejected for bad quoting, maybe as late as at the end."""
     most = 2 * settings.max_document_bytes + OTHER_FIELDS_BYTES  # a text of nothing but quotes doubles
     limit = PieceLimit(most, most)
-    rows = _quoted_rows(blocks, settings, limit) if settings.quotes else _plain_rows(blocks, limit)
+    rows = _split_quoted_rows(blocks, settings, limit) if settings.quotes else _split_plain_rows(blocks, limit)
     split = _Splitter(settings)
     builder = BatchBuilder(settings)
     header: list[str] | None = None
@@ -47,9 +47,9 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
             continue  # a blank line is no record
         elif header is None:
             header = _read_header(split, row)
-            columns = [_column(header, name) for name in (settings.text, settings.id, settings.lang_field)]
+            columns = [_find_column(header, name) for name in (settings.text, settings.id, settings.lang_field)]
             names = ", ".join(header[:_NAMES_SHOWN]).encode(errors="surrogateescape")
-            missing = f"; the header names {printable(names)}"
+            missing = f"; the header names {make_printable(names)}"
         elif (fields := split.fields(row)) is None:
             builder.reject("bad_row", "a carriage return outside of quotes that ends no line", row)
         elif len(fields) != len(header):
@@ -100,19 +100,21 @@ def _read_header(split: _Splitter, row: bytes) -> list[str]:
     return header
 
 
-def _column(header: list[str], name: str) -> int | None:
+def _find_column(header: list[str], name: str) -> int | None:
     """The position of a field; None if the header does not name it."""
     if header.count(name) > 1:
-        raise FileRejected("corrupt", f"the header names {printable(name.encode())} {header.count(name)} times")
+        raise FileRejected("corrupt", f"the header names {make_printable(name.encode())} {header.count(name)} times")
     return header.index(name) if name and name in header else None
 
 
-def _plain_rows(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | LongPiece]:
+def _split_plain_rows(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | LongPiece]:
     for lines in split_lines(blocks, limit):
         yield from lines
 
 
-def _quoted_rows(blocks: Iterable[bytes], settings: ReadSettings, limit: PieceLimit) -> Iterator[bytes | LongPiece]:
+def _split_quoted_rows(
+    blocks: Iterable[bytes], settings: ReadSettings, limit: PieceLimit
+) -> Iterator[bytes | LongPiece]:
     """The rows without their line feeds; rows over the limit as LongPiece. Linear in the size of the stream."""
     row_ends = _RowEnds(settings.delimiter)
     pending = Pending(limit)
@@ -170,7 +172,9 @@ class _RowEnds:
                 state = _CLOSED_RETURN
             elif state in (_CLOSED, _CLOSED_RETURN):
                 if byte != _LINE_FEED:
-                    raise FileRejected("corrupt", _after_quote(self._num_lines + block.count(b"\n", 0, at) + 1))
+                    raise FileRejected(
+                        "corrupt", _describe_after_quote(self._num_lines + block.count(b"\n", 0, at) + 1)
+                    )
                 ends = True
             elif state == _START and byte == _QUOTE:
                 state, quote = _QUOTED, at
@@ -201,5 +205,5 @@ class _RowEnds:
 _NO_QUOTES = "If a quote is a character like any other here, set quotes = false"
 
 
-def _after_quote(line: int) -> str:
+def _describe_after_quote(line: int) -> str:
     return f"line {line}: a quoted field goes on after its quote was closed; a quote within it is doubled. {_NO_QUOTES}"

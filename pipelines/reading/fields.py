@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.reading.records import BatchBuilder, LongText, as_id, printable, too_large, utf8
-from pipelines.reading.utf8 import not_utf8
-from schemas.document import valid_lang
+from pipelines.reading.records import BatchBuilder, LongText, describe_too_large, encode_utf8, make_printable, to_id
+from pipelines.reading.utf8 import describe_not_utf8
+from schemas.document import is_valid_lang
 from schemas.plan import ReadSettings
 
 
@@ -28,41 +28,41 @@ def add_document(
     value that is not text.
     """
     if isinstance(text, LongText):
-        builder.reject("document_too_large", too_large(text.size_bytes, settings), b"")
+        builder.reject("document_too_large", describe_too_large(text.size_bytes, settings), b"")
         return
     if text is None:
-        builder.reject("missing_text", f"{_named(noun, settings.text)}{missing}", b"")
+        builder.reject("missing_text", f"{_name_field(noun, settings.text)}{missing}", b"")
         return
     if not isinstance(text, bytes):
-        builder.reject("bad_text", f"{_named(noun, settings.text)} holds no strings{bad}", b"")
+        builder.reject("bad_text", f"{_name_field(noun, settings.text)} holds no strings{bad}", b"")
         return
     name = ""
     if settings.id:
         if document_id is None:
-            builder.reject("missing_id", f"{_named(noun, settings.id)}{missing}", text)
+            builder.reject("missing_id", f"{_name_field(noun, settings.id)}{missing}", text)
             return
-        known = as_id(_decode(document_id))
+        known = to_id(_decode(document_id))
         if known is None:
-            builder.reject("bad_id", _named(noun, settings.id), text)
+            builder.reject("bad_id", _name_field(noun, settings.id), text)
             return
         name = known
     code = settings.lang
     if settings.lang_field:
         code = _decode(lang)
-        if not isinstance(code, str) or not valid_lang(code):
-            detail = f"{_named(noun, settings.lang_field)}: expected a language code"
+        if not isinstance(code, str) or not is_valid_lang(code):
+            detail = f"{_name_field(noun, settings.lang_field)}: expected a language code"
             builder.reject("bad_lang", f"{detail}{missing if lang is None else ''}", text)
             return
-    kept = utf8(text, settings)
+    kept = encode_utf8(text, settings)
     if kept is None:
-        detail = not_utf8(text, settings) if settings.format in ("csv", "tsv") else "the text is not UTF-8"
+        detail = describe_not_utf8(text, settings) if settings.format in ("csv", "tsv") else "the text is not UTF-8"
         builder.reject("invalid_utf8", detail, text)
     else:
         builder.accept(kept, name, code)
 
 
-def _named(noun: str, name: str) -> str:
-    return f"{noun} {printable(name.encode())}"
+def _name_field(noun: str, name: str) -> str:
+    return f"{noun} {make_printable(name.encode())}"
 
 
 def _decode(value: Any) -> Any:

@@ -16,7 +16,7 @@ from pipelines.reading.jsonl import read_json_lines
 from pipelines.reading.limits import read_to_end_first
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import REASONS, Batch, FileRejected, Reject
-from pipelines.reading.streams import Meter, file_blocks, whole_file_blocks
+from pipelines.reading.streams import Meter, read_file_blocks, read_whole_file
 from pipelines.store.storage import FileId
 from schemas.encodings import UTF8
 from schemas.input_format import Compression, FileFormat
@@ -33,12 +33,12 @@ __all__ = [
     "FileRejected",
     "Meter",
     "Reject",
+    "make_read_settings",
     "read_documents",
-    "settings_of",
 ]
 
 
-def settings_of(
+def make_read_settings(
     source: Source, format: FileFormat, compression: Compression, forbidden: tuple[str, ...] = ()
 ) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
@@ -86,14 +86,14 @@ def read_documents(
         from pipelines.reading.warc import read_warc
 
         read = read_warc if settings.format == "warc" else read_delimited
-        return read_to_end_first(lambda: read(whole_file_blocks(file, settings, meter), settings), _size_of)
+        return read_to_end_first(lambda: read(read_whole_file(file, settings, meter), settings), _estimate_size)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes
-    blocks = file_blocks(file, start, end, settings, meter)
+    blocks = read_file_blocks(file, start, end, settings, meter)
     return (read_json_lines if settings.format == "jsonl" else read_plain_text)(blocks, settings)
 
 
-def _size_of(batch: Batch) -> int:
+def _estimate_size(batch: Batch) -> int:
     """About what a batch takes in memory."""
     return batch.texts.size_bytes + _RECORD_BYTES * batch.num_records
 

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, as_id, printable
-from pipelines.reading.streams import LongPiece, PieceLimit, whole_lines
-from pipelines.reading.utf8 import guess_of, not_utf8
-from schemas.document import valid_lang
-from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, steps_of
+from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
+from pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines
+from pipelines.reading.utf8 import describe_not_utf8, guess_encoding
+from schemas.document import is_valid_lang
+from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, parse_steps
 from schemas.plan import ReadSettings
 from tokcore import kernel
 from tokcore.labels import Labels, repeat_label
-from tokcore.texts import strings_of
+from tokcore.texts import decode_texts
 
 # A longer record is not read: this much, besides its text, may be other fields and syntax.
 OTHER_FIELDS_BYTES = 1 << 24
@@ -38,10 +38,10 @@ class _Reader:
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
-        self._text = field_getter(settings.text)
+        self._text = make_field_getter(settings.text)
         self._is_plain = not has_each(settings.text)
-        self._id = field_getter(settings.id) if settings.id else None
-        self._lang = field_getter(settings.lang_field) if settings.lang_field else None
+        self._id = make_field_getter(settings.id) if settings.id else None
+        self._lang = make_field_getter(settings.lang_field) if settings.lang_field else None
         fields = (settings.text, settings.id, settings.lang_field)
         self._plain = kernel.JsonLines(*fields, settings.forbidden, settings.max_document_bytes, MAX_ID_BYTES)
         self._langs: dict[str, int] = {}  # valid language codes -> the kernel's number for them
@@ -49,7 +49,9 @@ class _Reader:
     def read(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
         limit = self._settings.max_document_bytes
         builder = BatchBuilder(self._settings)
-        for part in whole_lines(blocks, PieceLimit(3 * limit + OTHER_FIELDS_BYTES, limit + OTHER_FIELDS_BYTES)):
+        for part in cut_into_whole_lines(
+            blocks, PieceLimit(3 * limit + OTHER_FIELDS_BYTES, limit + OTHER_FIELDS_BYTES)
+        ):
             if isinstance(part, LongPiece):
                 if not part.is_blank:
                     detail = f"a line of {part.size_bytes} bytes, max_document_bytes = {limit}"
@@ -75,7 +77,7 @@ class _Reader:
         if num := documents.texts.num_texts:
             is_read = self._lang is not None
             langs = Labels(tuple(self._langs), documents.langs) if is_read else repeat_label(self._settings.lang, num)
-            builder.accept_checked(documents.texts, strings_of(documents.ids), langs)
+            builder.accept_checked(documents.texts, decode_texts(documents.ids), langs)
         if builder.is_full or documents.refused_end is None:
             return documents.position
         self._read_line(builder, block[documents.position : documents.refused_end])
@@ -92,40 +94,40 @@ class _Reader:
     def _parsed(self, builder: BatchBuilder, line: bytes, record: Any, errors: str = "strict") -> None:
         """Add a record whose line is JSON. errors: surrogateescape if surrogates stand for invalid UTF-8."""
         if not isinstance(record, dict):
-            builder.reject("not_object", f"expected an object, found {json_type(record)}", line)
+            builder.reject("not_object", f"expected an object, found {name_json_type(record)}", line)
             return
         text = self._text(record)
         if not isinstance(text, str):
             if text is None:
-                builder.reject("missing_text", _field(self._settings.text), line)
+                builder.reject("missing_text", _get_field(self._settings.text), line)
             else:
-                detail = f"{_field(self._settings.text)}: expected a string, found {json_type(text)}"
-                if self._is_plain and (hint := path_hint(text, self._settings.text)):
-                    detail += f'; texts are in it: write text = "{printable(hint.encode())}"'
+                detail = f"{_get_field(self._settings.text)}: expected a string, found {name_json_type(text)}"
+                if self._is_plain and (hint := suggest_path(text, self._settings.text)):
+                    detail += f'; texts are in it: write text = "{make_printable(hint.encode())}"'
                 builder.reject("bad_text", detail, line)
             return
         document_id = ""
         if self._id is not None:
             value = self._id(record)
             if value is None:
-                builder.reject("missing_id", _field(self._settings.id), line)
+                builder.reject("missing_id", _get_field(self._settings.id), line)
                 return
-            known = as_id(value)
+            known = to_id(value)
             if known is None:
-                builder.reject("bad_id", f"{_field(self._settings.id)}: found {json_type(value)}", line)
+                builder.reject("bad_id", f"{_get_field(self._settings.id)}: found {name_json_type(value)}", line)
                 return
             document_id = known
         lang = self._settings.lang
         if self._lang is not None:
             lang = self._lang(record)
             if not isinstance(lang, str) or (lang not in self._langs and not self._is_new_lang(lang)):
-                detail = f"{_field(self._settings.lang_field)}: expected a language code"
+                detail = f"{_get_field(self._settings.lang_field)}: expected a language code"
                 builder.reject("bad_lang", detail, line)
                 return
         builder.accept(text.encode(errors=errors), document_id, lang)
 
     def _is_new_lang(self, lang: str) -> bool:
-        if not valid_lang(lang):
+        if not is_valid_lang(lang):
             return False
         self._langs[lang] = self._plain.know_lang(lang)
         return True
@@ -140,23 +142,23 @@ class _Reader:
             line.decode()
         except UnicodeDecodeError as error:
             if policy == "reject":
-                detail = f"at byte {error.start} of the line{guess_of(line)}"
+                detail = f"at byte {error.start} of the line{guess_encoding(line)}"
                 if self._settings.encoding:
-                    detail = not_utf8(line, self._settings)
+                    detail = describe_not_utf8(line, self._settings)
                 builder.reject("invalid_utf8", detail, line)
                 return
             sound, errors = line.decode(errors="replace").encode(), "surrogateescape"
         try:
             record = orjson.loads(sound)
         except orjson.JSONDecodeError:
-            if _is_json(_without_lone_surrogates(sound)):
+            if _is_json(_replace_lone_surrogates(sound)):
                 builder.reject("lone_surrogate", "an escape of half a surrogate pair", line)
             else:
-                guess = guess_of(line) if b"\0" in line else ""
+                guess = guess_encoding(line) if b"\0" in line else ""
                 builder.reject("bad_json", f"not a JSON value{guess}", line)
             return
         if policy == "bytes" and errors != "strict":
-            if _depth(record) > MAX_DEPTH:
+            if _measure_depth(record) > MAX_DEPTH:
                 builder.reject("bad_json", f"invalid UTF-8 and nested more than {MAX_DEPTH} deep", line)
                 return
             # This parser accepts more than JSON, but orjson has already accepted the line as JSON.
@@ -164,14 +166,14 @@ class _Reader:
         self._parsed(builder, line, record, errors)
 
 
-def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
+def make_field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
     """A function from a record to the field's value, or to None if the record lacks the field.
 
     A name with dots means the field of exactly that name if there is one, else a path into nested objects. Of a path
     with `[*]` the value is the texts, joined; None if there are none; a value that is not text if one
     of them is not a string.
     """
-    path = steps_of(name)
+    path = parse_steps(name)
     if path == (name,):
         return lambda record: record.get(name)
 
@@ -180,7 +182,7 @@ def field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
             return record[name]
         if EACH in path:
             try:
-                return JOINER.join(texts) if (texts := list(_texts(record, path))) else None
+                return JOINER.join(texts) if (texts := list(_find_texts(record, path))) else None
             except _NoText as found:
                 return found.value
         value: Any = record
@@ -201,7 +203,7 @@ class _NoText(Exception):  # noqa: N818 - an outcome
         self.value = value
 
 
-def _texts(value: Any, path: tuple[Step, ...]) -> Iterator[str]:
+def _find_texts(value: Any, path: tuple[Step, ...]) -> Iterator[str]:
     """The texts that a path finds, in order. Raises _NoText for a value that is neither null nor as the path says."""
     if value is None:
         return
@@ -213,9 +215,9 @@ def _texts(value: Any, path: tuple[Step, ...]) -> Iterator[str]:
         if not isinstance(value, list):
             raise _NoText(_Misplaced(value))
         for member in value:
-            yield from _texts(member, path[1:])
+            yield from _find_texts(member, path[1:])
     elif isinstance(value, dict):
-        yield from _texts(value.get(path[0]), path[1:])
+        yield from _find_texts(value.get(path[0]), path[1:])
     else:
         raise _NoText(_Misplaced(value))
 
@@ -226,21 +228,21 @@ class _Misplaced(NamedTuple):
     value: Any
 
 
-def path_hint(value: Any, name: str) -> str:
+def suggest_path(value: Any, name: str) -> str:
     """How to name the texts in a value that is none itself: `messages[*].content`; "" if there are none."""
     if isinstance(value, str):
         return name
     if len(name) > MAX_HINT_LENGTH:
         return ""
     if isinstance(value, list):
-        return next(filter(None, (path_hint(member, f"{name}[*]") for member in value[:_LOOKED_AT])), "")
+        return next(filter(None, (suggest_path(member, f"{name}[*]") for member in value[:_LOOKED_AT])), "")
     if isinstance(value, dict):
         order = sorted(value, key=lambda one: TEXT_NAMES.index(one) if one in TEXT_NAMES else len(TEXT_NAMES))
-        return next(filter(None, (path_hint(value[one], f"{name}.{one}") for one in order[:_LOOKED_AT])), "")
+        return next(filter(None, (suggest_path(value[one], f"{name}.{one}") for one in order[:_LOOKED_AT])), "")
     return ""
 
 
-def json_type(value: Any) -> str:
+def name_json_type(value: Any) -> str:
     """The JSON name of a value's type, with an article."""
     if value is None:
         return "null"
@@ -250,8 +252,8 @@ def json_type(value: Any) -> str:
     return names.get(type(value), "an object")
 
 
-def _field(name: str) -> str:
-    return f"field {printable(name.encode())}"
+def _get_field(name: str) -> str:
+    return f"field {make_printable(name.encode())}"
 
 
 def _is_json(line: bytes) -> bool:
@@ -262,7 +264,7 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _without_lone_surrogates(line: bytes) -> bytes:
+def _replace_lone_surrogates(line: bytes) -> bytes:
     """The line with each escape of half a surrogate pair replaced by an escape of U+FFFD."""
     out: list[bytes] = []
     copied = 0
@@ -292,7 +294,7 @@ def _without_lone_surrogates(line: bytes) -> bytes:
     return b"".join(out)
 
 
-def _depth(value: Any) -> int:
+def _measure_depth(value: Any) -> int:
     """How deep arrays and objects are nested."""
     depth = 0
     level = [value]

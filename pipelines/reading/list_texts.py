@@ -36,7 +36,7 @@ class ListTexts:
         for step in steps:
             array.validate()
             if step is EACH and _is_list(array.type):
-                self._levels.append(_lists(array))
+                self._levels.append(_flatten_lists(array))
                 array = array.values
             elif step is not EACH and pa.types.is_struct(array.type):
                 found = array.type.get_field_index(step) >= 0
@@ -84,23 +84,23 @@ class ListTexts:
                 yield from self._members(depth + 1, member)
 
 
-def path_hint(kind: pa.DataType, name: str) -> str:
+def suggest_path(kind: pa.DataType, name: str) -> str:
     """How to name the texts in a column that holds none itself: `messages[*].content`; "" if there are none."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return name
     if len(name) > MAX_HINT_LENGTH:
         return ""
     if _is_list(kind):
-        return path_hint(kind.value_type, f"{name}[*]")
+        return suggest_path(kind.value_type, f"{name}[*]")
     if pa.types.is_struct(kind):
         names = [kind.field(i).name for i in range(kind.num_fields)]
         for inner in sorted(names, key=lambda one: TEXT_NAMES.index(one) if one in TEXT_NAMES else len(TEXT_NAMES)):
-            if hint := path_hint(kind.field(inner).type, f"{name}.{inner}"):
+            if hint := suggest_path(kind.field(inner).type, f"{name}.{inner}"):
                 return hint
     return ""
 
 
-def text_leaves(schema: Any, path: tuple[Step, ...]) -> list[str]:
+def find_text_leaves(schema: Any, path: tuple[Step, ...]) -> list[str]:
     """The columns of a parquet file that hold the strings below a path with lists in it; none for another path.
 
     schema: of the parquet library, whose names of columns have parts of their own for lists.
@@ -116,7 +116,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _lists(array: pa.Array) -> _Lists:
+def _flatten_lists(array: pa.Array) -> _Lists:
     num = len(array)
     is_valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), bool)
     if pa.types.is_fixed_size_list(array.type):

@@ -47,18 +47,20 @@ def read_row_groups(file: RowFile) -> list[RowGroup]:
         raise ValueError(f"a footer of {length} bytes in a file of {file.size_bytes}")
     footer_at = file.size_bytes - _TAIL_BYTES - length
     footer, _ = read_struct(file.read_at(footer_at, length))
-    num_leaves = sum(1 for element in _list(footer, 2)[1:] if not _number(element, 5, 0))
+    num_leaves = sum(1 for element in _require_list(footer, 2)[1:] if not _require_number(element, 5, 0))
     groups = []
-    for group in _list(footer, 4):
-        chunks = _list(group, 1)
+    for group in _require_list(footer, 4):
+        chunks = _require_list(group, 1)
         if len(chunks) != num_leaves:
             raise ValueError(f"a row group of {len(chunks)} columns, {num_leaves} in the schema")
-        columns = tuple(_column(chunk[3], footer_at) for chunk in chunks if 3 in chunk)  # an encrypted one has none
-        groups.append(RowGroup(_number(group, 3), _number(group, 2), columns))
+        columns = tuple(
+            _read_column(chunk[3], footer_at) for chunk in chunks if 3 in chunk
+        )  # an encrypted one has none
+        groups.append(RowGroup(_require_number(group, 3), _require_number(group, 2), columns))
     # A footer may name the same pages a million times.
     if sum(column.stored_bytes for group in groups for column in group.columns) > footer_at:
         raise ValueError("columns that overlap")
-    if _number(footer, 3) != sum(group.num_rows for group in groups):
+    if _require_number(footer, 3) != sum(group.num_rows for group in groups):
         raise ValueError("the row groups do not add up to the rows of the file")
     return groups
 
@@ -74,56 +76,56 @@ def require_bounded(file: RowFile, column: Column) -> int:
         raise FileRejected("over_limit", detail)
     dictionary_bytes = 0
     if column.dictionary is not None:
-        dictionary_bytes = _size(read_struct(file.read_at(column.dictionary, _PAGE_HEADER_BYTES))[0])
+        dictionary_bytes = _read_size(read_struct(file.read_at(column.dictionary, _PAGE_HEADER_BYTES))[0])
         if dictionary_bytes > MAX_DECODED_BYTES:
             detail = f"a dictionary of {dictionary_bytes} bytes, more than {MAX_DECODED_BYTES}"
             raise FileRejected("over_limit", detail)
     if file.data is not None:  # in a larger file the headers lie too far apart to be read twice
-        unfolded = sum(_page_sizes(file.data, column))
+        unfolded = sum(_read_page_sizes(file.data, column))
         if unfolded > limit:
             raise FileRejected("over_limit", f"pages of {unfolded} bytes from {column.stored_bytes} stored")
     return dictionary_bytes
 
 
-def _page_sizes(data: bytearray, column: Column) -> Iterator[int]:
+def _read_page_sizes(data: bytearray, column: Column) -> Iterator[int]:
     """The bytes that each page of a column claims to unfold to."""
     at, end, num_values = column.start, column.start + column.stored_bytes, 0
     while num_values < column.num_values and at < end:
         header, at = read_struct(data, at)
-        at += _number(header, 3)
+        at += _require_number(header, 3)
         if at > len(data):
             raise ValueError(f"a page that ends at byte {at} of {len(data)}")
-        kind = _number(header, 1)
+        kind = _require_number(header, 1)
         if kind in (_DATA_PAGE, _DATA_PAGE_V2):
-            num_values += _number(header.get(5 if kind == _DATA_PAGE else 8), 1)
-        yield _size(header)
+            num_values += _require_number(header.get(5 if kind == _DATA_PAGE else 8), 1)
+        yield _read_size(header)
 
 
-def _size(header: Struct) -> int:
+def _read_size(header: Struct) -> int:
     """The uncompressed size in the header of a page."""
-    return _number(header, 2)
+    return _require_number(header, 2)
 
 
-def _column(told: Struct, footer_at: int) -> Column:
-    stored_bytes = _number(told, 7)
-    dictionary = _number(told, 11, 0) or None
-    start = _number(told, 9)
+def _read_column(told: Struct, footer_at: int) -> Column:
+    stored_bytes = _require_number(told, 7)
+    dictionary = _require_number(told, 11, 0) or None
+    start = _require_number(told, 9)
     if dictionary is not None:
         start = min(start, dictionary)
     if not 0 <= start <= footer_at or stored_bytes > footer_at - start:
         raise ValueError(f"a column of {stored_bytes} bytes at byte {start}, where {footer_at} are before the footer")
-    path = ".".join(bytes(name).decode() for name in _list(told, 3))
-    return Column(path, start, _number(told, 5), stored_bytes, _number(told, 6), dictionary)
+    path = ".".join(bytes(name).decode() for name in _require_list(told, 3))
+    return Column(path, start, _require_number(told, 5), stored_bytes, _require_number(told, 6), dictionary)
 
 
-def _number(fields: Any, number: int, default: int | None = None) -> int:
+def _require_number(fields: Any, number: int, default: int | None = None) -> int:
     value = fields.get(number, default) if isinstance(fields, dict) else None
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"field {number} is no size: {value!r:.100}")
     return value
 
 
-def _list(fields: Any, number: int) -> list[Any]:
+def _require_list(fields: Any, number: int) -> list[Any]:
     value = fields.get(number) if isinstance(fields, dict) else None
     if not isinstance(value, list):
         raise ValueError(f"field {number} is no list")

@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 import orjson
 
-from pipelines.reading.column_names import arrow_columns, parquet_columns
-from pipelines.reading.compressed import decompressed
+from pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
+from pipelines.reading.compressed import decompress
 from pipelines.reading.input_range import read_documents
-from pipelines.reading.jsonl import json_type, read_json_lines
+from pipelines.reading.jsonl import name_json_type, read_json_lines
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import Batch, FileRejected
-from pipelines.reading.sniff import COMPRESSED, Content, content_of
-from pipelines.reading.utf8 import to_utf8
+from pipelines.reading.sniff import COMPRESSED, Content, detect_content
+from pipelines.reading.utf8 import convert_to_utf8
 from pipelines.store import storage
 from schemas.input_format import COLUMN_FORMATS, Compression
 from schemas.plan import ReadSettings
@@ -70,14 +70,14 @@ class Peek:
 def peek(file: storage.FileId, size_bytes: int) -> Peek:
     """The start of a file, about size_bytes of it as stored. Raises StageError if the store does not answer."""
     start = storage.read_part(file.url, 0, min(size_bytes, file.size_bytes))
-    stored = content_of(start)
+    stored = detect_content(start)
     head = start
     if stored in COMPRESSED:
         compression: Compression = stored  # type: ignore[assignment]  # the names are the same
         if (more := _LEAST_STORED_BYTES.get(compression, 0)) > size_bytes:
             start = storage.read_part(file.url, 0, min(more, file.size_bytes))
         head = _unfold(start, compression, 8 * size_bytes)
-    return Peek(file, stored, content_of(head), head, len(start), len(start) == file.size_bytes)
+    return Peek(file, stored, detect_content(head), head, len(start), len(start) == file.size_bytes)
 
 
 class _Start(io.BytesIO):
@@ -91,7 +91,7 @@ def _unfold(start: bytes, compression: Compression, most: int) -> bytes:
     pieces: list[bytes] = []
     size_bytes = 0
     try:
-        for piece in decompressed(_Start(start), compression):  # type: ignore[arg-type]
+        for piece in decompress(_Start(start), compression):  # type: ignore[arg-type]
             pieces.append(piece)
             size_bytes += len(piece)
             if size_bytes >= most:
@@ -101,7 +101,7 @@ def _unfold(start: bytes, compression: Compression, most: int) -> bytes:
     return b"".join(pieces)
 
 
-def first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
+def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
     """The documents and rejects at the start of a file; None if nothing can be told without reading all of it.
 
     Raises FileRejected if the file is rejected whole for what its start says of its encoding.
@@ -114,8 +114,8 @@ def first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
         except FileRejected:
             return None
     if settings.format == "warc":
-        return _first_answers(seen, settings)
-    data = _whole_records(seen, settings)
+        return _read_first_answers(seen, settings)
+    data = _cut_to_whole_records(seen, settings)
     if settings.format == "jsonl":
         return next(read_json_lines([data], settings), None)
     if settings.format == "text":
@@ -130,7 +130,7 @@ def first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
     return None
 
 
-def _first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
+def _read_first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
     from pipelines.reading.warc import read_warc
 
     end = len(seen.head) if seen.is_whole else seen.head.rfind(_NEXT_ANSWER) + len(_NEXT_ANSWER) - len(b"WARC/")
@@ -140,30 +140,30 @@ def _first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
         return None
 
 
-def _whole_records(seen: Peek, settings: ReadSettings) -> bytes:
+def _cut_to_whole_records(seen: Peek, settings: ReadSettings) -> bytes:
     """The start of a file as UTF-8, up to the end of a line."""
-    data = b"".join(to_utf8([seen.head], settings, True))
+    data = b"".join(convert_to_utf8([seen.head], settings, True))
     if seen.is_whole:
         return data
     return data[: data.rfind(b"\n") + 1] or data.decode(errors="ignore").encode()
 
 
-def fields_of(seen: Peek, settings: ReadSettings) -> list[Field]:
+def find_fields(seen: Peek, settings: ReadSettings) -> list[Field]:
     """The fields of the records at the start of a file, in their order; none if they have none or cannot be read."""
     if settings.format in COLUMN_FORMATS:
-        return column_fields(seen)
+        return find_column_fields(seen)
     if settings.format in ("text", "warc"):
         return []
     try:
-        data = _whole_records(seen, settings)
+        data = _cut_to_whole_records(seen, settings)
     except FileRejected:
         return []
     if settings.format in ("csv", "tsv"):
-        return _header_fields(data, settings)
-    return record_fields(data)
+        return _find_header_fields(data, settings)
+    return find_record_fields(data)
 
 
-def _header_fields(data: bytes, settings: ReadSettings) -> list[Field]:
+def _find_header_fields(data: bytes, settings: ReadSettings) -> list[Field]:
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if settings.quotes else csv.QUOTE_NONE
     text = io.StringIO(data.decode(errors="replace"), newline="")
     rows = [*itertools.islice(csv.reader(text, delimiter=settings.delimiter, quoting=quoting), _MAX_VALUES)]
@@ -171,7 +171,7 @@ def _header_fields(data: bytes, settings: ReadSettings) -> list[Field]:
     return [Field(name, "a string", tuple(row[i] for row in values if i < len(row))) for i, name in enumerate(header)]
 
 
-def record_fields(head: bytes) -> list[Field]:
+def find_record_fields(head: bytes) -> list[Field]:
     """The fields of JSON lines; those of nested objects as paths."""
     kinds: dict[str, str] = {}
     values: dict[str, list[Any]] = {}
@@ -180,33 +180,35 @@ def record_fields(head: bytes) -> list[Field]:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
-        for name, value in _paths(record, ""):
+        for name, value in _iterate_paths(record, ""):
             if value is not None and len(kinds) < _MAX_NAMES:
-                kinds.setdefault(name, json_type(value))
+                kinds.setdefault(name, name_json_type(value))
                 values.setdefault(name, []).append(value)
     return [Field(name, kind, tuple(values[name])) for name, kind in kinds.items()]
 
 
-def _paths(record: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+def _iterate_paths(record: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(record, dict):
         return
     for name, value in record.items():
         if isinstance(value, dict) and value and prefix.count(".") < 3:
-            yield from _paths(value, f"{prefix}{name}.")
+            yield from _iterate_paths(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
 
-def column_fields(seen: Peek) -> list[Field]:
+def find_column_fields(seen: Peek) -> list[Field]:
     """The columns of a parquet or Arrow file, those of structs as paths; none if they cannot be read."""
     try:
-        columns = parquet_columns(_footer(seen)) if seen.stored == "parquet" else arrow_columns(seen.head)
+        columns = (
+            read_parquet_columns(_read_footer(seen)) if seen.stored == "parquet" else read_arrow_columns(seen.head)
+        )
     except ValueError:
         return []
     return [Field(column.name, column.kind) for column in columns]
 
 
-def _footer(seen: Peek) -> bytes:
+def _read_footer(seen: Peek) -> bytes:
     """What a parquet file says of itself: before its last eight bytes, which are its length and a mark."""
     size_bytes = seen.file.size_bytes
     end = storage.read_part(seen.file.url, max(0, size_bytes - _TAIL_BYTES), size_bytes)

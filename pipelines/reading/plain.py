@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pipelines.reading.records import Batch, BatchBuilder, utf8
+from pipelines.reading.records import Batch, BatchBuilder, encode_utf8
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
-from pipelines.reading.utf8 import not_utf8
+from pipelines.reading.utf8 import describe_not_utf8
 from schemas.plan import ReadSettings
 
 # A record may have this much more than max_document_bytes before it is stripped. More than a block, see PieceLimit.
@@ -31,8 +31,8 @@ def read_plain_text(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator
         if isinstance(piece, LongPiece):
             detail = f"a record of {piece.size_bytes} bytes, max_document_bytes = {settings.max_document_bytes}"
             builder.reject("document_too_large", detail, piece.start)
-        elif (text := utf8(piece, settings)) is None:
-            builder.reject("invalid_utf8", not_utf8(piece, settings), piece)
+        elif (text := encode_utf8(piece, settings)) is None:
+            builder.reject("invalid_utf8", describe_not_utf8(piece, settings), piece)
         else:
             builder.accept(text, "", settings.lang)
         if builder.is_full:

@@ -141,11 +141,11 @@ class BatchBuilder:
     def accept(self, text: bytes, document_id: str, lang: str) -> None:
         """Add a document, or reject it if its text is too long or holds a forbidden text."""
         if len(text) > self._settings.max_document_bytes:
-            self.reject("document_too_large", too_large(len(text), self._settings), text)
+            self.reject("document_too_large", describe_too_large(len(text), self._settings), text)
             return
         for special in self._forbidden:
             if special in text:
-                detail = f"the text spells {printable(special)} at byte {text.index(special)}"
+                detail = f"the text spells {make_printable(special)} at byte {text.index(special)}"
                 self.reject("special_text", detail, text)
                 return
         self._texts.append(text)
@@ -159,7 +159,7 @@ class BatchBuilder:
     def reject(self, reason: str, detail: str, record: bytes) -> None:
         """Add a rejected record."""
         number = self._num_before + self._num_records
-        self._rejects.append(Reject(number, reason, detail, printable(record)))
+        self._rejects.append(Reject(number, reason, detail, make_printable(record)))
         self._num_records += 1
 
     def skip(self, kind: str) -> None:
@@ -199,12 +199,12 @@ class BatchBuilder:
         self._size_bytes = 0
 
 
-def too_large(size_bytes: int, settings: ReadSettings) -> str:
+def describe_too_large(size_bytes: int, settings: ReadSettings) -> str:
     """The detail of a rejected text that is over its limit."""
     return f"{size_bytes} bytes of text, max_document_bytes = {settings.max_document_bytes}"
 
 
-def utf8(data: bytes, settings: ReadSettings) -> bytes | None:
+def encode_utf8(data: bytes, settings: ReadSettings) -> bytes | None:
     """The text's bytes under the source's policy for invalid UTF-8; None if that policy rejects them."""
     if settings.invalid_utf8 == "bytes":
         return data
@@ -215,7 +215,7 @@ def utf8(data: bytes, settings: ReadSettings) -> bytes | None:
     return data
 
 
-def as_id(value: Any) -> str | None:
+def to_id(value: Any) -> str | None:
     """The document id in a field's value, integers in decimal; None if the value is no valid id."""
     if isinstance(value, str) and len(value) <= MAX_ID_BYTES:
         if value.isascii():
@@ -237,12 +237,12 @@ _UNPRINTABLE = re.compile(
 )
 
 
-def printable(data: bytes) -> str:
+def make_printable(data: bytes) -> str:
     """The start of the bytes as one line of harmless text, at most SAMPLE_BYTES bytes long.
 
     Escapes invalid UTF-8, control, format and invisible characters, and the backslash.
 
-    >>> printable(b"a\\n\\x1b[31m\\xff")
+    >>> make_printable(b"a\\n\\x1b[31m\\xff")
     'a\\\\n\\\\x1b[31m\\\\xff'
     """
     out: list[str] = []

@@ -47,11 +47,11 @@ WORDS: dict[str, str] = {
 }
 
 
-def content_of(head: bytes) -> Content:
+def detect_content(head: bytes) -> Content:
     """What the first bytes of a file are.
 
-    >>> content_of(b'{"text": "a"}\\n'), content_of(b'[\\n {"text": "a"}'), content_of(b"PAR1..."), content_of(b"Once")
-    ('json lines', 'json array', 'parquet', 'text')
+    >>> detect_content(b'{"text": "a"}\\n'), detect_content(b'[\\n {"text": "a"}'), detect_content(b"PAR1...")
+    ('json lines', 'json array', 'parquet')
     """
     if not head:
         return "empty"

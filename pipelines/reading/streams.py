@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.reading.compressed import decompressed
+from pipelines.reading.compressed import decompress
 from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from pipelines.reading.records import SAMPLE_BYTES, FileRejected
-from pipelines.reading.utf8 import MARK_BYTES, check_mark, to_utf8
+from pipelines.reading.utf8 import MARK_BYTES, check_mark, convert_to_utf8
 from pipelines.store.storage import FileId, ReadFile, open_pinned
 from schemas.plan import ReadSettings
 
@@ -38,7 +38,7 @@ class Meter:
             yield block
 
 
-def file_blocks(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+def read_file_blocks(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
     """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one, as UTF-8.
 
     Leaves out a byte order mark at the start of the file. Raises FileRejected before the first block if a compressed
@@ -48,31 +48,31 @@ def file_blocks(file: FileId, start: int, end: int, settings: ReadSettings, mete
         with open_pinned(file) as opened:
             if start:  # every range of a file comes to the same end
                 check_mark(opened.read(MARK_BYTES), settings)
-            yield from to_utf8(meter.count(_line_blocks(opened, start, end)), settings, start == 0)
+            yield from convert_to_utf8(meter.count(_read_line_blocks(opened, start, end)), settings, start == 0)
     else:
-        blocks = read_to_end_first(lambda: _stored_blocks(file, settings, meter), len)
-        yield from to_utf8(blocks, settings, True)
+        blocks = read_to_end_first(lambda: _read_stored_blocks(file, settings, meter), len)
+        yield from convert_to_utf8(blocks, settings, True)
 
 
-def whole_file_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+def read_whole_file(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
     """All bytes of a file as UTF-8, without its byte order mark. For formats with an end of their own to be proved.
 
     Raises FileRejected where the file turns out to be damaged, which may be after the last block.
     """
-    return to_utf8(_stored_blocks(file, settings, meter), settings, True)
+    return convert_to_utf8(_read_stored_blocks(file, settings, meter), settings, True)
 
 
-def _stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+def _read_stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
     with open_pinned(file) as opened:
         if settings.compression == "none":
             while block := opened.read(BLOCK_BYTES):
                 yield block
         else:
-            yield from _join(_limit(decompressed(opened, settings.compression), file.size_bytes))
+            yield from _join(_limit(decompress(opened, settings.compression), file.size_bytes))
         meter.stored_bytes = opened.tell()
 
 
-def _line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
+def _read_line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
     """The bytes of all lines whose first byte is in [start, end).
 
     A line includes its line feed. So the first line begins after the first line feed at or after start - 1, and the
@@ -241,7 +241,7 @@ class Lines(NamedTuple):
     end: int
 
 
-def whole_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[Lines | LongPiece]:
+def cut_into_whole_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[Lines | LongPiece]:
     """The lines of a stream, all that a block holds at a time; lines over the limit as LongPiece.
 
     Copies only lines that lie across blocks. Linear in the size of the stream.
@@ -274,7 +274,7 @@ def _end_line(pending: Pending) -> Lines | LongPiece:
 
 def split_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[list[bytes | LongPiece]]:
     """The lines of a stream without their line feeds, many at a time; lines over the limit as LongPiece."""
-    for part in whole_lines(blocks, limit):
+    for part in cut_into_whole_lines(blocks, limit):
         if isinstance(part, LongPiece):
             yield [part]
         else:

@@ -43,7 +43,7 @@ def _replace_invalid(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_INVALID_ERRORS, _replace_invalid)
 
 
-def to_utf8(blocks: Iterable[bytes], settings: ReadSettings, at_start: bool) -> Iterator[bytes]:
+def convert_to_utf8(blocks: Iterable[bytes], settings: ReadSettings, at_start: bool) -> Iterator[bytes]:
     """The blocks of a stream as UTF-8, without the byte order mark that a file may begin with.
 
     at_start: whether the stream begins where the file does. Raises FileRejected before the first block if the file
@@ -51,9 +51,9 @@ def to_utf8(blocks: Iterable[bytes], settings: ReadSettings, at_start: bool) -> 
     """
     encoding = settings.encoding or "utf-8"
     if at_start:
-        mark, blocks = _start_of(blocks)
+        mark, blocks = _peek_start(blocks)
         found = check_mark(mark, settings)
-        blocks = _without(blocks, len(found))
+        blocks = _skip(blocks, len(found))
         if encoding == "utf-16":
             encoding = dict(_MARKS).get(found, "utf-16-le")
     if encoding == "utf-8":
@@ -98,14 +98,14 @@ def check_mark(start: bytes, settings: ReadSettings) -> bytes:
     return mark
 
 
-def not_utf8(data: bytes, settings: ReadSettings) -> str:
+def describe_not_utf8(data: bytes, settings: ReadSettings) -> str:
     """The detail of a record whose bytes are not UTF-8, or were not what the source's encoding can be."""
     if settings.encoding:
         return f"the text has bytes that are not {settings.encoding}"
-    return f"the text is not UTF-8{guess_of(data)}"
+    return f"the text is not UTF-8{guess_encoding(data)}"
 
 
-def guess_of(data: bytes) -> str:
+def guess_encoding(data: bytes) -> str:
     """For an error about bytes that are not UTF-8: which encoding they look like, what to write; "" if unknown."""
     if 3 * data.count(0) >= len(data) > 3:
         return '; it looks like UTF-16: set encoding = "utf-16-le" or "utf-16-be"'
@@ -121,7 +121,7 @@ def _reject(found: str, encoding: str) -> NoReturn:
     raise FileRejected("wrong_encoding", detail)
 
 
-def _start_of(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+def _peek_start(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """(the first MARK_BYTES of a stream, or all of it; the same stream)."""
     rest = iter(blocks)
     first = b""
@@ -136,7 +136,7 @@ def _start_of(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return first[:MARK_BYTES], again()
 
 
-def _without(blocks: Iterable[bytes], size_bytes: int) -> Iterator[bytes]:
+def _skip(blocks: Iterable[bytes], size_bytes: int) -> Iterator[bytes]:
     """The stream without its first bytes, which are all in its first block."""
     for block in blocks:
         yield block[size_bytes:]

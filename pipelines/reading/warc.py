@@ -20,7 +20,7 @@ from typing import NamedTuple
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser, StatusAndHeadersParserException
 
 from pipelines.reading.fields import add_document
-from pipelines.reading.records import SAMPLE_BYTES, Batch, BatchBuilder, FileRejected, printable
+from pipelines.reading.records import SAMPLE_BYTES, Batch, BatchBuilder, FileRejected, make_printable
 from schemas.plan import ReadSettings
 
 MAX_HEADER_BYTES = 1 << 20
@@ -57,13 +57,13 @@ def read_warc(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch
     while (start := stream.position, head := stream.read_header())[1]:
         header = _parse_header(head, start)
         kind = (header.get_header("WARC-Type") or "").lower()
-        size_bytes = _length(header, start)
+        size_bytes = _parse_length(header, start)
         content = stream.read(size_bytes, 0 if kind in _ABOUT_RECORDS else limit, start)
         if kind in _ABOUT_RECORDS:
             builder.skip(kind)
             continue
         try:
-            text = _text(header, kind, content, settings)
+            text = _extract_text(header, kind, content, settings)
         except _Rejected as rejected:
             builder.reject(rejected.reason, rejected.detail, content.data[:SAMPLE_BYTES])
         else:
@@ -81,35 +81,35 @@ def _parse_header(head: bytes, start: int) -> StatusAndHeaders:
     try:
         return _WARC.parse(io.BytesIO(head))
     except (StatusAndHeadersParserException, EOFError) as error:
-        raise FileRejected("corrupt", f"no WARC record at byte {start}: {printable(head[:60])}") from error
+        raise FileRejected("corrupt", f"no WARC record at byte {start}: {make_printable(head[:60])}") from error
 
 
-def _length(header: StatusAndHeaders, start: int) -> int:
+def _parse_length(header: StatusAndHeaders, start: int) -> int:
     stated = {value for name, value in header.headers if name.lower() == "content-length"}
     if len(stated) != 1 or not re.fullmatch(r"[0-9]{1,18}", length := stated.pop()):
         raise FileRejected("corrupt", f"the WARC record at byte {start} has no valid Content-Length")
     return int(length)
 
 
-def _text(header: StatusAndHeaders, kind: str, content: _Content, settings: ReadSettings) -> bytes:
+def _extract_text(header: StatusAndHeaders, kind: str, content: _Content, settings: ReadSettings) -> bytes:
     """The text of a record. Raises _Rejected if it holds no plain text, or not the text that it promises."""
-    media_type = _media_type(header)
+    media_type = _find_media_type(header)
     if header.get_header("WARC-Segment-Number") is not None or kind == "continuation":
         raise _Rejected("not_text", "a part of a record in several segments, which are not put together")
     is_answer = kind == "response" and media_type == "application/http"
     if not is_answer and (kind not in ("conversion", "resource") or media_type != "text/plain"):
-        raise _Rejected("not_text", _no_text(kind, media_type))
+        raise _Rejected("not_text", _describe_no_text(kind, media_type))
     if content.size_bytes > len(content.data):
         detail = f"a record of {content.size_bytes} bytes, max_document_bytes = {settings.max_document_bytes}"
         raise _Rejected("document_too_large", detail)
-    payload = _answer(content.data) if is_answer else content.data
+    payload = _extract_answer(content.data) if is_answer else content.data
     for name, data in (("WARC-Block-Digest", content.data), ("WARC-Payload-Digest", payload)):
         if (stated := header.get_header(name)) is not None and not _is_digest_of(stated, data):
-            raise _Rejected("bad_digest", f"the content does not have its {name} {printable(stated.encode())}")
+            raise _Rejected("bad_digest", f"the content does not have its {name} {make_printable(stated.encode())}")
     return payload
 
 
-def _answer(block: bytes) -> bytes:
+def _extract_answer(block: bytes) -> bytes:
     """The body of an HTTP answer that is plain text."""
     end = block.find(_HEADER_END) + len(_HEADER_END)
     try:
@@ -120,22 +120,22 @@ def _answer(block: bytes) -> bytes:
         raise _Rejected("not_text", "an HTTP answer whose headers cannot be read") from None
     status = http.get_statuscode()
     if status != "200":
-        raise _Rejected("not_text", f"an HTTP answer {printable(status.encode())}")
-    if (media_type := _media_type(http)) != "text/plain":
-        raise _Rejected("not_text", _no_text("response", media_type))
+        raise _Rejected("not_text", f"an HTTP answer {make_printable(status.encode())}")
+    if (media_type := _find_media_type(http)) != "text/plain":
+        raise _Rejected("not_text", _describe_no_text("response", media_type))
     for name in ("Content-Encoding", "Transfer-Encoding"):
         if (encoding := (http.get_header(name) or "identity").lower()) != "identity":
-            raise _Rejected("not_text", f"an HTTP answer stored with {name} {printable(encoding.encode())}")
+            raise _Rejected("not_text", f"an HTTP answer stored with {name} {make_printable(encoding.encode())}")
     return block[end:]
 
 
-def _no_text(kind: str, media_type: str) -> str:
-    what = f"a {printable(kind.encode())} record of type {printable(media_type.encode()) or 'unknown'}"
+def _describe_no_text(kind: str, media_type: str) -> str:
+    what = f"a {make_printable(kind.encode())} record of type {make_printable(media_type.encode()) or 'unknown'}"
     mend = ": text is not extracted from HTML, read the WET files instead" if "html" in media_type else ""
     return f"{what}{mend}"
 
 
-def _media_type(header: StatusAndHeaders) -> str:
+def _find_media_type(header: StatusAndHeaders) -> str:
     content_type: str = header.get_header("Content-Type") or ""
     return content_type.partition(";")[0].strip().lower()
 

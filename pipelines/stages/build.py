@@ -12,34 +12,41 @@ from collections.abc import Iterator
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, committed_on, find_manifest, manifest_url, require_manifest
+from pipelines.stages.commit import (
+    MANIFEST,
+    RUN,
+    describe_commit_date,
+    find_manifest,
+    get_manifest_url,
+    require_manifest,
+)
 from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
-from pipelines.stages.make_tokenizer import make_tokenizer, tokenizer_key
-from pipelines.stages.plan_corpus import commit_plan, plan_build, plan_key
+from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
+from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.replacing import (
+    are_others_at_work,
     begin_work,
     end_work,
     finish_replacing,
     forget_replaced,
     is_replacing,
     make_room,
-    others_at_work,
     replace,
 )
-from pipelines.stages.reuse import reusable
+from pipelines.stages.reuse import find_reusable
 from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
 from pipelines.stages.standing import Standing, look
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
-from pipelines.work.make_jobs import WORKER_MODULES, special_ids
-from schemas.config import BuildConfig, check_dtype_of, with_roles_of
+from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
+from schemas.config import BuildConfig, check_dtype_of, take_over_roles
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
@@ -50,7 +57,7 @@ from schemas.stage_manifests import (
     ShardsManifest,
     TokenizerManifest,
 )
-from tokcore.canonical import canonical_json, sha256_hex
+from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -75,7 +82,7 @@ class Build:
     def __post_init__(self) -> None:
         self._workers = Workers(self.options, WORKER_MODULES)
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
-        if (scheme := urls.scheme_of(self.output)) in urls.INPUT_ONLY:
+        if (scheme := urls.find_scheme(self.output)) in urls.INPUT_ONLY:
             raise ConfigError(
                 f"build.output = {redact(self.output)}: {scheme}:// is for inputs only: its library cannot promise "
                 f"that a manifest is created once. Name a folder, or a URL of s3, gs or az."
@@ -116,7 +123,7 @@ class Build:
             if find_manifest(self.output, "plan") is None:
                 for warning in refuse_wrong_sources(self.config, self._plan):
                     self.progress.say(f"warning: {warning}")
-        reached("plan.listed")
+        reach("plan.listed")
         self._settle(self._plan)
         return commit_plan(self._run(), self._plan)
 
@@ -165,7 +172,7 @@ class Build:
         """Take over plan and counts from the other output, if it has those of this build."""
         plan, planned = self._planned()
         key = StageKey("counts", self.config.count_identity(), {"plan": planned.as_input()})
-        if self.config.tokenizer is None and reusable(self.reuse, "counts", key.identity) is not None:
+        if self.config.tokenizer is None and find_reusable(self.reuse, "counts", key.identity) is not None:
             count_corpus(self._run(), plan, planned)
 
     def _take_tokenizer(self) -> None:
@@ -173,7 +180,10 @@ class Build:
         theirs = find_manifest(self.reuse, "tokenizer")
         if self.config.tokenizer is None and find_manifest(self.output, "counts") is None:
             return
-        if theirs is not None and theirs.identity == tokenizer_key(self._run(), self.imported_tokenizer()).identity:
+        if (
+            theirs is not None
+            and theirs.identity == make_tokenizer_key(self._run(), self.imported_tokenizer()).identity
+        ):
             self._learn()
 
     # ------------------------------------------------------------------------------------------------- before any stage
@@ -186,9 +196,9 @@ class Build:
         """
         if self.config.tokenizer is not None and self._imported is None:
             self._imported = import_tokenizer(self.config)
-            self.config = with_roles_of(self._imported, self.config)
-            special_ids(self._imported, "prepend", self.config.encode.prepend)
-            special_ids(self._imported, "append", self.config.encode.append)
+            self.config = take_over_roles(self._imported, self.config)
+            find_special_ids(self._imported, "prepend", self.config.encode.prepend)
+            find_special_ids(self._imported, "append", self.config.encode.append)
             check_dtype_of(self._imported, self.config)
         return self._imported
 
@@ -224,12 +234,12 @@ class Build:
             make_room(self.output, there.command, imported is not None)
         elif there.found and BUILD not in there.found:
             self.progress.say(
-                f"goes on with {', '.join(there.found)}, made{committed_on(self.output, [*there.found][-1])}"
+                f"goes on with {', '.join(there.found)}, made{describe_commit_date(self.output, [*there.found][-1])}"
             )
 
     def _gives_way(self, there: Standing) -> bool:
         """Whether the output holds another build that failed before it had made anything, and no build is at work."""
-        return there.is_worth_nothing and not there.inputs_changed and not others_at_work(self.output, self._sign)
+        return there.is_worth_nothing and not there.inputs_changed and not are_others_at_work(self.output, self._sign)
 
     def _identity(self, plan: Plan | None) -> str:
         """The identity of the build: sha256 of what it is made from."""
@@ -237,9 +247,9 @@ class Build:
         parts = [
             to_jsonable(self.config.stage_configs()),
             imported.fingerprint if imported is not None else "",
-            plan_key(self.config, plan).identity if plan is not None else "",
+            make_plan_key(self.config, plan).identity if plan is not None else "",
         ]
-        return sha256_hex(canonical_json({"parts": parts}))
+        return hash_sha256(write_canonical_json({"parts": parts}))
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -259,9 +269,9 @@ class Build:
 
     def _refuse_foreign_output(self) -> None:
         make_room_for_card(self.output)
-        if storage.exists(manifest_url(self.output, "plan")):
+        if storage.exists(get_manifest_url(self.output, "plan")):
             return
-        if urls.is_local(self.output) and urls.local_path(self.output).is_file():
+        if urls.is_local(self.output) and urls.get_local_path(self.output).is_file():
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, overload
 
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
 from schemas.run_json import RunFacts, parse_run_facts
@@ -28,7 +28,7 @@ from schemas.stage_manifests import (
     TokenizerManifest,
     parse_manifest,
 )
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
 
 Committed = TypeVar("Committed", bound=AnyManifest)
@@ -62,7 +62,7 @@ def find_manifest(output: str, stage: str) -> AnyManifest | None:
 
     Raises FormatError if what is there is not one.
     """
-    url = manifest_url(output, stage)
+    url = get_manifest_url(output, stage)
     return _parsed(storage.read_bytes(url), url, stage) if storage.exists(url) else None
 
 
@@ -90,30 +90,30 @@ def require_manifest(output: str, stage: str, command: str) -> AnyManifest:
     Raises ConfigError if it is not there.
     """
     if (manifest := find_manifest(output, stage)) is None:
-        raise ConfigError(f"{redact(manifest_url(output, stage))}: not there. Run `tokcore {command}` first.")
+        raise ConfigError(f"{redact(get_manifest_url(output, stage))}: not there. Run `tokcore {command}` first.")
     return manifest
 
 
-def folder_of(output: str, stage: str) -> str:
+def get_folder(output: str, stage: str) -> str:
     """The folder of a stage's finished files; the build's own manifest is in the output itself."""
     return output if stage == BUILD else urls.join(output, stage)
 
 
-def path_below(stage: str, path: str) -> str:
+def get_path_below(stage: str, path: str) -> str:
     """The path, relative to the output, of a file that a stage's manifest names.
 
-    >>> path_below("shards", "token_counts.parquet"), path_below("build", "README.md")
+    >>> get_path_below("shards", "token_counts.parquet"), get_path_below("build", "README.md")
     ('shards/token_counts.parquet', 'README.md')
     """
     return path if stage == BUILD else f"{stage}/{path}"
 
 
-def manifest_url(output: str, stage: str) -> str:
+def get_manifest_url(output: str, stage: str) -> str:
     """The URL of the manifest of a stage, or of the build."""
-    return urls.join(folder_of(output, stage), MANIFEST)
+    return urls.join(get_folder(output, stage), MANIFEST)
 
 
-def claim_url(output: str, stage: str) -> str:
+def _get_claim_url(output: str, stage: str) -> str:
     return urls.join(output, FOLDER, f"{stage}.claim")
 
 
@@ -123,8 +123,8 @@ def claim(attempts: Attempts) -> None:
     It lasts until the build is done: what a killed one has published is its own, too. Raises ConfigError if a build of
     another identity was first.
     """
-    url = claim_url(attempts.output, attempts.stage)
-    data = canonical_json({"identity": attempts.identity})
+    url = _get_claim_url(attempts.output, attempts.stage)
+    data = write_canonical_json({"identity": attempts.identity})
     if not storage.create_exclusive(url, data, attempts.scratch) and storage.read_bytes(url) != data:
         raise ConfigError(
             f"{redact(attempts.output)}: another build is committing its {attempts.stage} here, or was killed "
@@ -140,9 +140,9 @@ def commit(output: str, manifest: Committed, run: RunFacts, scratch: str) -> Com
     Raises ConfigError if another build of a different identity committed first.
     """
     data = manifest.to_bytes()
-    url = manifest_url(output, manifest.stage)
-    reached("stage.published")
-    if not _created(url, data, scratch):
+    url = get_manifest_url(output, manifest.stage)
+    reach("stage.published")
+    if not _create_manifest(url, data, scratch):
         # Another build was first, or the answer to an earlier request was lost: the manifest that is there decides.
         standing = storage.read_bytes(url)
         other = parse_manifest(standing, url, manifest.stage)
@@ -154,13 +154,13 @@ def commit(output: str, manifest: Committed, run: RunFacts, scratch: str) -> Com
                 f"compare the package versions in the two run.json and report this"
             )
     else:
-        reached("stage.committed")
-        with storage.write_attempt(urls.join(folder_of(output, manifest.stage), RUN)) as file:
-            file.write(_with_machine(run).to_bytes())
+        reach("stage.committed")
+        with storage.write_attempt(urls.join(get_folder(output, manifest.stage), RUN)) as file:
+            file.write(_add_machine(run).to_bytes())
     return manifest
 
 
-def _created(url: str, data: bytes, scratch: str) -> bool:
+def _create_manifest(url: str, data: bytes, scratch: str) -> bool:
     """Whether the manifest is ours; it is not if another is there, whose build may have removed our scratch folder."""
     try:
         return storage.create_exclusive(url, data, scratch)
@@ -170,16 +170,16 @@ def _created(url: str, data: bytes, scratch: str) -> bool:
         return False
 
 
-def committed_on(output: str, stage: str) -> str:
+def describe_commit_date(output: str, stage: str) -> str:
     """When a stage, or the build, was committed, by its run.json: ` on 2026-01-31 23:59 UTC`; empty if that is gone."""
     try:
-        then = datetime.datetime.fromisoformat(run_facts(output, stage).finished).astimezone(datetime.UTC)
+        then = datetime.datetime.fromisoformat(read_run_facts(output, stage).finished).astimezone(datetime.UTC)
     except ValueError:
         return ""
     return f" on {then:%Y-%m-%d %H:%M} UTC"
 
 
-def _with_machine(run: RunFacts) -> RunFacts:
+def _add_machine(run: RunFacts) -> RunFacts:
     return dataclasses.replace(
         run,
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -187,26 +187,26 @@ def _with_machine(run: RunFacts) -> RunFacts:
         machine=platform.machine(),
         process=os.getpid(),
         python=sys.version.split()[0],
-        packages=package_versions(_PACKAGES),
+        packages=find_package_versions(_PACKAGES),
     )
 
 
-def run_facts(output: str, stage: str) -> RunFacts:
+def read_run_facts(output: str, stage: str) -> RunFacts:
     """What run.json says of how a stage ran; nothing if it is gone or damaged, for nothing vouches for it."""
-    url = urls.join(folder_of(output, stage), RUN)
+    url = urls.join(get_folder(output, stage), RUN)
     try:
         return parse_run_facts(storage.read_bytes(url), url) if storage.exists(url) else RunFacts()
     except FormatError:
         return RunFacts()
 
 
-def package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None]:
+def find_package_versions(packages: Iterable[str] = _WRITERS) -> dict[str, str | None]:
     """Package -> its version here, None where it is not installed; by default of those that write stored bytes."""
-    return {name: _version(name) for name in packages}
+    return {name: _find_version(name) for name in packages}
 
 
 @functools.cache
-def _version(package: str) -> str | None:
+def _find_version(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:  # run from a source tree

@@ -19,11 +19,11 @@ from pipelines.stages.rejects import (
     reuse_rejects,
     write_rejected_files,
 )
-from pipelines.stages.results import languages_of, read_items, read_record
+from pipelines.stages.results import read_items, read_record, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reached
-from pipelines.work.make_jobs import WORKER_MODULES, count_job
+from pipelines.store.crashpoints import reach
+from pipelines.work.make_jobs import WORKER_MODULES, make_count_job
 from schemas.build_tables import CountTable
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
@@ -60,18 +60,18 @@ def _count(
     _count_items(run, config, plan, attempts)
     with run.progress.stage("check", minor=True):
         items = read_items(attempts, plan, ItemCounted)
-    languages = languages_of(items)
-    reached("stage.worked")
-    files = ledger.balance(plan, [one for item in items for one in item.ledgers], languages)
+    languages = sum_up_languages(items)
+    reach("stage.worked")
+    files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     tables = [
         read_record(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
     ]
     ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
     commit_rejects(run, plan, planned, files, items, attempts)
     rows = {table.lang: table.num_rows for table in tables}
-    totals = ledger.totals_of(files)
+    totals = ledger.sum_up_ledgers(files)
     counted = {
-        lang: _counted(counts, rows.get(lang, 0), _masked(items, lang) if config.mask else None)
+        lang: _sum_up_language(counts, rows.get(lang, 0), _sum_up_masked(items, lang) if config.mask else None)
         for lang, counts in languages.items()
     }
     # Before anything is committed, so that the build file can be corrected in place.
@@ -83,7 +83,7 @@ def _count(
 
 def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> None:
     memory_bytes = run.config.count.memory_bytes
-    job = count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
+    job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     with run.progress.stage("count", plan.size_bytes) as shown:
         run.workers.start()
         # Imports Beam, which takes most of a second: so only when the stage has work.
@@ -99,7 +99,7 @@ def count_again(
 
     attempts: of the counts, which are committed. base: folder of the build file.
     """
-    job = count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
+    job = make_count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
     with (
         StageProgress().stage("count", plan.size_bytes) as shown,
         contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
@@ -109,19 +109,19 @@ def count_again(
 
         count_items(options, plan, job, workers, shown.report)
     items = read_items(attempts, plan, ItemCounted)
-    languages = languages_of(items)
+    languages = sum_up_languages(items)
     ledgers = [one for item in items for one in item.ledgers]
     tables = [
         read_record(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
     ]
-    rejected = write_rejected_files(attempts, plan, ledger.balance(plan, ledgers, languages), items, attempts)
+    rejected = write_rejected_files(attempts, plan, ledger.balance_ledgers(plan, ledgers, languages), items, attempts)
     return {
         **{f"counts/{table.file.path}": table.file for table in tables},
         **{f"rejected/{file.path}": file for file in rejected},
     }
 
 
-def _counted(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:
+def _sum_up_language(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:
     """masked: preset -> spans; None without a mask."""
     return CountedLanguage(
         documents=counts.num_documents,
@@ -135,7 +135,7 @@ def _counted(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | Non
     )
 
 
-def _masked(items: Iterable[ItemCounted], lang: str) -> dict[str, int]:
+def _sum_up_masked(items: Iterable[ItemCounted], lang: str) -> dict[str, int]:
     """Preset of count.mask -> spans that were found in the documents of a language."""
     matches: Counter[str] = Counter()
     for item in items:

@@ -13,10 +13,10 @@ from typing import Any
 from pipelines.stages.commit import find_manifest
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from schemas.shard_entries import named_shards
+from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
 from tokcore.errors import ConfigError
-from tokcore.format_table import format_named
+from tokcore.format_table import find_format
 from tokcore.formats.shard_format import ShardFacts, ShardFormat
 
 CARD = "README.md"
@@ -30,15 +30,17 @@ _ALL = "default"  # the configuration that load_dataset takes unless told otherw
 _LANGUAGE = re.compile(r"([a-z]{2,3}|code)(?![a-z0-9])")
 
 
-def dataset_card(shards: ShardsManifest, tokenizer: TokenizerManifest) -> bytes:
+def write_dataset_card(shards: ShardsManifest, tokenizer: TokenizerManifest) -> bytes:
     """The content of README.md, the same bytes for the same manifests."""
-    formats = [format_named(name) for name in shards.config.formats]
-    stored = [shard.facts for shard in named_shards(shards)]
-    head = "\n".join(_yaml(_metadata(shards, formats, stored)))
+    formats = [find_format(name) for name in shards.config.formats]
+    stored = [shard.facts for shard in list_named_shards(shards)]
+    head = "\n".join(_format_yaml(_make_metadata(shards, formats, stored)))
     parts = [
-        _summary(shards, tokenizer),
-        _table(("Split", "documents", "tokens", "shards"), _split_rows(stored)),
-        _table(("Language", "documents", "tokens", "bytes of text", "bytes per token"), _language_rows(shards)),
+        _write_summary(shards, tokenizer),
+        _format_table(("Split", "documents", "tokens", "shards"), _list_split_rows(stored)),
+        _format_table(
+            ("Language", "documents", "tokens", "bytes of text", "bytes per token"), _list_language_rows(shards)
+        ),
         "OUT stands for the folder of this file.",
         *(f"## {one.name}\n\n{one.usage.rstrip()}" for one in formats),
     ]
@@ -78,8 +80,10 @@ def remove_card(output: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- the head
 
 
-def _metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Sequence[ShardFacts]) -> dict[str, Any]:
-    splits = _splits(stored)
+def _make_metadata(
+    shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Sequence[ShardFacts]
+) -> dict[str, Any]:
+    splits = _group_by_split(stored)
     readable = next((one for one in formats if one.features), None)
     info: dict[str, Any] = {"config_name": _ALL}
     if readable is not None:
@@ -96,33 +100,33 @@ def _metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Se
     languages = {found[1] for lang in shards.languages if (found := _LANGUAGE.match(lang.lower()))}
     return {
         **({"language": sorted(languages)} if languages else {}),
-        "size_categories": [_size_category(shards.totals.records.documents)],
+        "size_categories": [_find_size_category(shards.totals.records.documents)],
         "dataset_info": [info],
-        **({"configs": _configs(shards, readable, stored)} if readable is not None else {}),
+        **({"configs": _list_configs(shards, readable, stored)} if readable is not None else {}),
     }
 
 
-def _splits(stored: Sequence[ShardFacts]) -> dict[str, list[ShardFacts]]:
+def _group_by_split(stored: Sequence[ShardFacts]) -> dict[str, list[ShardFacts]]:
     """Split -> its shards; without any shard, training without any, so that there is a split to name."""
-    return {split: [shard for shard in stored if shard.split == split] for split in _names(stored)}
+    return {split: [shard for shard in stored if shard.split == split] for split in _list_names(stored)}
 
 
-def _names(stored: Sequence[ShardFacts]) -> list[str]:
+def _list_names(stored: Sequence[ShardFacts]) -> list[str]:
     return sorted({shard.split for shard in stored} or {"train"})
 
 
-def _configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardFacts]) -> list[dict[str, Any]]:
+def _list_configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardFacts]) -> list[dict[str, Any]]:
     """All documents, and where shards are kept apart by language each of them alone."""
     apart = sorted({shard.lang for shard in stored if shard.lang} - {_ALL})
     folder = f"shards/{one.name}"
     everything = f"{folder}/*" if shards.config.by == "lang" else folder
     return [
-        {"config_name": _ALL, "data_files": _data_files(everything, one, _names(stored))},
+        {"config_name": _ALL, "data_files": _list_data_files(everything, one, _list_names(stored))},
         *(
             {
                 "config_name": lang,
-                "data_files": _data_files(
-                    f"{folder}/{lang}", one, _names([shard for shard in stored if shard.lang == lang])
+                "data_files": _list_data_files(
+                    f"{folder}/{lang}", one, _list_names([shard for shard in stored if shard.lang == lang])
                 ),
             }
             for lang in apart
@@ -130,14 +134,14 @@ def _configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardFac
     ]
 
 
-def _data_files(folder: str, one: ShardFormat, splits: Sequence[str]) -> list[dict[str, str]]:
+def _list_data_files(folder: str, one: ShardFormat, splits: Sequence[str]) -> list[dict[str, str]]:
     return [{"split": split, "path": f"{folder}/{split}-*{one.suffixes[0]}"} for split in splits]
 
 
-def _size_category(num: int) -> str:
+def _find_size_category(num: int) -> str:
     """The size class of a number of documents, as the Hugging Face hub names it.
 
-    >>> _size_category(999), _size_category(1000), _size_category(10**7), _size_category(10**12)
+    >>> _find_size_category(999), _find_size_category(1000), _find_size_category(10**7), _find_size_category(10**12)
     ('n<1K', '1K<n<10K', '10M<n<100M', 'n>1T')
     """
     bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
@@ -147,7 +151,7 @@ def _size_category(num: int) -> str:
     return f"{bounds[above - 1]}<n<{bounds[above]}" if above < len(bounds) else f"n>{bounds[-1]}"
 
 
-def _yaml(value: Any, indent: str = "") -> Iterator[str]:
+def _format_yaml(value: Any, indent: str = "") -> Iterator[str]:
     """The lines of a value of dictionaries, lists, strings and integers. Text is quoted: `no` is a language."""
     for key, inner in value.items() if isinstance(value, dict) else ((None, inner) for inner in value):
         start = f"{indent}- " if key is None else f"{indent}{key}:"
@@ -155,9 +159,9 @@ def _yaml(value: Any, indent: str = "") -> Iterator[str]:
             yield f"{start}{'' if key is None else ' '}{json.dumps(inner, ensure_ascii=False)}"
         elif key is not None:
             yield start
-            yield from _yaml(inner, f"{indent}  " if isinstance(inner, dict) else indent)
+            yield from _format_yaml(inner, f"{indent}  " if isinstance(inner, dict) else indent)
         else:
-            first, *rest = _yaml(inner, f"{indent}  ")
+            first, *rest = _format_yaml(inner, f"{indent}  ")
             yield start + first.removeprefix(f"{indent}  ")
             yield from rest
 
@@ -165,7 +169,7 @@ def _yaml(value: Any, indent: str = "") -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------------------- the text
 
 
-def _summary(shards: ShardsManifest, tokenizer: TokenizerManifest) -> str:
+def _write_summary(shards: ShardsManifest, tokenizer: TokenizerManifest) -> str:
     totals, config = shards.totals, shards.config
     marks = [
         f"{verb} {' '.join(f'`{json.dumps(text, ensure_ascii=False)[1:-1]}`' for text in texts)}"
@@ -182,17 +186,17 @@ def _summary(shards: ShardsManifest, tokenizer: TokenizerManifest) -> str:
     )
 
 
-def _split_rows(stored: Sequence[ShardFacts]) -> Iterator[Sequence[str]]:
-    for split, own in _splits(stored).items():
+def _list_split_rows(stored: Sequence[ShardFacts]) -> Iterator[Sequence[str]]:
+    for split, own in _group_by_split(stored).items():
         documents, tokens = sum(shard.documents for shard in own), sum(shard.tokens for shard in own)
         yield split, f"{documents:,}", f"{tokens:,}", f"{len(own):,}"
 
 
-def _language_rows(shards: ShardsManifest) -> Iterator[Sequence[str]]:
+def _list_language_rows(shards: ShardsManifest) -> Iterator[Sequence[str]]:
     for lang, its in sorted(shards.languages.items()):
         yield lang, f"{its.documents:,}", f"{its.tokens:,}", f"{its.text_bytes:,}", its.bytes_per_token
 
 
-def _table(names: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+def _format_table(names: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     lines = [names, ["---", *["--:"] * (len(names) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

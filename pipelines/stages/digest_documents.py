@@ -7,12 +7,12 @@ import hashlib
 import numpy as np
 
 from pipelines.store.attempts import Attempts
-from pipelines.work.digest_runs import DIGEST_BYTES, digests_key
+from pipelines.work.digest_runs import DIGEST_BYTES, make_digests_key
 from pipelines.work.runs import read_section
 from schemas.refs import RunRef
 
 
-def documents_digest(attempts: Attempts, num_partitions: int) -> tuple[str, int]:
+def digest_documents(attempts: Attempts, num_partitions: int) -> tuple[str, int]:
     """(sha256 over all document digests in ascending order, each as often as it occurs; how many there were).
 
     The partitions are intervals of the first byte, so they are hashed one after the other.
@@ -20,7 +20,7 @@ def documents_digest(attempts: Attempts, num_partitions: int) -> tuple[str, int]
     hasher = hashlib.sha256()
     total = 0
     for partition in range(num_partitions):
-        run = attempts.result(digests_key(partition), RunRef)
+        run = attempts.result(make_digests_key(partition), RunRef)
         if run is None:  # no document fell into this interval
             continue
         for rows in read_section(attempts, run):

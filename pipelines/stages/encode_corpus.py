@@ -7,18 +7,18 @@ from collections import Counter
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.digest_documents import documents_digest
+from pipelines.stages.digest_documents import digest_documents
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.results import languages_of, read_items
+from pipelines.stages.results import read_items, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reached
-from pipelines.work.make_jobs import encode_job
+from pipelines.store.crashpoints import reach
+from pipelines.work.make_jobs import make_encode_job
 from schemas.plan import Plan
 from schemas.refs import ItemEncoded, LanguageCounts, StoredFile
-from schemas.shard_entries import folder_indexes, shard_settings
+from schemas.shard_entries import make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
@@ -60,10 +60,10 @@ def _encode(
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     spec = _encode_items(run, config, plan, learned, attempts)
     with run.progress.stage("check", minor=True):
-        return _checked(run, config, plan, planned, spec, attempts)
+        return _check_and_finish(run, config, plan, planned, spec, attempts)
 
 
-def _checked(
+def _check_and_finish(
     run: BuildRun,
     config: ShardsConfig,
     plan: Plan,
@@ -73,10 +73,10 @@ def _checked(
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
     items = read_items(attempts, plan, ItemEncoded)
-    languages = languages_of(items)
-    reached("stage.worked")
-    files = ledger.balance(plan, [one for item in items for one in item.ledgers], languages)
-    read = ledger.totals_of(files)
+    languages = sum_up_languages(items)
+    reach("stage.worked")
+    files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
+    read = ledger.sum_up_ledgers(files)
     if run.config.tokenizer is not None:
         commit_rejects(run, plan, planned, files, items, attempts)
         check_rejected(run, read)
@@ -84,19 +84,19 @@ def _checked(
         _check_read_as_counted(run.output, files, languages)
     shards = [shard for item in items for shard in item.shards]
     facts = [shard.facts for shard in shards]
-    digest, num_digests = documents_digest(attempts, plan.num_partitions)
+    digest, num_digests = digest_documents(attempts, plan.num_partitions)
     ledger.check_documents(read.records.documents, facts, languages, num_digests)
     num_tokens = sum(shard.tokens for shard in facts)
     token_counts = write_token_counts(attempts, num_tokens)
-    indexes = _write_indexes(config, facts, shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
+    indexes = _write_indexes(config, facts, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
     corpus = CorpusAbout(read.records.documents, num_tokens)
     return Made(
         [
             *((file, shard.facts) for shard in shards for file in shard.files),
             *((file, corpus) for file in (*indexes, token_counts)),
         ],
-        _totals(read, items, num_tokens, digest, spec.fingerprint),
-        {lang: ledger.encoded_totals(counts) for lang, counts in languages.items()},
+        _sum_up(read, items, num_tokens, digest, spec.fingerprint),
+        {lang: ledger.sum_up_encoded(counts) for lang, counts in languages.items()},
     )
 
 
@@ -107,7 +107,7 @@ def _encode_items(
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     sha256 = learned.file(FILE_NAME).sha256
     spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
-    job = encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
+    job = make_encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         # Imports Beam, which takes most of a second: so only when the stage has work.
@@ -120,7 +120,7 @@ def _encode_items(
 def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
     table = require_manifest(output, "rejected", "count").file(LEDGER)
     counted = require_manifest(output, "counts", "count").languages
-    ledger.check_read_alike(counted, table.sha256, languages, ledger.files_table(files))
+    ledger.check_read_alike(counted, table.sha256, languages, ledger.write_files_table(files))
 
 
 def _write_indexes(
@@ -128,14 +128,14 @@ def _write_indexes(
 ) -> list[StoredFile]:
     """Write the files in which formats describe all shards together, under attempt names."""
     stored = []
-    for path, data in folder_indexes(config.formats, shards, settings).items():
+    for path, data in write_folder_indexes(config.formats, shards, settings).items():
         with attempts.new_file(path) as new:
             new.file.write(data)
         stored.append(new.stored(path))
     return stored
 
 
-def _totals(
+def _sum_up(
     read: LedgerTotals, items: list[ItemEncoded], num_tokens: int, documents_digest: str, fingerprint: str
 ) -> ShardsTotals:
     spelled: Counter[str] = Counter()

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.stages.commit import claim_url, find_manifest, require_manifest
-from pipelines.stages.dataset_card import CARD, dataset_card, make_room_for_card
+from pipelines.stages.commit import _get_claim_url, find_manifest, require_manifest
+from pipelines.stages.dataset_card import CARD, make_room_for_card, write_dataset_card
 from pipelines.stages.replacing import remove_signs_of_work
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import (
     BUILD,
@@ -39,23 +39,23 @@ def commit_build(run: BuildRun) -> BuildManifest:
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
 
     def make(attempts: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
-        card = dataset_card(shards, tokenizer)
+        card = write_dataset_card(shards, tokenizer)
         make_room_for_card(run.output, card)
         files = [(write_file(attempts, CARD, card), Nothing())]
-        return Made(files, built_totals(shards, tokenizer), built_languages(shards, tokenizer, counts))
+        return Made(files, sum_up_build(shards, tokenizer), sum_up_languages(shards, tokenizer, counts))
 
     manifest = run_stage(run, key, make)
-    reached("build.committed")
+    reach("build.committed")
     _remove_working_folders(run.output, {**stages, BUILD: manifest})
     return manifest
 
 
-def built_totals(shards: ShardsManifest, tokenizer: TokenizerManifest) -> BuildTotals:
+def sum_up_build(shards: ShardsManifest, tokenizer: TokenizerManifest) -> BuildTotals:
     """The build's totals as they follow from those of its stages."""
-    return BuildTotals(**_fields(shards.totals), vocab_size=tokenizer.totals.vocab_size)
+    return BuildTotals(**_pick_fields(shards.totals), vocab_size=tokenizer.totals.vocab_size)
 
 
-def built_languages(
+def sum_up_languages(
     shards: ShardsManifest, tokenizer: TokenizerManifest, counts: CountsManifest | None
 ) -> dict[str, BuiltLanguage]:
     """What the build says of each language, as it follows from what its stages say."""
@@ -64,22 +64,22 @@ def built_languages(
         mixed = tokenizer.languages.get(lang)
         counted = counts.languages.get(lang) if counts is not None else None
         languages[lang] = BuiltLanguage(
-            **_fields(encoded),
-            **(_fields(mixed) if mixed is not None else {}),
+            **_pick_fields(encoded),
+            **(_pick_fields(mixed) if mixed is not None else {}),
             masked=counted.masked if counted is not None else None,
             masked_bytes=counted.masked_bytes if counted is not None else None,
         )
     return languages
 
 
-def _fields(of: ShardsTotals | EncodedLanguage | MixedLanguage) -> dict[str, Any]:
+def _pick_fields(of: ShardsTotals | EncodedLanguage | MixedLanguage) -> dict[str, Any]:
     return {field.name: getattr(of, field.name) for field in dataclasses.fields(of)}
 
 
 def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> None:
     for name, made in stages.items():
         storage.remove_tree(Attempts(output, name, made.identity).folder)
-        storage.remove_file(claim_url(output, name))
+        storage.remove_file(_get_claim_url(output, name))
     remove_signs_of_work(output)
     if not storage.list_tree(urls.join(output, FOLDER)):
         storage.remove_tree(urls.join(output, FOLDER))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.store import storage, urls
-from pipelines.store.listing import fixed_folder, glob_regex, is_glob
-from pipelines.store.not_data import OwnOutputs, why_not_data
+from pipelines.store.listing import compile_glob, find_fixed_folder, is_glob
+from pipelines.store.not_data import OwnOutputs, explain_not_data
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, Source
-from schemas.splits import find_splits, split_named
+from schemas.splits import find_split, find_splits
 from tokcore.errors import ConfigError
 
 
@@ -53,11 +53,11 @@ def find_inputs(config: BuildConfig, output: str, left_out: LeftOut) -> Iterator
         for position, pattern in enumerate(source.files):
             where = config.at("source", number, "files", position)
             if source.split is not None:
-                found = _of_split(config.base, pattern, where, source.split, output, excluded, own, left_out)
+                found = _list_split(config.base, pattern, where, source.split, output, excluded, own, left_out)
             else:
-                found = _listed(config.base, pattern, where, output, excluded, own, left_out)
+                found = _list_source(config.base, pattern, where, output, excluded, own, left_out)
             for pin in found:
-                yield Found(number, where, _as_written(config.base, pattern, pin.url), pin)
+                yield Found(number, where, _spell_as_written(config.base, pattern, pin.url), pin)
 
 
 class _Excluded:
@@ -69,9 +69,9 @@ class _Excluded:
         for pattern in source.exclude:
             try:
                 if "/" in pattern:
-                    self._paths.append(glob_regex(_path(urls.resolve(config.base, pattern)).rstrip("/")))
+                    self._paths.append(compile_glob(_get_path(urls.resolve(config.base, pattern)).rstrip("/")))
                 else:
-                    self._names.append(glob_regex(pattern))
+                    self._names.append(compile_glob(pattern))
             except ConfigError as error:
                 raise ConfigError(f"{config.at('source', number, 'exclude')}: {error}") from error
 
@@ -86,13 +86,13 @@ class _Excluded:
         return False
 
 
-def _listed(
+def _list_source(
     base: str, pattern: str, where: str, output: str, excluded: _Excluded, own: OwnOutputs, left_out: LeftOut
 ) -> list[storage.FileId]:
     shown = f"{where} = {redact(pattern)!r}"
     try:
         url = urls.resolve(base, pattern)
-        path = _path(url)
+        path = _get_path(url)
         _refuse_output(shown, url, path, output, excluded)
         found = storage.list_files(url)
     except ConfigError as error:
@@ -103,10 +103,10 @@ def _listed(
     kept = []
     dropped = LeftOut()
     for pin in found:
-        start = fixed_folder(path)
-        if excluded(_path(pin.url)):
+        start = find_fixed_folder(path)
+        if excluded(_get_path(pin.url)):
             dropped.excluded.append(pin.url)
-        elif not alone and (why := why_not_data(_path(pin.url), start, path.removeprefix(start).strip("/"))):
+        elif not alone and (why := explain_not_data(_get_path(pin.url), start, path.removeprefix(start).strip("/"))):
             dropped.no_data[pin.url] = why
         elif not alone and (folder := own.holding(pin.url)):
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
@@ -124,7 +124,7 @@ def _listed(
     return kept
 
 
-def _of_split(
+def _list_split(
     base: str,
     folder: str,
     where: str,
@@ -138,13 +138,13 @@ def _of_split(
     shown = f"{where} = {redact(folder)!r}"
     if is_glob(folder):
         raise ConfigError(f"{shown}: split chooses files in a folder. Name the folder alone, or remove split.")
-    found = _listed(base, f"{folder.rstrip('/')}/**", where, output, excluded, own, left_out)
-    start = _path(urls.resolve(base, folder)).rstrip("/")
-    files = {_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
+    found = _list_source(base, f"{folder.rstrip('/')}/**", where, output, excluded, own, left_out)
+    start = _get_path(urls.resolve(base, folder)).rstrip("/")
+    files = {_get_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
     for name in [name for name in files if _is_no_data(name)]:
         left_out.no_data[files.pop(name).url] = "a mark of another tool"
     splits = find_splits(files, start.rpartition("/")[2])
-    if (named := split_named(split, splits)) is None:
+    if (named := find_split(split, splits)) is None:
         has = f"has the splits {', '.join(splits)}" if splits else "has no files"
         raise ConfigError(f'{shown}: split = "{split}": the folder {has}. Write one of them, or name its files.')
     for name, pin in files.items():
@@ -159,30 +159,30 @@ def _is_no_data(name: str) -> bool:
     return last in ("config.json", "dummy_data.zip") or any(folder.startswith("__") for folder in folders)
 
 
-def _path(url: str) -> str:
-    return urls.file_system(url)[1]
+def _get_path(url: str) -> str:
+    return urls.open_file_system(url)[1]
 
 
 def _is_link_into(url: str, output: str) -> bool:
     if not (urls.is_local(url) and urls.is_local(output) and Path(url).is_symlink()):
         return False
-    return Path(url).resolve().is_relative_to(Path(urls.local_path(output)).resolve())
+    return Path(url).resolve().is_relative_to(Path(urls.get_local_path(output)).resolve())
 
 
 def _refuse_output(shown: str, url: str, path: str, output: str, excluded: _Excluded) -> None:
     """Raise ConfigError if a pattern can match what the build writes."""
-    system, folder = urls.file_system(output)
-    if urls.file_system(url)[0].protocol != system.protocol:
+    system, folder = urls.open_file_system(output)
+    if urls.open_file_system(url)[0].protocol != system.protocol:
         return
     folder = folder.rstrip("/")
     if urls.is_local(url):
-        start = fixed_folder(path)
+        start = find_fixed_folder(path)
         path = os.path.join(os.path.realpath(start), path.removeprefix(start).lstrip("/"))  # noqa: PTH118 - keeps globs
         folder = str(Path(folder).resolve())
     if _can_match_below(path.split("/"), folder.split("/")) and not any(
-        excluded(f"{one}/manifest.json") for one in (folder, urls.file_system(output)[1].rstrip("/"))
+        excluded(f"{one}/manifest.json") for one in (folder, urls.open_file_system(output)[1].rstrip("/"))
     ):
-        if fixed_folder(path) == folder or fixed_folder(path).startswith(f"{folder}/"):
+        if find_fixed_folder(path) == folder or find_fixed_folder(path).startswith(f"{folder}/"):
             raise ConfigError(f"{shown}: lies in the output {redact(output)}. Give the output a folder of its own.")
         raise ConfigError(
             f"{shown}: the output {redact(output)} lies inside this pattern, so the build would read what it writes. "
@@ -197,12 +197,12 @@ def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
             return True
         if number >= len(pattern) - 1:
             return False
-        if part != pattern[number] and not (is_glob(pattern[number]) and glob_regex(pattern[number]).match(part)):
+        if part != pattern[number] and not (is_glob(pattern[number]) and compile_glob(pattern[number]).match(part)):
             return False
     return True
 
 
-def _as_written(base: str, pattern: str, url: str) -> str:
+def _spell_as_written(base: str, pattern: str, url: str) -> str:
     """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
     relative = "://" not in pattern and not pattern.startswith("/")
     prefix = urls.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.local.progress import StageProgress
-from pipelines.stages.tokenizer_files import special_tokens
+from pipelines.stages.tokenizer_files import make_special_tokens
 from pipelines.store import storage, urls
-from schemas.config import BuildConfig, pretokenizer_of
+from schemas.config import BuildConfig, make_pretokenizer
 from schemas.stage_manifests import CountsManifest, MixedLanguage
 from tokcore import mixing
 from tokcore.errors import LearnError
@@ -19,7 +19,7 @@ from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.pretoken_tables import merge_rows, read_table
 from tokcore.texts import Texts
-from tokcore.tokenizer_spec import TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import TokenizerSpec, make_learned_spec
 
 UNITS = ("bytes", "pretokens", "documents")
 
@@ -46,12 +46,12 @@ def learn_tokenizer(
     progress: shows how far reading the tables is. merges_done: see LearnOptions.
     Raises LearnError if the tables cannot give the vocabulary, naming languages without documents.
     """
-    sizes = {unit: _sizes(counts, unit) for unit in UNITS}
+    sizes = {unit: _measure_sizes(counts, unit) for unit in UNITS}
     if not sizes["documents"]:
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
-    mix = _mix(config, sizes)
+    mix = _mix_languages(config, sizes)
     model = MODELS[config.learn.model].learn(
-        lambda: _weighted_rows(config, output, counts, mix.weights, progress or StageProgress(-1)),
+        lambda: _weight_rows(config, output, counts, mix.weights, progress or StageProgress(-1)),
         LearnOptions(
             vocab_size=config.vocab_size,
             num_special=len(config.special),
@@ -63,12 +63,12 @@ def learn_tokenizer(
     )
     if not config.learn.allow_smaller:
         _require_size(config, model)
-    spec = learned_spec(model, pretokenizer_of(config).spec, config.normalize.steps, special_tokens(config))
+    spec = make_learned_spec(model, make_pretokenizer(config).spec, config.normalize.steps, make_special_tokens(config))
     spec = dataclasses.replace(spec, chat_template=config.chat_template)
-    return Learned(spec, *_described(mix, sizes))
+    return Learned(spec, *_describe_mix(mix, sizes))
 
 
-def _weighted_rows(
+def _weight_rows(
     config: BuildConfig, output: str, counts: CountsManifest, weights: Mapping[str, int], progress: StageProgress
 ) -> tuple[Texts, Counts]:
     """The pre-tokens of all languages with their weighted counts.
@@ -79,8 +79,8 @@ def _weighted_rows(
     order = sorted(weights.keys() & tables.keys())  # all that a language has may be masked
     num_rows = sum(entry.about.rows for entry in counts.files)
     with progress.stage("weigh", num_rows, "rows", minor=True) as shown:
-        read = [_table(urls.join(output, "counts", tables[lang]), shown.advance) for lang in order]
-        texts, weighted = _together(
+        read = [_read_table(urls.join(output, "counts", tables[lang]), shown.advance) for lang in order]
+        texts, weighted = _gather_rows(
             merge_rows(read, [weights[lang] for lang in order]),
             num_rows,
             sum(entry.about.pretoken_bytes for entry in counts.files),
@@ -106,7 +106,7 @@ def _require_size(config: BuildConfig, model: Model) -> None:
         )
 
 
-def _sizes(counts: CountsManifest, unit: str) -> dict[str, int]:
+def _measure_sizes(counts: CountsManifest, unit: str) -> dict[str, int]:
     """Size per language over what was counted; languages without a counted document are left out."""
     return {
         lang: {"bytes": of.counted_bytes, "pretokens": of.pretokens, "documents": of.counted_documents}[unit]
@@ -115,7 +115,7 @@ def _sizes(counts: CountsManifest, unit: str) -> dict[str, int]:
     }
 
 
-def _mix(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.Mix:
+def _mix_languages(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.Mix:
     chosen = sizes[config.mix.unit]
     if empty := sorted(lang for lang, size in chosen.items() if size == 0):
         raise LearnError(
@@ -136,14 +136,14 @@ def _mix(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.
     )
 
 
-def _table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]:
+def _read_table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]:
     with storage.open_read(url) as file:
         for rows in read_table(file):
             yield rows
             on_rows(rows.num_rows)
 
 
-def _together(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int) -> tuple[Texts, Counts]:
+def _gather_rows(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int) -> tuple[Texts, Counts]:
     """All rows as one table in memory, which learning works on; those seen in fewer than min_documents are left out.
 
     max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
@@ -164,10 +164,10 @@ def _together(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_docu
     return Texts(data[:end], offsets[: row + 1]), counts[:row]
 
 
-def _described(
+def _describe_mix(
     mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]
 ) -> tuple[dict[str, str | int | dict[str, int]], dict[str, MixedLanguage]]:
-    shares = {unit: mixing.shares(sizes[unit], mix.weights) for unit in UNITS}
+    shares = {unit: mixing.compute_shares(sizes[unit], mix.weights) for unit in UNITS}
     languages = {
         lang: MixedLanguage(
             mix.weights[lang], shares["bytes"][lang], shares["pretokens"][lang], shares["documents"][lang]

@@ -14,7 +14,7 @@ from decimal import Decimal
 from schemas.plan import Plan
 from schemas.refs import LanguageCounts, RangeLedger, TableRef
 from schemas.stage_manifests import CountedLanguage, EncodedLanguage, FileTotals, LedgerTotals, RecordTotals
-from tokcore.canonical import canonical_json, sha256_hex
+from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, to_jsonable
@@ -45,7 +45,9 @@ class PlacedReject:
     sample: str  # capped and escaped
 
 
-def balance(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]) -> list[FileLedger]:
+def balance_ledgers(
+    plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]
+) -> list[FileLedger]:
     """The ledger of each planned file, in plan order.
 
     Raises LedgerError if a planned range is missing or doubled, or records, bytes or languages do not add up: the lines
@@ -73,7 +75,7 @@ def balance(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, 
             per_file.setdefault(planned.file, []).append(found)
     if by_range:
         raise LedgerError(f"{len(by_range)} ranges were read that the plan does not have")
-    files = [_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
+    files = [_make_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
     for name, of_files, of_languages in (
         ("documents", sum(f.documents for f in files), sum(c.num_documents for c in languages.values())),
         ("text bytes", sum(f.text_bytes for f in files), sum(c.text_bytes for c in languages.values())),
@@ -83,7 +85,7 @@ def balance(plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, 
     return files
 
 
-def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedger:
+def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedger:
     file = plan.files[index]
     if sum(r.size_bytes for r in ranges) != file.size_bytes:
         raise LedgerError(
@@ -109,7 +111,7 @@ def _file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedge
     )
 
 
-def totals_of(files: list[FileLedger]) -> LedgerTotals:
+def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
     """Both ledgers summed up, as manifests carry them."""
     records: Counter[str] = Counter()
     whole: Counter[str] = Counter()
@@ -136,24 +138,24 @@ def totals_of(files: list[FileLedger]) -> LedgerTotals:
     )
 
 
-def rejected_share(totals: LedgerTotals) -> Decimal:
+def compute_rejected_share(totals: LedgerTotals) -> Decimal:
     """The larger of rejected records among read ones and rejected stored bytes among planned ones."""
     records, files = totals.records, totals.files
     return max(
-        _share(sum(records.rejected.values()), records.read),
-        _share(files.stored_bytes_rejected, files.stored_bytes_planned),
+        _compute_share(sum(records.rejected.values()), records.read),
+        _compute_share(files.stored_bytes_rejected, files.stored_bytes_planned),
         # A rejected empty file has no bytes to weigh.
-        _share(sum(files.rejected.values()), files.planned) if not files.stored_bytes_planned else Decimal(0),
+        _compute_share(sum(files.rejected.values()), files.planned) if not files.stored_bytes_planned else Decimal(0),
     )
 
 
-def _share(part: int, whole: int) -> Decimal:
+def _compute_share(part: int, whole: int) -> Decimal:
     return Decimal(part) / Decimal(whole) if whole else Decimal(0)
 
 
-def files_table(files: Iterable[FileLedger]) -> bytes:
+def write_files_table(files: Iterable[FileLedger]) -> bytes:
     """The ledgers of all files as canonical JSON lines."""
-    return b"".join(canonical_json(to_jsonable(file)) for file in files)
+    return b"".join(write_canonical_json(to_jsonable(file)) for file in files)
 
 
 def check_counted(
@@ -189,7 +191,7 @@ def check_read_alike(
         now = {"documents": read.num_documents, "text_bytes": read.text_bytes}
         if before != now:
             raise LedgerError(f"{lang}: counting had read {before}, encoding read {now}")
-    if sha256_hex(files) != counted_files:
+    if hash_sha256(files) != counted_files:
         raise LedgerError("encoding read other numbers of records, documents or bytes from some file than counting did")
 
 
@@ -205,21 +207,21 @@ def check_documents(
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 
 
-def encoded_totals(counts: LanguageCounts) -> EncodedLanguage:
+def sum_up_encoded(counts: LanguageCounts) -> EncodedLanguage:
     """What the shards manifest says of one language."""
     return EncodedLanguage(
         documents=counts.num_documents,
         text_bytes=counts.text_bytes,
         pretokens=counts.num_pretokens,
         tokens=counts.num_tokens,
-        bytes_per_token=fixed(counts.text_bytes, counts.num_tokens),
+        bytes_per_token=format_ratio(counts.text_bytes, counts.num_tokens),
     )
 
 
-def fixed(part: int, whole: int, digits: int = 4) -> str:
+def format_ratio(part: int, whole: int, digits: int = 4) -> str:
     """part / whole as a decimal string, rounded half up, without a float on the way.
 
-    >>> fixed(2, 3)
+    >>> format_ratio(2, 3)
     '0.6667'
     """
     if whole == 0:

@@ -7,9 +7,9 @@ import numpy as np
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.learn_model import Learned, learn_tokenizer
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.tokenizer_files import artifact_files
+from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from schemas.stage_manifests import (
     ImportedConfig,
     LearnedConfig,
@@ -26,14 +26,14 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
 
     Raises ConfigError if there are no count tables yet, LearnError if they cannot give the vocabulary.
     """
-    key = tokenizer_key(run, imported)
+    key = make_tokenizer_key(run, imported)
     counts = find_manifest(run.output, "counts")
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
         merges_done = np.zeros(1, np.int64)
         num_merges = 0 if imported is not None else run.config.vocab_size - len(run.config.special) - 256
         with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
-            reached("learn.begin")
+            reach("learn.begin")
             if imported is None:
                 assert counts is not None  # the key is made from it
                 learned = learn_tokenizer(
@@ -41,13 +41,13 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
                 )
             else:
                 learned = Learned(imported, {}, {})
-            reached("learn.learned")
+            reach("learn.learned")
         return _write(learned, attempts)
 
     return run_stage(run, key, make)
 
 
-def tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[LearnedConfig | ImportedConfig]:
+def make_tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[LearnedConfig | ImportedConfig]:
     """What the tokenizer is made from. Raises ConfigError if it is to be learned, and there are no count tables yet."""
     config = run.config.learn_identity()
     if imported is None:
@@ -58,7 +58,7 @@ def tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[Lea
 
 def _write(learned: Learned, attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
     spec = learned.spec
-    files = [write_file(attempts, path, data) for path, data in artifact_files(spec)]
+    files = [write_file(attempts, path, data) for path, data in make_artifact_files(spec)]
     return Made(
         [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)],
         TokenizerTotals(spec.fingerprint, spec.vocab_size, learned.mix, **spec.model.facts()),

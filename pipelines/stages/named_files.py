@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.stages.commit import folder_of, path_below
+from pipelines.stages.commit import get_folder, get_path_below
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
@@ -18,13 +18,15 @@ def require_files(output: str, made: AnyManifest) -> None:
     """Raise StageError unless the files of a stage are there with their sizes."""
 
     def is_sound(path: str, size_bytes: int) -> bool:
-        found = storage.footprint(urls.join(folder_of(output, made.stage), path))
+        found = storage.read_footprint(urls.join(get_folder(output, made.stage), path))
         return found is not None and found.size_bytes == size_bytes
 
     with ThreadPoolExecutor(_NUM_THREADS) as threads:
         sound = list(threads.map(lambda entry: is_sound(entry.path, entry.size_bytes), made.files))
     wrong = [
-        path_below(made.stage, entry.path) for entry, is_right in zip(made.files, sound, strict=True) if not is_right
+        get_path_below(made.stage, entry.path)
+        for entry, is_right in zip(made.files, sound, strict=True)
+        if not is_right
     ]
     if wrong:
         more = f" and {len(wrong) - _NUM_SHOWN:,} more" if len(wrong) > _NUM_SHOWN else ""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import get_args
 
-from pipelines.reading.input_range import settings_of
+from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.inputs import LeftOut, find_inputs
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import import_tokenizer
@@ -14,12 +14,12 @@ from pipelines.stages.work_items import make_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
-from schemas.config import BuildConfig, Source, format_of
+from schemas.config import BuildConfig, Source, find_format
 from schemas.input_format import Compression, FileFormat
 from schemas.manifest import Input
 from schemas.plan import InputFile, Plan, ReadSettings
 from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
-from tokcore.canonical import canonical_json, parse_canonical, sha256_hex
+from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import ConfigError, FormatError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -38,11 +38,13 @@ def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None =
     settings: dict[bytes, ReadSettings] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
     duplicates: dict[str, str] = {}
-    forbidden = _forbidden(config)
+    forbidden = _list_forbidden(config)
     where_to = urls.resolve(config.base, output or config.build.output)
     for number, where, uri, pin in find_inputs(config, where_to, left_out or LeftOut()):
-        read = settings_of(config.sources[number], *_format(config.sources[number], pin.url, where), forbidden)
-        key = canonical_json(to_jsonable(read))
+        read = make_read_settings(
+            config.sources[number], *_find_format(config.sources[number], pin.url, where), forbidden
+        )
+        key = write_canonical_json(to_jsonable(read))
         settings[key] = read
         if (earlier := files.get(pin.url)) is not None:
             if earlier[1] != key:
@@ -63,9 +65,9 @@ def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None =
     )
 
 
-def plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
+def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
     """What the plan stage is made from. The pins are an input that only it knows: changed files are another plan."""
-    pins = {"files": Input(sha256_hex(files_table(plan)), "")}
+    pins = {"files": Input(hash_sha256(write_files_table(plan)), "")}
     return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings), {}, pins)
 
 
@@ -73,16 +75,16 @@ def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
     """Commit the plan, or find that it is the one that an earlier run of this build committed."""
 
     def make(attempts: Attempts) -> Made[PlanTotals, Nothing, Nothing]:
-        stored = write_file(attempts, FILES, files_table(plan), sha256_hex(content_of(plan)))
-        return Made([(stored, Nothing())], totals_of(plan))
+        stored = write_file(attempts, FILES, write_files_table(plan), hash_sha256(hash_content(plan)))
+        return Made([(stored, Nothing())], sum_up_plan(plan))
 
-    return run_stage(run, plan_key(run.config, plan), make, lambda: changed_inputs(run.output, plan))
+    return run_stage(run, make_plan_key(run.config, plan), make, lambda: find_changed_inputs(run.output, plan))
 
 
 def read_plan(output: str, manifest: PlanManifest) -> Plan:
     """The plan of an output, from its committed manifest and table of files. Raises FormatError if it cannot be one."""
     url = urls.join(output, "plan", FILES)
-    files = pinned_files(output)
+    files = read_pinned_files(output)
     config = manifest.config
     if config.range_bytes < 1:
         raise FormatError(f"{redact(output)}: plan/manifest.json: config.range_bytes: {config.range_bytes}")
@@ -92,7 +94,7 @@ def read_plan(output: str, manifest: PlanManifest) -> Plan:
     return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates)
 
 
-def totals_of(plan: Plan) -> PlanTotals:
+def sum_up_plan(plan: Plan) -> PlanTotals:
     """What the plan's manifest says of it as a whole."""
     return PlanTotals(
         files=len(plan.files),
@@ -103,9 +105,9 @@ def totals_of(plan: Plan) -> PlanTotals:
     )
 
 
-def changed_inputs(output: str, plan: Plan) -> list[str]:
+def find_changed_inputs(output: str, plan: Plan) -> list[str]:
     """The files of a plan that are not as the output's plan pinned them, in one reason; none if all are."""
-    was = {file.uri: file for file in pinned_files(output)}
+    was = {file.uri: file for file in read_pinned_files(output)}
     now = {file.uri: file for file in plan.files}
     what = [
         f"{uri} {'is new' if uri not in was else 'is gone' if uri not in now else 'was modified'}"
@@ -120,14 +122,14 @@ def _pin(file: InputFile) -> tuple[int, str]:
     return file.size_bytes, file.version
 
 
-def pinned_files(output: str) -> tuple[InputFile, ...]:
+def read_pinned_files(output: str) -> tuple[InputFile, ...]:
     """The files that the output's plan pinned. Raises StageError or FormatError if its table cannot be read."""
     url = urls.join(output, "plan", FILES)
     return parse_files_table(storage.read_bytes(url), url)
 
 
-def _format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:
-    told, compression = format_of(url) or (None, "none")
+def _find_format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:
+    told, compression = find_format(url) or (None, "none")
     if (format := source.format or told) is None:
         raise ConfigError(
             f"{where}: {redact(url)}: cannot tell the format from the name. "
@@ -136,16 +138,16 @@ def _format(source: Source, url: str, where: str) -> tuple[FileFormat, Compressi
     return format, compression
 
 
-def _forbidden(config: BuildConfig) -> tuple[str, ...]:
+def _list_forbidden(config: BuildConfig) -> tuple[str, ...]:
     if config.encode.special_text != "reject":
         return ()
     special = config.special if config.tokenizer is None else import_tokenizer(config).special
     return tuple(sorted(token.text for token in special))
 
 
-def files_table(plan: Plan) -> bytes:
+def write_files_table(plan: Plan) -> bytes:
     """The plan's files as canonical JSON lines."""
-    return b"".join(canonical_json(to_jsonable(file)) for file in plan.files)
+    return b"".join(write_canonical_json(to_jsonable(file)) for file in plan.files)
 
 
 def parse_files_table(data: bytes, name: str) -> tuple[InputFile, ...]:
@@ -159,10 +161,10 @@ def parse_files_table(data: bytes, name: str) -> tuple[InputFile, ...]:
     )
 
 
-def content_of(plan: Plan) -> bytes:
+def hash_content(plan: Plan) -> bytes:
     """The files without their versions: what two builds over copies of the same files have in common."""
 
     def pinned(file: InputFile) -> Mapping[str, object]:
         return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings}
 
-    return b"".join(canonical_json(pinned(file)) for file in plan.files)
+    return b"".join(write_canonical_json(pinned(file)) for file in plan.files)

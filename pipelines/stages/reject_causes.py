@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeVar
 
-from pipelines.reading.peek import fields_of, peek, record_fields
+from pipelines.reading.peek import find_fields, find_record_fields, peek
 from pipelines.reading.records import FileRejected
-from pipelines.reading.streams import LongPiece, Meter, PieceLimit, file_blocks, split_lines
+from pipelines.reading.streams import LongPiece, Meter, PieceLimit, read_file_blocks, split_lines
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.ledger import FileLedger, PlacedReject
-from pipelines.stages.suggest_fixes import KEYS, mend_of, said_fields, source_of
+from pipelines.stages.suggest_fixes import KEYS, describe_fields, find_source, suggest_fix
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
@@ -27,9 +27,9 @@ _PEEK_BYTES = 1 << 18
 _MOST_RECORDS = 100_000  # that are counted to find a line
 
 
-def main_cause(config: BuildConfig, output: str) -> str:
+def find_main_cause(config: BuildConfig, output: str) -> str:
     """The cause of nearly all rejects of an output in words, and how to fix it; "" if there are several."""
-    ledgers = [*_lines(urls.join(output, "rejected", "files.jsonl"), FileLedger)]
+    ledgers = [*_read_lines(urls.join(output, "rejected", "files.jsonl"), FileLedger)]
     records, files = Counter[str](), Counter[str]()
     for told in ledgers:
         records.update(told.rejected)
@@ -41,56 +41,56 @@ def main_cause(config: BuildConfig, output: str) -> str:
     if number < _MAIN_SHARE * (records or files).total():
         return ""
     worst = max(ledgers, key=lambda told: told.rejected.get(reason, 0) if records else told.rejected_file == reason)
-    found = _file(output, worst.uri)
-    rejects = _lines(urls.join(output, "rejected", "rejected.jsonl"), PlacedReject)
+    found = _find_file(output, worst.uri)
+    rejects = _read_lines(urls.join(output, "rejected", "rejected.jsonl"), PlacedReject)
     reject = next((one for one in rejects if one.file == worst.uri), None)
     if found is None or reject is None:
         return ""
     file, settings = found
     pin = storage.FileId(urls.resolve(config.base, file.uri), file.size_bytes, file.version)
     seen = peek(pin, _PEEK_BYTES)
-    source = source_of(config, settings)
+    source = find_source(config, settings)
     key = KEYS.get(reason)
     where = config.at("source", source, key) if key else config.at("source", source)
-    fields = fields_of(seen, settings)
+    fields = find_fields(seen, settings)
     if not records:
         of = f" ({files[reason]:,} of {len(ledgers):,} files)"
-        mend = mend_of(reason, settings, seen, fields)
+        mend = suggest_fix(reason, settings, seen, fields)
         return f"  {redact(file.uri)}: the whole file: {reason}: {reject.detail}{of}\n  {where}: {mend}"
     number = worst.rejected[reason]
     what = f"{reason} in {100 * number / worst.records:.4g} % of the records of {redact(file.uri)}"
-    place, line = _place(pin, settings, reject.record)
-    fields = record_fields(line) or fields
-    mend = mend_of(reason, settings, seen, fields)
+    place, line = _find_place(pin, settings, reject.record)
+    fields = find_record_fields(line) or fields
+    mend = suggest_fix(reason, settings, seen, fields)
     if key and worst.documents:
-        mend = f"{said_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
+        mend = f"{describe_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
     return f"  {what}, first {place}: {reject.detail}\n  {where}: {mend}"
 
 
-def _lines(url: str, cls: type[Line]) -> Iterator[Line]:
+def _read_lines(url: str, cls: type[Line]) -> Iterator[Line]:
     with io.BufferedReader(storage.open_read(url)) as lines:
         for number, line in enumerate(lines):
             place = f"{url}:{number + 1}"
             yield from_jsonable(cls, parse_canonical(line, place), place)
 
 
-def _file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
+def _find_file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
     planned = find_manifest(output, "plan")
     if planned is None:
         return None
-    for file in _lines(urls.join(output, "plan", "files.jsonl"), InputFile):
+    for file in _read_lines(urls.join(output, "plan", "files.jsonl"), InputFile):
         if file.uri == uri:
             return file, planned.config.settings[file.settings]
     return None
 
 
-def _place(pin: storage.FileId, settings: ReadSettings, record: int | None) -> tuple[str, bytes]:
+def _find_place(pin: storage.FileId, settings: ReadSettings, record: int | None) -> tuple[str, bytes]:
     """(where a record is: its line if it is an early one of JSON lines, else its number; the record, if found)."""
     if settings.format == "jsonl" and record is not None and record < _MOST_RECORDS:
         limit = PieceLimit(*[3 * settings.max_document_bytes] * 2)
         seen = number = 0
         try:
-            for lines in split_lines(file_blocks(pin, 0, pin.size_bytes, settings, Meter()), limit):
+            for lines in split_lines(read_file_blocks(pin, 0, pin.size_bytes, settings, Meter()), limit):
                 for line in lines:
                     number += 1
                     if line.is_blank if isinstance(line, LongPiece) else not line.strip():

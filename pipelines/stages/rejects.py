@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.reject_causes import main_cause
+from pipelines.stages.reject_causes import find_main_cause
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, take_over, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -16,7 +16,7 @@ from pipelines.store.redaction import redact
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
-from tokcore.canonical import canonical_json, parse_canonical
+from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -39,9 +39,9 @@ def commit_rejects(
 
     def make(own: Attempts) -> Made[LedgerTotals, Nothing, Nothing]:
         stored = write_rejected_files(own, plan, files, items, attempts)
-        return Made([(file, Nothing()) for file in stored], ledger.totals_of(files))
+        return Made([(file, Nothing()) for file in stored], ledger.sum_up_ledgers(files))
 
-    return run_stage(run, _key(run, planned), make)
+    return run_stage(run, _make_key(run, planned), make)
 
 
 def write_rejected_files(
@@ -54,12 +54,12 @@ def write_rejected_files(
     """The files of rejected/, in a working folder of their own. items, attempts: as for commit_rejects."""
     ranges = [one for item in items for one in item.ledgers]
     return [
-        write_file(own, LEDGER, ledger.files_table(files)),
+        write_file(own, LEDGER, ledger.write_files_table(files)),
         write_rejects(own, plan, ranges, (attempts.url(item.rejects.attempt) for item in items)),
     ]
 
 
-def _key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
+def _make_key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
     return StageKey("rejected", RejectedConfig(run.config.encode.special_text), {"plan": planned.as_input()})
 
 
@@ -69,7 +69,7 @@ def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
         return
     theirs = find_manifest(run.reuse, "rejected")
     if theirs is not None and theirs.inputs == {"plan": planned.as_input()}:
-        run_stage(run, _key(run, planned), lambda attempts: take_over(run, theirs, attempts))
+        run_stage(run, _make_key(run, planned), lambda attempts: take_over(run, theirs, attempts))
 
 
 def require_rejects(run: BuildRun, stage: str) -> None:
@@ -85,16 +85,16 @@ def require_rejects(run: BuildRun, stage: str) -> None:
 
 def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
     """Raise StageError if more of the input was rejected than build.max_rejected allows."""
-    share, limit = ledger.rejected_share(totals), run.config.build.max_rejected
+    share, limit = ledger.compute_rejected_share(totals), run.config.build.max_rejected
     if share <= limit:
         return
     url = urls.join(run.output, "rejected", REJECTED)
     said = f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows"
-    if cause := main_cause(run.config, run.output):
+    if cause := find_main_cause(run.config, run.output):
         raise StageError(f"{said}, nearly all for one cause:\n{cause}\nAll rejects are in {redact(url)}.")
     raise StageError(
         f"{said}:\n"
-        + "".join(f"  {line}\n" for line in first_rejects(url))
+        + "".join(f"  {line}\n" for line in read_first_rejects(url))
         + f"All of them are in {redact(url)}. Correct how the build file reads it, "
         f"fix the input and add --replace plan, or raise build.max_rejected (1 = never fail)."
     )
@@ -105,31 +105,31 @@ def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger],
 
     parts: URLs of what the workers wrote, in the order of items.
     """
-    first = first_records(ranges)
+    first = number_first_records(ranges)
     with attempts.new_file(REJECTED) as new:
         for part in parts:
             with io.BufferedReader(storage.open_read(part)) as lines:
                 for line in lines:
                     reject = from_jsonable(RejectRef, parse_canonical(line, part), part)
-                    new.file.write(_placed(plan, first, reject))
+                    new.file.write(_place_reject(plan, first, reject))
     return new.stored(REJECTED)
 
 
-def first_rejects(url: str, limit: int = 5) -> list[str]:
+def read_first_rejects(url: str, limit: int = 5) -> list[str]:
     """The first rejects of a committed file, a line each, for a message."""
     with io.BufferedReader(storage.open_read(url)) as lines:
         rejects = [
             from_jsonable(ledger.PlacedReject, parse_canonical(line, url), url)
             for line in itertools.islice(lines, limit)
         ]
-    return [f"{r.file}: {_record_name(r.record)}: {r.reason}: {r.detail}" for r in rejects]
+    return [f"{r.file}: {_get_record_name(r.record)}: {r.reason}: {r.detail}" for r in rejects]
 
 
-def _record_name(record: int | None) -> str:
+def _get_record_name(record: int | None) -> str:
     return "the whole file" if record is None else f"record {record}"
 
 
-def first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
+def number_first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
     """(file, start of a range) -> number, within the file, of the first record that the range owns."""
     first: dict[tuple[int, int], int] = {}
     file, record = -1, 0
@@ -141,7 +141,7 @@ def first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
     return first
 
 
-def _placed(plan: Plan, first: Mapping[tuple[int, int], int], reject: RejectRef) -> bytes:
+def _place_reject(plan: Plan, first: Mapping[tuple[int, int], int], reject: RejectRef) -> bytes:
     placed = ledger.PlacedReject(
         file=plan.files[reject.file].uri,
         record=None if reject.record is None else first[reject.file, reject.start] + reject.record,
@@ -149,4 +149,4 @@ def _placed(plan: Plan, first: Mapping[tuple[int, int], int], reject: RejectRef)
         detail=reject.detail,
         sample=reject.sample,
     )
-    return canonical_json(to_jsonable(placed))
+    return write_canonical_json(to_jsonable(placed))

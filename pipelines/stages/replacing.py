@@ -10,13 +10,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.stages.commit import RUN, claim_url, folder_of, manifest_url
+from pipelines.stages.commit import RUN, _get_claim_url, get_folder, get_manifest_url
 from pipelines.stages.dataset_card import remove_card
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from schemas.stage_manifests import BUILD
-from tokcore.canonical import canonical_json, parse_canonical
+from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import StageError
 
 # What a command makes -> the stages to remove, in the order of removal.
@@ -41,7 +41,7 @@ _REMOVED = "replaced.json"  # what this command has removed already
 _AT_WORK = "at-work."
 
 
-def stages_removed(command: str, is_imported: bool) -> tuple[str, ...]:
+def list_stages_to_remove(command: str, is_imported: bool) -> tuple[str, ...]:
     """The stages to remove to have what a command makes made again, in the order of removal.
 
     is_imported: whether the tokenizer is, so that no stage counts, and the one that encodes says what was rejected.
@@ -49,7 +49,7 @@ def stages_removed(command: str, is_imported: bool) -> tuple[str, ...]:
     return (*_REMOVE[command], *(("rejected",) if is_imported and "counts" not in _REMOVE[command] else ()))
 
 
-def command_of(stage: str, is_imported: bool) -> str:
+def find_command(stage: str, is_imported: bool) -> str:
     """What to replace to have a stage made again."""
     return "encode" if stage == "rejected" and is_imported else _COMMANDS[stage]
 
@@ -60,66 +60,66 @@ def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
     wanted: identifies the build that comes after.
     """
     finish_replacing(output)
-    note = canonical_json({"replaced": command, "wanted": wanted})
-    if storage.exists(url := _url(output, _REMOVED)) and storage.read_bytes(url) == note:
+    note = write_canonical_json({"replaced": command, "wanted": wanted})
+    if storage.exists(url := _get_url(output, _REMOVED)) and storage.read_bytes(url) == note:
         return
-    _remove(output, stages_removed(command, is_imported), note)
+    _remove(output, list_stages_to_remove(command, is_imported), note)
 
 
 def make_room(output: str, command: str, is_imported: bool) -> None:
     """Remove what a command made, if nothing worth keeping follows from it."""
-    _remove(output, stages_removed(command, is_imported), b"")
+    _remove(output, list_stages_to_remove(command, is_imported), b"")
 
 
 def finish_replacing(output: str) -> None:
     """Remove the rest of what an earlier run began to remove."""
-    if storage.exists(url := _url(output, _TO_REMOVE)):
+    if storage.exists(url := _get_url(output, _TO_REMOVE)):
         value = parse_canonical(storage.read_bytes(url), url)
         _remove_stages(output, value["stages"], value["note"].encode())
 
 
 def is_replacing(output: str) -> bool:
     """Whether an earlier run began to remove stages, and was killed before it had."""
-    return storage.exists(_url(output, _TO_REMOVE))
+    return storage.exists(_get_url(output, _TO_REMOVE))
 
 
 def forget_replaced(output: str) -> None:
     """Note that the command is done: the next --replace removes again."""
-    storage.remove_file(_url(output, _REMOVED))
+    storage.remove_file(_get_url(output, _REMOVED))
 
 
 def _remove(output: str, stages: Sequence[str], note: bytes) -> None:
     value: dict[str, Any] = {"stages": list(stages), "note": note.decode()}
-    storage.create_exclusive(_url(output, _TO_REMOVE), canonical_json(value), _scratch(output))
+    storage.create_exclusive(_get_url(output, _TO_REMOVE), write_canonical_json(value), _get_scratch_url(output))
     finish_replacing(output)
 
 
 def _remove_stages(output: str, stages: Sequence[str], note: bytes) -> None:
     for stage in stages:
-        storage.remove_file(manifest_url(output, stage), durable=True)
-        reached("replace.removed")
+        storage.remove_file(get_manifest_url(output, stage), durable=True)
+        reach("replace.removed")
     unfinished = {path.split("/")[0] for path in storage.list_tree(urls.join(output, FOLDER))}
     for stage in stages:
         for folder in sorted(name for name in unfinished if name.startswith(f"{stage}-")):
             storage.remove_tree(urls.join(output, FOLDER, folder))
-        storage.remove_file(claim_url(output, stage))
+        storage.remove_file(_get_claim_url(output, stage))
         if stage == BUILD:
             remove_card(output)
             storage.remove_file(urls.join(output, RUN))
         else:
-            storage.remove_tree(folder_of(output, stage))
-        reached("replace.removed")
-    storage.remove_file(_url(output, _REMOVED))
+            storage.remove_tree(get_folder(output, stage))
+        reach("replace.removed")
+    storage.remove_file(_get_url(output, _REMOVED))
     if note:
-        storage.create_exclusive(_url(output, _REMOVED), note, _scratch(output))
-    storage.remove_file(_url(output, _TO_REMOVE), durable=True)
+        storage.create_exclusive(_get_url(output, _REMOVED), note, _get_scratch_url(output))
+    storage.remove_file(_get_url(output, _TO_REMOVE), durable=True)
 
 
-def _url(output: str, name: str) -> str:
+def _get_url(output: str, name: str) -> str:
     return urls.join(output, FOLDER, name)
 
 
-def _scratch(output: str) -> str:
+def _get_scratch_url(output: str) -> str:
     return urls.join(output, FOLDER, "replace")
 
 
@@ -128,7 +128,7 @@ def _scratch(output: str) -> str:
 
 def begin_work(output: str) -> str:
     """Leave a file that says that a build is at work in the output; its URL. A killed build leaves it there."""
-    url = _url(output, f"{_AT_WORK}{uuid.uuid4().hex[:12]}")
+    url = _get_url(output, f"{_AT_WORK}{uuid.uuid4().hex[:12]}")
     try:
         with storage.write_attempt(url):
             pass
@@ -148,14 +148,14 @@ def end_work(output: str, sign: str) -> None:
         storage.remove_tree(urls.join(output, FOLDER))
 
 
-def others_at_work(output: str, own: str) -> bool:
+def are_others_at_work(output: str, own: str) -> bool:
     """Whether another build is at work in the output, or was killed there."""
     names = (path for path in storage.list_tree(urls.join(output, FOLDER)) if path.startswith(_AT_WORK))
-    return any(_url(output, name) != own for name in names)
+    return any(_get_url(output, name) != own for name in names)
 
 
 def remove_signs_of_work(output: str) -> None:
     """Remove those files of all builds, once the build is finished and there is no more work in the output."""
     for path in storage.list_tree(urls.join(output, FOLDER)):
         if path.startswith(_AT_WORK):
-            storage.remove_file(_url(output, path))
+            storage.remove_file(_get_url(output, path))

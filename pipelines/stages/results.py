@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import item_key
+from pipelines.work.count_item import make_item_key
 from schemas.document import find_twins
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts
@@ -26,10 +26,10 @@ def read_record(attempts: Attempts, key: str, cls: type[T]) -> T:
 
 def read_items(attempts: Attempts, plan: Plan, cls: type[T]) -> list[T]:
     """The records of all work items, in plan order."""
-    return [read_record(attempts, item_key(item.number), cls) for item in plan.items]
+    return [read_record(attempts, make_item_key(item.number), cls) for item in plan.items]
 
 
-def languages_of(items: Iterable[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
+def sum_up_languages(items: Iterable[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
     """The totals of each language over all work items, in the order of names.
 
     Raises StageError for two languages whose names differ in case only.

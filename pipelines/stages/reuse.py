@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from pipelines.stages.commit import find_manifest, folder_of
+from pipelines.stages.commit import find_manifest, get_folder
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
@@ -16,7 +16,7 @@ from tokcore.errors import StageError
 _BLOCK_BYTES = 1 << 20
 
 
-def reusable(other: str, stage: str, identity: str) -> AnyManifest | None:
+def find_reusable(other: str, stage: str, identity: str) -> AnyManifest | None:
     """The manifest of a stage of another output, if equal work gave it; None if it is other work, or not there."""
     made = find_manifest(other, stage)
     return made if made is not None and made.identity == identity else None
@@ -29,7 +29,7 @@ def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> list[tuple[
     """
     copied = []
     for entry in made.files:
-        url = urls.join(folder_of(other, made.stage), entry.path)
+        url = urls.join(get_folder(other, made.stage), entry.path)
         with attempts.new_file(entry.path) as new, storage.open_read(url) as source:
             shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
         stored = new.stored(entry.path, entry.content_sha256)

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.reading.peek import Field, Peek, fields_of, first_documents, peek
+from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from pipelines.reading.records import Batch, FileRejected
-from pipelines.stages.suggest_fixes import KEYS, is_json_as_text, mend_of, source_of, wrong_content
+from pipelines.stages.suggest_fixes import KEYS, describe_wrong_content, find_source, is_json_as_text, suggest_fix
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
@@ -92,12 +92,12 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
         pin = storage.FileId(urls.resolve(config.base, file.uri), file.size_bytes, file.version)
         peeked = peek(pin, depth.bytes_each)
         settings = plan.settings[number]
-        if wrong := wrong_content(peeked, settings):
+        if wrong := describe_wrong_content(peeked, settings):
             return Seen(file, peeked, None, wrong)
         if settings.format in COLUMN_FORMATS and not depth.decodes_columns:
             return Seen(file, peeked, None)
         try:
-            return Seen(file, peeked, first_documents(peeked, settings))
+            return Seen(file, peeked, read_first_documents(peeked, settings))
         except FileRejected as error:
             return Seen(file, peeked, None, f"{file.uri}: {error.detail}")
 
@@ -106,7 +106,7 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
     return [
         SourceSample(
             number,
-            source_of(config, plan.settings[number]),
+            find_source(config, plan.settings[number]),
             plan.settings[number],
             tuple(listed),
             tuple(seen for (of, _), seen in zip(chosen, looked, strict=True) if of == number),
@@ -122,9 +122,9 @@ def check_samples(config: BuildConfig, samples: Sequence[SourceSample]) -> list[
     found = []
     for sample in sorted(samples, key=lambda sample: sample.source):
         is_much = sample.stored_bytes / total > limit
-        found += _of_content(config, sample, is_much)
-        found += _of_records(config, sample, is_much)
-        found += _of_long_texts(config, sample)
+        found += _check_content(config, sample, is_much)
+        found += _check_records(config, sample, is_much)
+        found += _check_long_texts(config, sample)
     return found
 
 
@@ -149,7 +149,7 @@ def refuse_wrong_sources(config: BuildConfig, plan: Plan) -> list[str]:
     return describe(found)[:_MOST]
 
 
-def _of_content(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
+def _check_content(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
     """Files that are not of the format that they are read as."""
     where = config.at("source", sample.source, "files")
     wrong = [seen.refused for seen in sample.seen if seen.refused]
@@ -168,13 +168,13 @@ def _of_content(config: BuildConfig, sample: SourceSample, is_much: bool) -> lis
     return []
 
 
-def _of_records(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
+def _check_records(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
     """Records that the build would reject, and columns that are not there."""
     read = [seen for seen in sample.seen if seen.batch is not None and seen.batch.num_records]
     reasons = Counter(reject.reason for seen in read if seen.batch for reject in seen.batch.rejects)
     num_records = sum(seen.batch.num_records for seen in read if seen.batch)
     if not reasons:
-        return _of_columns(config, sample, is_much)
+        return _check_columns(config, sample, is_much)
     ((reason, number),) = reasons.most_common(1)
     example = next(s for s in read if s.batch and any(r.reason == reason for r in s.batch.rejects))
     assert example.batch is not None
@@ -183,25 +183,25 @@ def _of_records(config: BuildConfig, sample: SourceSample, is_much: bool) -> lis
     where = config.at("source", sample.source, *([key] if key else []))
     share = 100 * number / num_records
     place = redact(example.file.uri) + (f", record {reject.record}" if reject.record is not None else "")
-    mend = mend_of(reason, sample.settings, example.peek, fields_of(example.peek, sample.settings))
+    mend = suggest_fix(reason, sample.settings, example.peek, find_fields(example.peek, sample.settings))
     if " = " in reject.detail:  # it says what to write
         mend = ""
     text = f"{share:.3g} % of the sampled records would be rejected: {reason}: {reject.detail}. {mend}".strip(" .")
     return [Finding(where, text, number == num_records and is_much, place)]
 
 
-def _of_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
+def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:
     """Columns that the build file names and that no file looked at has."""
     if sample.settings.format not in COLUMN_FORMATS:
         return []
-    schemas = [(seen, fields) for seen in sample.seen if (fields := fields_of(seen.peek, sample.settings))]
+    schemas = [(seen, fields) for seen in sample.seen if (fields := find_fields(seen.peek, sample.settings))]
     for reason, key in (("missing_text", "text"), ("missing_id", "id"), ("bad_lang", "lang_field")):
         named = getattr(sample.settings, key)
         lacking = [one for one in schemas if named and not has_field(one[1], named)]
         if lacking:
             seen, fields = lacking[0]
             where = config.at("source", sample.source, key)
-            mend = mend_of(reason, sample.settings, None, fields)
+            mend = suggest_fix(reason, sample.settings, None, fields)
             text = f"there is no column '{named}'. {mend}"
             return [Finding(where, text, len(lacking) == len(schemas) and is_much, redact(seen.file.uri))]
     return []
@@ -213,7 +213,7 @@ def has_field(fields: Sequence[Field], name: str) -> bool:
     return any(field.name == name or field.name.startswith(f"{name}.") for field in fields)
 
 
-def _of_long_texts(config: BuildConfig, sample: SourceSample) -> list[Finding]:
+def _check_long_texts(config: BuildConfig, sample: SourceSample) -> list[Finding]:
     """Text files that are read as one document each and are long."""
     source = config.sources[sample.source]
     if sample.settings.format != "text" or sample.settings.unit != "file" or source.unit is not None:

@@ -10,16 +10,16 @@ from typing import Any, Generic, cast
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import claim, commit, find_manifest, folder_of, manifest_url, run_facts
+from pipelines.stages.commit import claim, commit, find_manifest, get_folder, get_manifest_url, read_run_facts
 from pipelines.stages.named_files import require_files
-from pipelines.stages.reuse import copy_files, reusable
+from pipelines.stages.reuse import copy_files, find_reusable
 from pipelines.stages.semantics import SEMANTICS
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
-from schemas.changed_settings import changed_settings
+from schemas.changed_settings import describe_changed_settings
 from schemas.config import BuildConfig
-from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, identity_of
+from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, compute_identity
 from schemas.refs import StoredFile
 from schemas.run_json import RunFacts
 from schemas.stage_manifests import BUILD
@@ -52,7 +52,7 @@ class StageKey(Generic[Config]):
     @property
     def identity(self) -> str:
         """The identity of the stage's manifest in this release."""
-        return identity_of(self.stage, self.config, {**self.inputs, **self.pins}, SEMANTICS)
+        return compute_identity(self.stage, self.config, {**self.inputs, **self.pins}, SEMANTICS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Made(Generic[Totals, Language, About]):
     languages: dict[str, Language] = dataclasses.field(default_factory=dict)
 
 
-def no_reasons() -> list[str]:
+def give_no_reasons() -> list[str]:
     """Why a standing stage may differ, where configuration and inputs say it all."""
     return []
 
@@ -73,7 +73,7 @@ def run_stage(
     run: BuildRun,
     key: StageKey[Config],
     make: Callable[[Attempts], Made[Totals, Language, About]],
-    more_reasons: Callable[[], list[str]] = no_reasons,
+    more_reasons: Callable[[], list[str]] = give_no_reasons,
 ) -> Manifest[Config, Totals, Language, About]:
     """The stage's committed manifest if it is of this key, else the one of what make gives, committed.
 
@@ -85,18 +85,18 @@ def run_stage(
     def standing() -> Manifest[Config, Totals, Language, About] | None:
         manifest = find_manifest(run.output, key.stage)
         if manifest is not None and manifest.identity != key.identity:
-            raise other_build(run.output, manifest, key.config, key.inputs, more_reasons)
+            raise make_other_build_error(run.output, manifest, key.config, key.inputs, more_reasons)
         return cast("Manifest[Config, Totals, Language, About] | None", manifest)
 
     if (manifest := standing()) is not None:
         require_files(run.output, manifest)
         if run.progress.level > 0:
-            finished = run_facts(run.output, key.stage).finished or "at an unknown time"
-            run.progress.note(f"{key.stage}: done already, {finished}, {_in_words(run, manifest)}")
+            finished = read_run_facts(run.output, key.stage).finished or "at an unknown time"
+            run.progress.note(f"{key.stage}: done already, {finished}, {_say_in_words(run, manifest)}")
         return manifest
     started = time.time()
     attempts = Attempts(run.output, key.stage, key.identity)
-    theirs = reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
+    theirs = find_reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
     try:
         attempts.begin()
         made = take_over(run, theirs, attempts) if theirs is not None else make(attempts)
@@ -115,15 +115,15 @@ def run_stage(
         standing()  # a build that committed and is done holds no claim any more
         _require_inputs(run.output, key)
         files = [file for file, _ in made.files]
-        publish(attempts, folder_of(run.output, key.stage), files, claimed=True, on_file=shown.advance)
-        manifest = commit(run.output, _manifest_of(key, made), _facts_of(run, started), attempts.scratch)
+        publish(attempts, get_folder(run.output, key.stage), files, claimed=True, on_file=shown.advance)
+        manifest = commit(run.output, _make_manifest(key, made), _collect_facts(run, started), attempts.scratch)
     run.made.append(key.stage)
-    run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_in_words(run, manifest)}")
+    run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
     return manifest
 
 
-def _in_words(run: BuildRun, manifest: AnyManifest) -> str:
-    where = redact(folder_of(run.output, manifest.stage))
+def _say_in_words(run: BuildRun, manifest: AnyManifest) -> str:
+    where = redact(get_folder(run.output, manifest.stage))
     return f"{len(manifest.files)} files in {where}, content {manifest.content_id()}"
 
 
@@ -139,12 +139,12 @@ def _require_inputs(output: str, key: StageKey[Any]) -> None:
         manifest = find_manifest(output, name)
         if manifest is None or manifest.as_input() != made_from:
             raise ConfigError(
-                f"{redact(manifest_url(output, name))}: was replaced while {key.stage} was made from it. "
+                f"{redact(get_manifest_url(output, name))}: was replaced while {key.stage} was made from it. "
                 f"Let one build at a time work in this output, and run the command again."
             )
 
 
-def _manifest_of(
+def _make_manifest(
     key: StageKey[Config], made: Made[Totals, Language, About]
 ) -> Manifest[Config, Totals, Language, About]:
     manifest = Manifest(
@@ -159,30 +159,30 @@ def _manifest_of(
     return dataclasses.replace(manifest, root=manifest.content_id()) if key.stage == BUILD else manifest
 
 
-def _facts_of(run: BuildRun, started: float) -> RunFacts:
+def _collect_facts(run: BuildRun, started: float) -> RunFacts:
     """What run.json says about the stage; no hash covers it."""
     return RunFacts(
         name=run.config.build.name,
         base=run.config.base,
         seconds=round(time.time() - started, 3),
         workers=run.options.num_workers if run.options.is_local else None,
-        kernel=kernel.implementation(),
+        kernel=kernel.get_implementation(),
     )
 
 
-def other_build(
+def make_other_build_error(
     output: str,
     standing: AnyManifest,
     config: object,
     inputs: Mapping[str, Input],
-    more_reasons: Callable[[], list[str]] = no_reasons,
+    more_reasons: Callable[[], list[str]] = give_no_reasons,
 ) -> ConfigError:
     """The error for an output that holds the stage of another build: says what differs."""
-    reasons = changed_settings(standing.config, config)
+    reasons = describe_changed_settings(standing.config, config)
     reasons += [f"its {key} is another one" for key in sorted(inputs) if standing.inputs.get(key) != inputs[key]]
     detail = "; ".join(reasons or more_reasons()) or "it was made by another release of tokcore"
     return ConfigError(
-        f"{redact(manifest_url(output, standing.stage))}: the output holds a different build: {detail}. "
+        f"{redact(get_manifest_url(output, standing.stage))}: the output holds a different build: {detail}. "
         f"Another one may have been faster. Choose another build.output; `tokcore check` says what this one holds."
     )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from pipelines.reading.input_range import settings_of
+from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.plan_corpus import changed_inputs, pinned_files, plan_key
-from pipelines.stages.replacing import command_of, stages_removed
+from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key, read_pinned_files
+from pipelines.stages.replacing import find_command, list_stages_to_remove
 from pipelines.stages.semantics import SEMANTICS
 from pipelines.store.redaction import redact
-from schemas.changed_settings import changed_reading, changed_settings
+from schemas.changed_settings import describe_changed_reading, describe_changed_settings
 from schemas.config import BuildConfig
-from schemas.manifest import AnyManifest, identity_of
+from schemas.manifest import AnyManifest, compute_identity
 from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, PlanManifest, RejectedConfig
 from tokcore.errors import ConfigError, FormatError, StageError
@@ -36,7 +36,7 @@ class Standing:
     @property
     def command(self) -> str:
         """What to replace, so that all that is left is of this build."""
-        return min((command_of(stage, self.is_imported) for stage in self.differences), key=_COMMANDS.index)
+        return min((find_command(stage, self.is_imported) for stage in self.differences), key=_COMMANDS.index)
 
     @property
     def is_worth_nothing(self) -> bool:
@@ -50,7 +50,9 @@ class Standing:
         said = "".join(
             f"\n  {stage}: {reason}" for stage, reasons in self.differences.items() for reason in reasons[:_MAX_REASONS]
         )
-        removed = [one for one in stages_removed(self.command, self.is_imported) if one in self.found and one != BUILD]
+        removed = [
+            one for one in list_stages_to_remove(self.command, self.is_imported) if one in self.found and one != BUILD
+        ]
         return ConfigError(
             f"{redact(output)}: the output holds a different build:{said}\n"
             f"To make {', '.join(reversed(removed)) or 'it'} again: "
@@ -68,13 +70,13 @@ def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan:
     found = {stage: made for stage in (*STAGES, BUILD) if (made := _read(output, stage, config, is_imported))}
     differences: dict[str, list[str]] = {}
     inputs: list[str] = []
-    if plan is not None and "plan" in found and found["plan"].identity != plan_key(config, plan).identity:
-        inputs = changed_inputs(output, plan)
-        differences["plan"] = _plan_reasons(output, config, found["plan"], plan) + inputs or [_OTHER_RELEASE]
-    now = _configs(config, imported, "counts" in found)
+    if plan is not None and "plan" in found and found["plan"].identity != make_plan_key(config, plan).identity:
+        inputs = find_changed_inputs(output, plan)
+        differences["plan"] = _find_plan_reasons(output, config, found["plan"], plan) + inputs or [_OTHER_RELEASE]
+    now = _collect_configs(config, imported, "counts" in found)
     said: set[str] = set()
     for stage, made in found.items():
-        if stage != "plan" and (reasons := _reasons(made, now, found, differences)):
+        if stage != "plan" and (reasons := _find_reasons(made, now, found, differences)):
             differences[stage] = [one for one in reasons if one not in said]
             said.update(reasons)
     return Standing(found, {s: r for s, r in differences.items() if r}, bool(inputs), is_imported)
@@ -84,14 +86,14 @@ def _read(output: str, stage: str, config: BuildConfig, is_imported: bool) -> An
     try:
         return find_manifest(output, stage)
     except FormatError as error:
-        command = command_of(stage, is_imported)
+        command = find_command(stage, is_imported)
         raise StageError(
             f"{error}. The manifest is damaged: restore it, or have the stage made again: "
             f"`tokcore build {config.as_argument} --replace {command}`"
         ) from error
 
 
-def _configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bool) -> dict[str, object]:
+def _collect_configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bool) -> dict[str, object]:
     """Stage -> its configuration in this build; None where it does not matter."""
     configs = config.stage_configs()
     tokenizer = configs.tokenizer
@@ -107,46 +109,46 @@ def _configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bo
     }
 
 
-def _reasons(
+def _find_reasons(
     made: AnyManifest, now: Mapping[str, object], found: Mapping[str, AnyManifest], different: Mapping[str, object]
 ) -> list[str]:
     """Why a stage after the plan is not the one of this build."""
     if made.stage == "counts" and now["counts"] is None:
         return ["tokenizer.from was not set, now the tokenizer is imported and nothing is counted"]
     config = made.config if now[made.stage] is None else now[made.stage]
-    reasons = changed_settings(made.config, config)
+    reasons = describe_changed_settings(made.config, config)
     reasons += [
         f"was made from another {name} than the one that is here"
         for name, made_from in made.inputs.items()
         if name in found and name not in different and found[name].as_input() != made_from
     ]
-    if not reasons and made.identity != identity_of(made.stage, config, made.inputs, SEMANTICS):
+    if not reasons and made.identity != compute_identity(made.stage, config, made.inputs, SEMANTICS):
         return [_OTHER_RELEASE]
     return reasons
 
 
-def _plan_reasons(output: str, config: BuildConfig, made: PlanManifest, plan: Plan) -> list[str]:
+def _find_plan_reasons(output: str, config: BuildConfig, made: PlanManifest, plan: Plan) -> list[str]:
     """What the build file says about the input now, where that differs from the plan that is there."""
     reasons = []
     if made.config.range_bytes != config.plan.range_bytes:
         reasons.append(f"plan.range_bytes was {made.config.range_bytes}, now {config.plan.range_bytes}")
-    was = {file.uri: made.config.settings[file.settings] for file in pinned_files(output)}
+    was = {file.uri: made.config.settings[file.settings] for file in read_pinned_files(output)}
     changed: dict[tuple[str, str], list[str]] = {}
     for file in plan.files:
         read = plan.settings[file.settings]
-        for key, change in changed_reading(was.get(file.uri, read), read):
-            changed.setdefault((_key(config, read, key), change), []).append(file.uri)
+        for key, change in describe_changed_reading(was.get(file.uri, read), read):
+            changed.setdefault((_find_key(config, read, key), change), []).append(file.uri)
     for (key, change), uris in changed.items():
         more = f" and {len(uris) - 1:,} more" if len(uris) > 1 else ""
         reasons.append(f"{key} {change} (of {redact(uris[0])}{more})")
     return reasons
 
 
-def _key(config: BuildConfig, read: ReadSettings, key: str) -> str:
+def _find_key(config: BuildConfig, read: ReadSettings, key: str) -> str:
     """The key of the build file that says how a file is read, by the first source that says so."""
     if key == "forbidden":
         return 'encode.special_text = "reject" and [special]: texts that reject a document'
     for number, source in enumerate(config.sources):
-        if settings_of(source, read.format, read.compression, read.forbidden) == read:
+        if make_read_settings(source, read.format, read.compression, read.forbidden) == read:
             return f"source[{number}].{key}"
     return f"source.{key}"

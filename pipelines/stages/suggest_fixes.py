@@ -6,12 +6,12 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 
-from pipelines.reading.input_range import settings_of
+from pipelines.reading.input_range import make_read_settings
 from pipelines.reading.peek import Field, Peek
-from pipelines.reading.records import printable
+from pipelines.reading.records import make_printable
 from pipelines.reading.sniff import COMPRESSED, WORDS
 from schemas.config import BuildConfig
-from schemas.document import valid_lang
+from schemas.document import is_valid_lang
 from schemas.input_format import COLUMN_FORMATS
 from schemas.plan import ReadSettings
 
@@ -50,10 +50,10 @@ _OTHERS = {
 }
 
 
-def source_of(config: BuildConfig, read: ReadSettings) -> int:
+def find_source(config: BuildConfig, read: ReadSettings) -> int:
     """The number of the first source that reads files so."""
     for number, source in enumerate(config.sources):
-        if settings_of(source, read.format, read.compression, read.forbidden) == read:
+        if make_read_settings(source, read.format, read.compression, read.forbidden) == read:
             return number
     return 0
 
@@ -66,7 +66,7 @@ def guess_field(fields: Sequence[Field], role: str, named: str = "") -> str:
     fits: dict[str, Callable[[Field], bool]] = {
         "text": lambda field: field.is_text,
         "id": lambda field: field.is_text or "int" in field.kind or field.kind == "a number",
-        "lang": lambda field: field.is_text and all(isinstance(v, str) and valid_lang(v) for v in field.values),
+        "lang": lambda field: field.is_text and all(isinstance(v, str) and is_valid_lang(v) for v in field.values),
     }
     names = [field.name for field in fields if fits[role](field)]
     lowered = {name.lower(): name for name in reversed(names)}
@@ -92,9 +92,9 @@ def _is_code(value: object) -> bool:
     return isinstance(value, str) and _LANG_CODE.fullmatch(value) is not None
 
 
-def mend_of(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequence[Field]) -> str:
+def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequence[Field]) -> str:
     """What to do about records that are rejected for one reason, as a sentence without its full stop."""
-    if seen is not None and (wrong := wrong_content(seen, settings)):
+    if seen is not None and (wrong := describe_wrong_content(seen, settings)):
         return wrong
     key = KEYS.get(reason)
     if key is None:
@@ -103,13 +103,16 @@ def mend_of(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequ
     if settings.format in ("csv", "tsv") and len(fields) == 1:
         for other, spelled in ((";", ";"), ("\t", "\\t"), ("|", "|"), (",", ",")):
             if other in fields[0].name and other != settings.delimiter:
-                return f'The header is one field, {printable(fields[0].name.encode())!r}: write delimiter = "{spelled}"'
+                header = make_printable(fields[0].name.encode())
+                return f'The header is one field, {header!r}: write delimiter = "{spelled}"'
     if not fields:
         return f"Look at the fields and set {key}"
     found = next((field for field in fields if field.name == named), None)
     if reason == "bad_lang" and found is not None:
-        example = next((value for value in found.values if not (isinstance(value, str) and valid_lang(value))), None)
-        holds = f"{named!r} holds {printable(repr(example).encode())}, which is not a language code" if example else ""
+        example = next((value for value in found.values if not (isinstance(value, str) and is_valid_lang(value))), None)
+        holds = (
+            f"{named!r} holds {make_printable(repr(example).encode())}, which is not a language code" if example else ""
+        )
         return f'{holds or f"some records lack {named!r}"}. Name another lang_field, or write lang = "..." instead'
     guess = guess_field([field for field in fields if field.name != named], key.removesuffix("_field"), named)
     advice = f': write {key} = "{guess}"' if guess else f": set {key} to one of them"
@@ -117,26 +120,26 @@ def mend_of(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequ
         advice = ': if none of them is a language, write lang = "..." instead'
     if key == "id" and not guess:
         advice = ": set id to one of them, or remove it"
-    return f"{said_fields(fields, settings)}{advice}"
+    return f"{describe_fields(fields, settings)}{advice}"
 
 
-def said_fields(fields: Sequence[Field], settings: ReadSettings) -> str:
+def describe_fields(fields: Sequence[Field], settings: ReadSettings) -> str:
     """Which fields there are, in words."""
-    shown = ", ".join(f"'{printable(field.name.encode())}'" for field in fields[:_MOST_NAMES])
+    shown = ", ".join(f"'{make_printable(field.name.encode())}'" for field in fields[:_MOST_NAMES])
     more = f" and {len(fields) - _MOST_NAMES} more" if len(fields) > _MOST_NAMES else ""
     return f"The {'columns' if settings.format in COLUMN_FORMATS else 'records'} have {shown}{more}"
 
 
-def wrong_content(seen: Peek, settings: ReadSettings) -> str:
+def describe_wrong_content(seen: Peek, settings: ReadSettings) -> str:
     """What is wrong with a file that is not of the format that it is read as, and how to fix it; "" if it is."""
-    name = printable(seen.file.url.rpartition("/")[2].encode())
+    name = make_printable(seen.file.url.rpartition("/")[2].encode())
     is_compressed = seen.stored in COMPRESSED
     if seen.stored == "empty":
         return ""
     if settings.format in COLUMN_FORMATS:
         if seen.stored == settings.format:
             return ""
-        mend = _mend_format(seen)
+        mend = _suggest_format(seen)
         return f"{name} is {WORDS[seen.stored]}, not {WORDS[settings.format]}: {mend}"
     if is_compressed and settings.compression == "none":
         return f"{name} is {WORDS[seen.stored]}, and its name does not say so: rename it to {name}.{seen.stored}"
@@ -147,12 +150,12 @@ def wrong_content(seen: Peek, settings: ReadSettings) -> str:
     if seen.inner in COLUMN_FORMATS:
         if is_compressed:
             return f"{name} is {WORDS[seen.inner]} inside a compressed file: decompress it"
-        return f"{name} is {WORDS[seen.inner]}: {_mend_format(seen)}"
+        return f"{name} is {WORDS[seen.inner]}: {_suggest_format(seen)}"
     if settings.format == "warc" or seen.inner == "warc":
         same = settings.format == seen.inner
-        return "" if same or settings.format == "text" else f"{name} is {WORDS[seen.inner]}: {_mend_format(seen)}"
+        return "" if same or settings.format == "text" else f"{name} is {WORDS[seen.inner]}: {_suggest_format(seen)}"
     if settings.format in ("csv", "tsv") and seen.inner == "json lines":
-        return f"{name} holds JSON lines: {_mend_format(seen)}"
+        return f"{name} holds JSON lines: {_suggest_format(seen)}"
     if settings.format != "jsonl":
         return ""
     plain = name.removesuffix(f".{settings.compression}")
@@ -169,7 +172,7 @@ def is_json_as_text(seen: Peek, settings: ReadSettings) -> bool:
     return settings.format == "text" and seen.inner == "json lines" and seen.head.count(b"\n") > 1
 
 
-def _mend_format(seen: Peek) -> str:
+def _suggest_format(seen: Peek) -> str:
     written = {"json lines": "jsonl", "parquet": "parquet", "arrow": "arrow", "text": "text", "warc": "warc"}.get(
         seen.inner
     )

@@ -30,10 +30,10 @@ def write_token_counts(attempts: Attempts, num_tokens: int) -> StoredFile:
     rows = read_id_run(attempts, run)
     if (total := int(rows.counts.sum())) != num_tokens:
         raise StageError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
-    table = token_counts.to_table(rows)
+    table = token_counts.make_table(rows)
     with attempts.new_file(TOKEN_COUNTS) as new:
         token_counts.write_id_table(new.file, table)
-    return new.stored(TOKEN_COUNTS, token_counts.content_of(table))
+    return new.stored(TOKEN_COUNTS, token_counts.hash_content(table))
 
 
 def read_token_counts(output: str) -> pa.Table:
@@ -52,11 +52,11 @@ def check_token_counts(output: str, shards: ShardsManifest, found: IdRows) -> It
     if named[0].about != about:
         yield f"shards/{MANIFEST}: {TOKEN_COUNTS} is described as {named[0].about}, expected {about}"
     try:
-        content = token_counts.content_of(read_token_counts(output))
+        content = token_counts.hash_content(read_token_counts(output))
     except TokError as error:
         yield f"shards/{TOKEN_COUNTS}: {error}"
         return
     if content != named[0].content_sha256:
         yield f"shards/{TOKEN_COUNTS}: its content is not what the manifest says"
-    if content != token_counts.content_of(token_counts.to_table(found)):
+    if content != token_counts.hash_content(token_counts.make_table(found)):
         yield f"shards/{TOKEN_COUNTS}: its counts are not those of the shards"

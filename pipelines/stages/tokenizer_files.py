@@ -21,7 +21,7 @@ def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
     assert config.tokenizer is not None
     url = urls.resolve(config.base, config.tokenizer.from_)
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
-    return read_tokenizer(url, config.tokenizer.pattern, special_tokens(config), keys)
+    return read_tokenizer(url, config.tokenizer.pattern, make_special_tokens(config), keys)
 
 
 def read_tokenizer(
@@ -36,7 +36,7 @@ def read_tokenizer(
     places = [urls.join(named, *below) for below in ((FILE_NAME,), ("tokenizer", FILE_NAME), ("tokenizer.json",))]
     url = next(filter(storage.exists, places), named)
     name = redact(url)
-    if urls.is_local(url) and urls.local_path(url).is_dir():
+    if urls.is_local(url) and urls.get_local_path(url).is_dir():
         raise ConfigError(
             f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no tokenizer.json. "
             f"Is the build finished?"
@@ -44,12 +44,12 @@ def read_tokenizer(
     if not storage.exists(url):
         raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
     try:
-        return _parsed(pattern, special, storage.read_bytes(url), name, keys[1])
+        return _parse(pattern, special, storage.read_bytes(url), name, keys[1])
     except FormatError as error:
         raise ConfigError(f"{keys[0]}: {error}") from error
 
 
-def _parsed(
+def _parse(
     pattern: str | None, special: Sequence[SpecialToken], data: bytes, name: str, pattern_key: str
 ) -> TokenizerSpec:
     if not data.lstrip().startswith(b"{"):
@@ -67,12 +67,12 @@ def _parsed(
     return huggingface.read_tokenizer_json(data, name)
 
 
-def special_tokens(config: BuildConfig) -> list[SpecialToken]:
+def make_special_tokens(config: BuildConfig) -> list[SpecialToken]:
     """The special tokens that the build file declares, pinned ones with their ids."""
     return [SpecialToken(token.text, token.id, token.role) for token in config.special]
 
 
-def artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
+def make_artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     """(name, content) of tokcore.json, the identity, and of the same tokenizer in the formats of the field.
 
     A format that cannot hold it is left out: a rank file knows no normalizer, for example.

@@ -39,25 +39,25 @@ def make_plan(
             run_text = 0
 
     for index, file in enumerate(ordered):
-        text = expected_text(file.size_bytes, settings[file.settings])
+        text = estimate_text_bytes(file.size_bytes, settings[file.settings])
         if 2 * text >= range_bytes:
             close()
-        for start, end in _cuts(file, settings[file.settings], range_bytes):
+        for start, end in _cut_file(file, settings[file.settings], range_bytes):
             run.append(InputRange(index, start, end))
-            run_text += expected_text(end - start, settings[file.settings])
+            run_text += estimate_text_bytes(end - start, settings[file.settings])
             if 2 * run_text >= range_bytes:
                 close()
     close()
     return Plan(ordered, tuple(settings), tuple(items), tuple(sorted(set(duplicates))))
 
 
-def expected_text(stored_bytes: int, settings: ReadSettings) -> int:
+def estimate_text_bytes(stored_bytes: int, settings: ReadSettings) -> int:
     """About how many bytes of text these stored bytes hold."""
     factor = 4 if settings.format == "parquet" else _EXPANSION[settings.compression]
     return stored_bytes * factor
 
 
-def _cuts(file: InputFile, settings: ReadSettings, range_bytes: int) -> list[tuple[int, int]]:
+def _cut_file(file: InputFile, settings: ReadSettings, range_bytes: int) -> list[tuple[int, int]]:
     is_cuttable = (settings.format, settings.compression, settings.unit) in CUTTABLE
     # In UTF-16 a byte that looks like a line feed may be half of another character.
     if not is_cuttable or settings.encoding in UTF16 or file.size_bytes <= range_bytes:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.refs import RunRef, StoredFile
-from tokcore.canonical import Sha256Writer, canonical_json, parse_canonical
+from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -78,7 +78,7 @@ class Attempts:
         Raises StageError if the folder is removed meanwhile, because an equal build has finished.
         """
         url = self._record_url(key)
-        if storage.create_exclusive(url, canonical_json(to_jsonable(result)), self.scratch):
+        if storage.create_exclusive(url, write_canonical_json(to_jsonable(result)), self.scratch):
             return result
         winner = self.result(key, type(result))
         if winner is None:
@@ -108,9 +108,9 @@ class NewFile:
         return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
 
 
-def key_of(prefix: str, value: Any) -> str:
+def compute_key(prefix: str, value: Any) -> str:
     """The record key of work that value defines."""
-    return f"{prefix}-{hashlib.sha256(canonical_json(to_jsonable(value))).hexdigest()[:32]}"
+    return f"{prefix}-{hashlib.sha256(write_canonical_json(to_jsonable(value))).hexdigest()[:32]}"
 
 
 def publish(
@@ -136,7 +136,7 @@ def publish(
             except StageError:
                 if storage.exists(source):
                     raise
-        if (found := storage.sha256(target)) != file.sha256:
+        if (found := storage.compute_sha256(target)) != file.sha256:
             raise StageError(
                 f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
                 f"Remove the output and build it again."

@@ -43,7 +43,7 @@ REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are
 _visit: Callable[[str], None] | None = None
 
 
-def reached(name: str) -> None:
+def reach(name: str) -> None:
     """Note that this process reaches the point of that name."""
     if _visit is not None:
         _visit(name)
@@ -55,7 +55,7 @@ def watch(visit: Callable[[str], None] | None) -> None:
     _visit = visit
 
 
-def kill_at(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
+def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
     if name not in (points := {**POINTS, **REPLACING_POINTS}):
         raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
@@ -73,4 +73,4 @@ def kill_at(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Calla
 
 if _wanted := os.environ.get("TOKCORE_CRASH"):
     _name, _, _number = _wanted.partition(":")
-    watch(kill_at(_name, int(_number or 1)))
+    watch(make_killer(_name, int(_number or 1)))

@@ -12,10 +12,10 @@ from typing import Any
 
 from fsspec.utils import glob_translate
 
-from pipelines.store.pins import FileId, stat, version_of
+from pipelines.store.pins import FileId, find_version, stat
 from pipelines.store.redaction import redact
-from pipelines.store.retries import named, retrying
-from pipelines.store.urls import file_system, is_local
+from pipelines.store.retries import name_errors, retry
+from pipelines.store.urls import is_local, open_file_system
 from tokcore.errors import ConfigError
 
 _GLOB = re.compile(r"[*?\[]")
@@ -28,26 +28,26 @@ def list_files(pattern: str) -> list[FileId]:
     folders never match. Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does
     not answer.
     """
-    system, path = file_system(pattern)
+    system, path = open_file_system(pattern)
 
     def listing() -> list[FileId]:
         system.invalidate_cache()
-        kind = kind_of(system, path)
+        kind = find_kind(system, path)
         if kind == "file":
             return [stat(pattern)]
         if _GLOB.search(path):
-            found = [_listed(pattern, system, info) for info in _matching(system, path)]
+            found = [_pin_listed(pattern, system, info) for info in _list_matching(system, path)]
             return [file for file in found if file is not None]
         if kind == "directory":
             folder = redact(pattern).rstrip("/")
             raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
         return []
 
-    with named("list", pattern):
-        return sorted(retrying("list", pattern, listing))
+    with name_errors("list", pattern):
+        return sorted(retry("list", pattern, listing))
 
 
-def kind_of(system: Any, path: str) -> str | None:
+def find_kind(system: Any, path: str) -> str | None:
     """What a path is, None if there is nothing. The library's own isfile, isdir and exists take any failure for no."""
     try:
         if "file" in system.protocol and Path(path).is_symlink():
@@ -62,10 +62,10 @@ def is_glob(path: str) -> bool:
     return _GLOB.search(path) is not None
 
 
-def fixed_folder(path: str) -> str:
+def find_fixed_folder(path: str) -> str:
     """The folder above the first part of a path that is a glob.
 
-    >>> fixed_folder("/data/*/a.txt"), fixed_folder("/*")
+    >>> find_fixed_folder("/data/*/a.txt"), find_fixed_folder("/*")
     ('/data', '/')
     """
     parts = path.split("/")
@@ -73,7 +73,7 @@ def fixed_folder(path: str) -> str:
     return "/".join(parts[:first]) or "/" * path.startswith("/")
 
 
-def glob_regex(pattern: str) -> re.Pattern[str]:
+def compile_glob(pattern: str) -> re.Pattern[str]:
     """What a glob matches: `*` and `?` within a part of a path, `**` any number of parts. Raises ConfigError."""
     try:
         return re.compile(glob_translate(pattern))
@@ -81,20 +81,24 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
         raise ConfigError(f"{redact(pattern)}: ** stands for folders, and alone between slashes: a/**/*.txt") from error
 
 
-def _matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
+def _list_matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
     """What the store says of everything that matches a glob; only folders that can hold a match are looked into."""
     parts = pattern.split("/")
-    matches = [glob_regex("/".join(parts[: i + 1])).match for i in range(len(parts))]
+    matches = [compile_glob("/".join(parts[: i + 1])).match for i in range(len(parts))]
     any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
 
     def may_hold(folder: str) -> bool:
         depth = folder.count("/")
         return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
 
-    return (info for info in everything_below(system, fixed_folder(pattern), may_hold) if matches[-1](info["name"]))
+    return (
+        info
+        for info in list_everything_below(system, find_fixed_folder(pattern), may_hold)
+        if matches[-1](info["name"])
+    )
 
 
-def everything_below(
+def list_everything_below(
     system: Any, folder: str, may_hold: Callable[[str], bool] = lambda _: True
 ) -> Iterator[dict[str, Any]]:
     """What the store says of everything below a folder; may_hold: whether to look into a folder there.
@@ -112,14 +116,14 @@ def everything_below(
             continue
         yield info
         if info["type"] == "directory" and may_hold(info["name"]):
-            yield from everything_below(system, info["name"], may_hold)
+            yield from list_everything_below(system, info["name"], may_hold)
 
 
-def _listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
+def _pin_listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
     """The pin of one listed name, None for what is no file."""
     name = info["name"]
     if is_local(pattern):
         return stat(name) if Path(name).is_file() else None  # a listing calls symbolic links "other"
     if info["type"] != "file":
         return None
-    return FileId(str(system.unstrip_protocol(name)), int(info["size"]), version_of(info))
+    return FileId(str(system.unstrip_protocol(name)), int(info["size"]), find_version(info))

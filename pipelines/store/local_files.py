@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from pipelines.store.pins import Footprint
 from pipelines.store.read_file import require_same
 
 
-def footprint(path: Path) -> Footprint:
+def read_footprint(path: Path) -> Footprint:
     """Size and last change; of a symbolic link, the link's own."""
     facts = path.lstat()
     return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))
@@ -33,10 +33,10 @@ def write_attempt(path: Path) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
-            reached("write.before_sync")
+            reach("write.before_sync")
             os.fsync(file.fileno())
         sync_folder(path.parent)
-        reached("write.after_sync")
+        reach("write.after_sync")
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -49,7 +49,7 @@ def publish(source: Path, target: Path) -> None:
         os.link(source, target)  # unlike a rename it fails if the name is taken
     except FileExistsError:
         require_same(str(source), str(target))
-    reached("publish.after_link")
+    reach("publish.after_link")
     source.unlink(missing_ok=True)
     sync_folder(target.parent)
 
@@ -65,13 +65,13 @@ def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
-        reached("create.before_link")
+        reach("create.before_link")
         try:
             os.link(temporary, path)
         except FileExistsError:
             return False
         sync_folder(path.parent)
-        reached("create.after_link")
+        reach("create.after_link")
         return True
     finally:
         Path(temporary).unlink(missing_ok=True)

@@ -29,7 +29,7 @@ _OWN_FILES = frozenset({"manifest.json", "run.json"})
 _MAX_MANIFEST_BYTES = 1 << 28
 
 
-def why_not_data(path: str, start: str, pattern: str) -> str:
+def explain_not_data(path: str, start: str, pattern: str) -> str:
     """Why a file that a glob matches is no data; "" if it may be.
 
     start: the folder in which the glob begins to choose. pattern: the parts of the glob below it.
@@ -39,10 +39,10 @@ def why_not_data(path: str, start: str, pattern: str) -> str:
     for folder in folders:
         if folder not in wanted and (folder.startswith(".") or folder in _WORKING_FOLDERS):
             return f"in the {'hidden' if folder.startswith('.') else 'working'} folder {folder}"
-    return "" if _why_not(re.split(r"[*?\[]", last, maxsplit=1)[0]) else _why_not(name)
+    return "" if _explain(re.split(r"[*?\[]", last, maxsplit=1)[0]) else _explain(name)
 
 
-def _why_not(name: str) -> str:
+def _explain(name: str) -> str:
     if name.startswith("."):
         return "hidden"
     if _ABOUT.fullmatch(name):

@@ -9,8 +9,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple, cast
 
 from pipelines.store.redaction import redact
-from pipelines.store.retries import named, retrying
-from pipelines.store.urls import file_system, is_local
+from pipelines.store.retries import name_errors, retry
+from pipelines.store.urls import is_local, open_file_system
 from tokcore.errors import StageError
 
 
@@ -35,10 +35,10 @@ class FileId(NamedTuple):
 
 def stat(url: str) -> FileId:
     """The pin of one file as it is now; raises StageError if there is none."""
-    system, path = file_system(url)
-    with named("read", url):
+    system, path = open_file_system(url)
+    with name_errors("read", url):
         if is_local(url):
-            facts = retrying("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
+            facts = retry("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
             # Opening a FIFO waits for a writer, perhaps for ever. What a folder is, opening it says.
             if not (S_ISREG(facts.st_mode) or S_ISDIR(facts.st_mode)):
                 raise StageError(f"{redact(url)}: expected a file, found a FIFO, a socket or a device")
@@ -48,11 +48,11 @@ def stat(url: str) -> FileId:
             system.invalidate_cache()
             return cast(dict[str, Any], system.info(path))
 
-        described = retrying("read", url, info)
-        return FileId(str(system.unstrip_protocol(path)), int(described["size"]), version_of(described))
+        described = retry("read", url, info)
+        return FileId(str(system.unstrip_protocol(path)), int(described["size"]), find_version(described))
 
 
-def version_of(info: Mapping[str, Any]) -> str:
+def find_version(info: Mapping[str, Any]) -> str:
     """What tells one content of an object from the next, in one spelling for all stores."""
     for key, name in (("generation", "generation"), ("ETag", "etag"), ("etag", "etag"), ("blob_id", "blob")):
         if info.get(key):

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, Self, cast
 
 from pipelines.store.pins import FileId, stat
 from pipelines.store.redaction import redact
-from pipelines.store.retries import named, retrying
-from pipelines.store.urls import file_system, is_local, scheme_of
+from pipelines.store.retries import name_errors, retry
+from pipelines.store.urls import find_scheme, is_local, open_file_system
 from tokcore.errors import StageError
 
 BLOCK_BYTES = 1 << 23  # of one request to an object store
@@ -34,11 +34,11 @@ class ReadFile(io.RawIOBase):
         self._position = 0
         self._file: BinaryIO | None = None
         self._inode: tuple[int, int] | None = None  # of a local file, once it is open
-        self._system, self._path = file_system(url)
+        self._system, self._path = open_file_system(url)
         self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
         try:
-            with named("read", url):
-                retrying("read", url, self._reopen)
+            with name_errors("read", url):
+                retry("read", url, self._reopen)
         except StageError:
             self._check_pin()
             raise
@@ -130,8 +130,8 @@ class ReadFile(io.RawIOBase):
             return data
 
         try:
-            with named("read", self.url):
-                data = retrying("read", self.url, read_some)
+            with name_errors("read", self.url):
+                data = retry("read", self.url, read_some)
         except Exception as error:
             self.failure = error
             raise
@@ -141,10 +141,10 @@ class ReadFile(io.RawIOBase):
     def _reopen(self) -> None:
         self._check_pin()
         if is_local(self.url):
-            self._file = cast(BinaryIO, open(self._path, "rb", 0, opener=_open_at_once))  # noqa: SIM115 - closed by close()
+            self._file = cast(BinaryIO, open(self._path, "rb", 0, opener=_open_regular))  # noqa: SIM115 - closed by close()
             if self._inode is None:
-                self._inode = _inode(self._file.fileno())
-        elif scheme_of(self.url) == "memory":  # its file objects share one position
+                self._inode = _get_inode(self._file.fileno())
+        elif find_scheme(self.url) == "memory":  # its file objects share one position
             self._file = io.BytesIO(self._system.cat_file(self._path))
         else:
             self._file = self._system.open(self._path, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
@@ -163,7 +163,7 @@ class ReadFile(io.RawIOBase):
         if now.version != self._pin.version:
             raise self._changed(f"{self._pin.version} then, {now.version} now")
         # Size and time can be kept when a file is replaced; a plan cannot hold inodes, which no copy of a corpus keeps.
-        if self._inode is not None and _inode(self._path) != self._inode:
+        if self._inode is not None and _get_inode(self._path) != self._inode:
             raise self._changed("another file took its name while it was read")
 
     def _changed(self, how: str) -> StageError:
@@ -174,12 +174,12 @@ class ReadFile(io.RawIOBase):
         return self.failure
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def _open_regular(path: str, flags: int) -> int:
     # Since it was looked at, a FIFO may have taken the file's name: without a writer it would be waited for.
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _inode(file: str | int) -> tuple[int, int]:
+def _get_inode(file: str | int) -> tuple[int, int]:
     facts = os.stat(file)  # noqa: PTH116 - of a path or a descriptor
     return facts.st_dev, facts.st_ino
 
@@ -202,16 +202,16 @@ def read_bytes(url: str) -> bytes:
 
 def read_part(url: str, start: int, end: int) -> bytes:
     """The bytes [start, end) of a file, as far as it has them. Asks a store for no more than these."""
-    system, path = file_system(url)
+    system, path = open_file_system(url)
     if is_local(url):
         with open_read(url) as file:
             file.seek(start)
             return file.read(end - start)
-    with named("read", url):
-        return cast(bytes, retrying("read", url, lambda: system.cat_file(path, start=start, end=end)))
+    with name_errors("read", url):
+        return cast(bytes, retry("read", url, lambda: system.cat_file(path, start=start, end=end)))
 
 
-def sha256(url: str) -> str:
+def compute_sha256(url: str) -> str:
     """sha256 of a file's bytes, lowercase hex; raises StageError if it cannot be read."""
     hasher = hashlib.sha256()
     with open_read(url) as file:
@@ -222,7 +222,7 @@ def sha256(url: str) -> str:
 
 def require_sha256(url: str, expected: str) -> None:
     """Reads the file back; raises StageError unless its bytes have that sha256."""
-    if (found := sha256(url)) != expected:
+    if (found := compute_sha256(url)) != expected:
         raise StageError(
             f"{redact(url)}: written with sha256 {expected}, read back with {found}: "
             f"the store does not keep what it is given. Check the disk, or choose another build.output"
@@ -231,7 +231,7 @@ def require_sha256(url: str, expected: str) -> None:
 
 def require_same(source: str, target: str) -> None:
     """Raises StageError unless two files hold the same bytes."""
-    if stat(source).size_bytes != stat(target).size_bytes or sha256(source) != sha256(target):
+    if stat(source).size_bytes != stat(target).size_bytes or compute_sha256(source) != compute_sha256(target):
         raise StageError(
             f"{redact(target)} exists with other bytes than {redact(source)}: "
             f"two builds of different content share this output; give one of them its own"

@@ -29,19 +29,19 @@ def redact(text: str) -> str:
     >>> redact("s3://me:secret@bucket/a?X-Signature=abc is gone")
     's3://***@bucket/a?*** is gone'
     """
-    for secret in _known_secrets():
+    for secret in _find_known_secrets():
         text = text.replace(secret, "***")
-    return without_credentials(text)
+    return remove_credentials(text)
 
 
-def without_credentials(text: str) -> str:
+def remove_credentials(text: str) -> str:
     """The text without the passwords, users and signed queries of its URLs."""
     if "://" not in text:
         return text
     return _SIGNED_QUERY.sub("?***", _USER.sub(r"\1***@", _PASSWORD.sub("***@", text)))
 
 
-def _known_secrets() -> list[str]:
+def _find_known_secrets() -> list[str]:
     """The secrets in this process's environment and fsspec settings, longest first."""
     found: set[str] = set()
 
@@ -62,20 +62,20 @@ def _is_secret(name: str, value: str) -> bool:
     return named and len(value) >= _MIN_SECRET_LENGTH
 
 
-def as_cause(error: BaseException) -> BaseException | None:
+def make_cause(error: BaseException) -> BaseException | None:
     """The error with its text and that of its causes redacted, to `raise ... from`; None if that cannot be done."""
     link: BaseException | None = error
     while link is not None:
-        if _says(link) != redact(_says(link)):
+        if _spell(link) != redact(_spell(link)):
             link.args = tuple(redact(part) if isinstance(part, str) else part for part in link.args)
             for name in ("strerror", "filename", "filename2"):
                 if isinstance(part := getattr(link, name, None), str):
                     setattr(link, name, redact(part))
-        if _says(link) != redact(_says(link)):
+        if _spell(link) != redact(_spell(link)):
             return None
         link = link.__cause__ or link.__context__
     return error
 
 
-def _says(error: BaseException) -> str:
+def _spell(error: BaseException) -> str:
     return "\n".join([str(error), repr(error), *getattr(error, "__notes__", ())])

@@ -11,21 +11,21 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from pipelines.store.crashpoints import reached
-from pipelines.store.listing import everything_below, kind_of
+from pipelines.store.crashpoints import reach
+from pipelines.store.listing import find_kind, list_everything_below
 from pipelines.store.pins import Footprint, stat
-from pipelines.store.read_file import BLOCK_BYTES, read_bytes, require_same, require_sha256, sha256
+from pipelines.store.read_file import BLOCK_BYTES, compute_sha256, read_bytes, require_same, require_sha256
 from pipelines.store.redaction import redact
-from pipelines.store.retries import retrying
-from pipelines.store.urls import file_system
+from pipelines.store.retries import retry
+from pipelines.store.urls import open_file_system
 from tokcore.errors import StageError
 
 
-def footprint(url: str) -> Footprint:
+def read_footprint(url: str) -> Footprint:
     """Size and last change of an object as the store says; now, if it does not say when."""
-    system, path = file_system(url)
+    system, path = open_file_system(url)
     system.invalidate_cache()
-    info = retrying("read", url, lambda: system.info(path))
+    info = retry("read", url, lambda: system.info(path))
     for key in ("LastModified", "last_modified", "mtime", "updated", "created"):
         changed = info.get(key)
         if isinstance(changed, str):
@@ -40,20 +40,20 @@ def footprint(url: str) -> Footprint:
 
 def exists(url: str) -> bool:
     """Whether there is an object, or a folder of some."""
-    system, path = file_system(url)
+    system, path = open_file_system(url)
 
     def ask() -> bool:
         system.invalidate_cache()
-        return kind_of(system, path) is not None
+        return find_kind(system, path) is not None
 
-    return retrying("read", url, ask)
+    return retry("read", url, ask)
 
 
 @contextlib.contextmanager
 def write_attempt(url: str) -> Iterator[BinaryIO]:
     """A new object to write; there when the block ends, given up if it fails."""
-    system, path = file_system(url)
-    remote = retrying("write", url, lambda: system.open(path, "wb", block_size=BLOCK_BYTES))
+    system, path = open_file_system(url)
+    remote = retry("write", url, lambda: system.open(path, "wb", block_size=BLOCK_BYTES))
     try:
         yield cast(BinaryIO, remote)
     except BaseException:
@@ -64,12 +64,12 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
         with contextlib.suppress(Exception):
             system.rm_file(path)
         raise
-    reached("write.before_sync")
+    reach("write.before_sync")
     size_bytes = remote.tell()
-    retrying("write", url, remote.close, attempts=1)  # a second one would not send what the first one did
+    retry("write", url, remote.close, attempts=1)  # a second one would not send what the first one did
     if (stored := stat(url).size_bytes) != size_bytes:
         raise StageError(f"{redact(url)}: the store kept {stored} of {size_bytes} bytes. Run the command again")
-    reached("write.after_sync")
+    reach("write.after_sync")
 
 
 def publish(source: str, target: str, known: str, repair: bool) -> None:
@@ -77,9 +77,9 @@ def publish(source: str, target: str, known: str, repair: bool) -> None:
 
     known: its sha256, or empty. repair: a target of other bytes is copied again.
     """
-    system, path = file_system(source)
-    _, target_path = file_system(target)
-    if exists(target) and not (repair and known and sha256(target) != known):
+    system, path = open_file_system(source)
+    _, target_path = open_file_system(target)
+    if exists(target) and not (repair and known and compute_sha256(target) != known):
         require_same(source, target)
     else:
 
@@ -91,10 +91,10 @@ def publish(source: str, target: str, known: str, repair: bool) -> None:
                 # Copied again: left as it is, it would be in the way of every rerun.
                 raise OSError(str(error)) from error
 
-        retrying("publish", target, copy)
-    reached("publish.after_link")
+        retry("publish", target, copy)
+    reach("publish.after_link")
     with contextlib.suppress(FileNotFoundError):  # removed, and the answer was lost
-        retrying("publish", target, lambda: system.rm_file(path))
+        retry("publish", target, lambda: system.rm_file(path))
 
 
 def _confirm_copy(source: str, target: str, known: str) -> None:
@@ -103,7 +103,7 @@ def _confirm_copy(source: str, target: str, known: str) -> None:
         raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
     # Two objects have the same etag only if the store makes it of their bytes.
     if not (one.version == copy.version and one.version.startswith(("etag:", "blob:"))):
-        require_sha256(target, known or sha256(source))
+        require_sha256(target, known or compute_sha256(source))
 
 
 def create_exclusive(url: str, data: bytes) -> bool:
@@ -111,15 +111,15 @@ def create_exclusive(url: str, data: bytes) -> bool:
 
     If an answer got lost on the way, the object is read: bytes equal to these are taken for ours.
     """
-    system, path = file_system(url)
+    system, path = open_file_system(url)
     unsure = False
 
     def create() -> bool:
         nonlocal unsure
         try:
-            reached("create.before_link")
+            reach("create.before_link")
             system.pipe_file(path, data, mode="create")
-            reached("create.after_link")
+            reach("create.after_link")
             return True
         except FileExistsError:
             return unsure and read_bytes(url) == data
@@ -127,23 +127,25 @@ def create_exclusive(url: str, data: bytes) -> bool:
             unsure = True
             raise
 
-    return retrying("create", url, create)
+    return retry("create", url, create)
 
 
 def remove_folder(url: str) -> None:
     """Removes all objects below a name, if there are any."""
     if exists(url):
-        system, path = file_system(url)
-        retrying("remove", url, lambda: system.rm(path, recursive=True))
+        system, path = open_file_system(url)
+        retry("remove", url, lambda: system.rm(path, recursive=True))
 
 
 def list_tree(url: str) -> list[str]:
     """Relative names of all objects below a folder."""
-    system, path = file_system(url)
+    system, path = open_file_system(url)
 
     def listing() -> list[str]:
         system.invalidate_cache()
-        files = (info["name"] for info in everything_below(system, path.rstrip("/")) if info["type"] != "directory")
+        files = (
+            info["name"] for info in list_everything_below(system, path.rstrip("/")) if info["type"] != "directory"
+        )
         return [str(name)[len(path.rstrip("/")) + 1 :] for name in files]
 
-    return retrying("list", url, listing)
+    return retry("list", url, listing)

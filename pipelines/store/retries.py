@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from pipelines.store.redaction import as_cause, redact
+from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import StageError, TokError
 
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ _NO_CREDENTIALS = frozenset(
 )
 
 
-def retrying(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
+def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
     """The operation's result; transient errors are retried, those of the file system pass through as they are.
 
     attempts: 0 for the usual number. Raises StageError after the last one, and for what the store's library refuses.
@@ -58,13 +58,13 @@ def retrying(what: str, url: str, operation: Callable[[], Result], attempts: int
         raise StageError(
             f"{redact(url)}: cannot {what}: {reason}. The store wants other credentials: "
             f"set them in the environment or in the store's own configuration, then run the same command again"
-        ) from as_cause(failure)
+        ) from make_cause(failure)
     if isinstance(failure, _REFUSED):
-        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
+        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from make_cause(failure)
     raise StageError(
         f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
         f"Finished work is kept: run the same command again when the store answers"
-    ) from as_cause(failure)
+    ) from make_cause(failure)
 
 
 def lacks_credentials(error: BaseException | None) -> bool:
@@ -76,21 +76,21 @@ def lacks_credentials(error: BaseException | None) -> bool:
         if isinstance(response, Mapping):  # boto
             code = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         else:
-            code = getattr(response, "status_code", None) or getattr(error, "status", None) or _code_of(error)
+            code = getattr(response, "status_code", None) or getattr(error, "status", None) or _find_code(error)
         if code == 401 or (code == 403 and "ratelimit" not in str(error).lower().replace(" ", "")):
             return True
         error = error.__cause__ or error.__context__
     return False
 
 
-def _code_of(error: BaseException) -> int | None:
+def _find_code(error: BaseException) -> int | None:
     """The HTTP status that gcsfs and google-auth keep as code, a number or its digits."""
     code = getattr(error, "code", None)
     return int(code) if isinstance(code, int | str) and str(code).isdecimal() else None
 
 
 @contextlib.contextmanager
-def named(what: str, url: str) -> Iterator[None]:
+def name_errors(what: str, url: str) -> Iterator[None]:
     """Turns what a store raises into a StageError that names the URL."""
     try:
         yield
@@ -98,4 +98,4 @@ def named(what: str, url: str) -> Iterator[None]:
     except OSError as error:
         failure = error
     reason = redact(failure.strerror or str(failure)) or type(failure).__name__
-    raise StageError(f"{redact(url)}: cannot {what}: {reason}") from as_cause(failure)
+    raise StageError(f"{redact(url)}: cannot {what}: {reason}") from make_cause(failure)

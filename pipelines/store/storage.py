@@ -21,35 +21,43 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pipelines.store import local_files, remote_files
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from pipelines.store.listing import list_files
 from pipelines.store.pins import FileId, Footprint, stat
-from pipelines.store.read_file import ReadFile, open_pinned, open_read, read_bytes, read_part, require_sha256, sha256
+from pipelines.store.read_file import (
+    ReadFile,
+    compute_sha256,
+    open_pinned,
+    open_read,
+    read_bytes,
+    read_part,
+    require_sha256,
+)
 from pipelines.store.redaction import redact
-from pipelines.store.retries import named, retrying
-from pipelines.store.urls import file_system, is_local, local_path, scheme_of
+from pipelines.store.retries import name_errors, retry
+from pipelines.store.urls import find_scheme, get_local_path, is_local, open_file_system
 from tokcore.errors import StageError
 
 __all__ = [
     "FileId",
     "Footprint",
     "ReadFile",
+    "compute_sha256",
     "create_exclusive",
     "exists",
-    "footprint",
     "list_files",
     "list_tree",
     "open_pinned",
     "open_read",
     "publish",
     "read_bytes",
+    "read_footprint",
     "read_part",
     "remove_empty_folders",
     "remove_file",
     "remove_tree",
     "require_inside",
     "require_sha256",
-    "sha256",
     "stat",
     "write_attempt",
 ]
@@ -57,17 +65,17 @@ __all__ = [
 
 def exists(url: str) -> bool:
     """Whether there is a file or folder; raises StageError if the store does not answer."""
-    _, path = file_system(url)
-    with named("read", url):
-        return retrying("read", url, Path(path).exists) if is_local(url) else remote_files.exists(url)
+    _, path = open_file_system(url)
+    with name_errors("read", url):
+        return retry("read", url, Path(path).exists) if is_local(url) else remote_files.exists(url)
 
 
-def footprint(url: str) -> Footprint | None:
+def read_footprint(url: str) -> Footprint | None:
     """Size and last change of a file as it is listed, None if there is none; of a symbolic link, the link's own."""
-    _, path = file_system(url)
-    with named("read", url):
+    _, path = open_file_system(url)
+    with name_errors("read", url):
         try:
-            return local_files.footprint(Path(path)) if is_local(url) else remote_files.footprint(url)
+            return local_files.read_footprint(Path(path)) if is_local(url) else remote_files.read_footprint(url)
         except FileNotFoundError:
             return None
 
@@ -75,8 +83,8 @@ def footprint(url: str) -> Footprint | None:
 @contextlib.contextmanager
 def write_attempt(url: str) -> Iterator[BinaryIO]:
     """A new file to write, under a name of its own; durable when the block ends, removed if it fails."""
-    _, path = file_system(url)
-    with named("write", url):
+    _, path = open_file_system(url)
+    with name_errors("write", url):
         writing = local_files.write_attempt(Path(path)) if is_local(url) else remote_files.write_attempt(url)
         with writing as file:
             yield file
@@ -90,13 +98,13 @@ def publish(source: str, target: str, sha256: str = "", repair: bool = False) ->
     other bytes, StageError. repair: there is no reader of the target yet, so a copy in an object
     store that went wrong before is made again.
     """
-    _, path = file_system(source)
-    _, target_path = file_system(target)
+    _, path = open_file_system(source)
+    _, target_path = open_file_system(target)
     are_local = is_local(source) and is_local(target)
-    if scheme_of(source) != scheme_of(target) and not are_local:
+    if find_scheme(source) != find_scheme(target) and not are_local:
         raise StageError(f"cannot publish {redact(source)} as {redact(target)}: not the same store")
-    reached("publish.before_link")
-    with named("publish", target):
+    reach("publish.before_link")
+    with name_errors("publish", target):
         if are_local:
             local_files.publish(Path(path), Path(target_path))
         else:
@@ -107,7 +115,7 @@ def require_inside(folder: str, path: str) -> None:
     """Raises StageError if a path in a local folder is a link, or lies below one, that leads out of the folder."""
     if not is_local(folder):
         return
-    root = Path(file_system(folder)[1]).resolve()
+    root = Path(open_file_system(folder)[1]).resolve()
     if not (root / path).resolve().is_relative_to(root):
         raise StageError("a link to a place outside of the output")
 
@@ -119,28 +127,28 @@ def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
     file. Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for
     ours.
     """
-    _, path = file_system(url)
-    with named("create", url):
+    _, path = open_file_system(url)
+    with name_errors("create", url):
         if is_local(url):
-            return local_files.create_exclusive(Path(path), data, local_path(scratch))
+            return local_files.create_exclusive(Path(path), data, get_local_path(scratch))
         return remote_files.create_exclusive(url, data)
 
 
 def remove_file(url: str, durable: bool = False) -> None:
     """Removes a file; fine if there is none. durable: a power cut after the call does not bring it back."""
-    system, path = file_system(url)
-    with named("remove", url), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        retrying("remove", url, lambda: system.rm_file(path))
+    system, path = open_file_system(url)
+    with name_errors("remove", url), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        retry("remove", url, lambda: system.rm_file(path))
         if durable and is_local(url):
             local_files.sync_folder(Path(path).parent)
 
 
 def remove_tree(url: str) -> None:
     """Removes a folder and all in it; fine if there is none."""
-    _, path = file_system(url)
-    with named("remove", url), contextlib.suppress(FileNotFoundError):
+    _, path = open_file_system(url)
+    with name_errors("remove", url), contextlib.suppress(FileNotFoundError):
         if is_local(url):
-            retrying("remove", url, lambda: local_files.remove_folder(Path(path)))
+            retry("remove", url, lambda: local_files.remove_folder(Path(path)))
         else:
             remote_files.remove_folder(url)
 
@@ -148,7 +156,7 @@ def remove_tree(url: str) -> None:
 def remove_empty_folders(url: str) -> None:
     """Removes the folder and those below it that hold no file; object stores have no such thing."""
     if is_local(url):
-        local_files.remove_empty_folders(local_path(url))
+        local_files.remove_empty_folders(get_local_path(url))
 
 
 def list_tree(url: str) -> list[str]:
@@ -156,6 +164,6 @@ def list_tree(url: str) -> list[str]:
 
     Locally everything that is no folder is listed, and a symbolic link is never followed: nothing hides in a tree.
     """
-    _, path = file_system(url)
-    with named("list", url):
+    _, path = open_file_system(url)
+    with name_errors("list", url):
         return sorted(local_files.list_tree(Path(path)) if is_local(url) else remote_files.list_tree(url))

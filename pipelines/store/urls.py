@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import fsspec
 
-from pipelines.store.redaction import redact, without_credentials
+from pipelines.store.redaction import redact, remove_credentials
 from tokcore.errors import ConfigError, FormatError
 
 # Scheme -> the extra that installs its library. All others are refused: fsspec alone would open 55 kinds of URL, and
@@ -42,13 +42,13 @@ def check_url(url: str) -> str:
         raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
     if "::" in url and "://" in url:
         raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
-    scheme = scheme_of(url)
+    scheme = find_scheme(url)
     if scheme is not None and scheme not in _SCHEMES:
         supported = ", ".join(f"{name}://" for name in _SCHEMES if name != "memory")
         raise ConfigError(f"{redact(url)}: scheme {scheme}:// is not supported; use a local path or one of {supported}")
     if scheme == "file" and not re.match(r"file:///(?!/)", url, re.IGNORECASE):
         raise ConfigError(f"{redact(url)}: write a local path, or file:// with an absolute one: file:///folder/file")
-    if scheme is not None and without_credentials(url) != url:
+    if scheme is not None and remove_credentials(url) != url:
         raise ConfigError(
             f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
             f"remove them and use the store's own environment variables or configuration"
@@ -58,14 +58,14 @@ def check_url(url: str) -> str:
 
 def is_local(url: str) -> bool:
     """Whether the URL is a path of this machine's file systems."""
-    return scheme_of(url) in (None, "file")
+    return find_scheme(url) in (None, "file")
 
 
-def local_path(url: str) -> Path:
+def get_local_path(url: str) -> Path:
     """The path of a local URL, absolute."""
     if not is_local(url):
         raise ConfigError(f"{redact(url)}: expected a local path")
-    path = url[len("file://") :] if scheme_of(url) else url
+    path = url[len("file://") :] if find_scheme(url) else url
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow symbolic links
 
 
@@ -76,21 +76,21 @@ def resolve(base: str, url: str) -> str:
     ('/data/de/a.txt', '/x/a.txt', 's3://bucket/b/c')
     """
     check_url(url)
-    if scheme_of(url) is None and not url.startswith("/"):
+    if find_scheme(url) is None and not url.startswith("/"):
         if not is_local(check_url(base)):
-            return join(base, safe_relative(url))
-        url = f"{local_path(base)}/{url}"
-    return str(local_path(url)) if is_local(url) else url
+            return join(base, check_relative(url))
+        url = f"{get_local_path(base)}/{url}"
+    return str(get_local_path(url)) if is_local(url) else url
 
 
 def join(base: str, *parts: str) -> str:
-    """The URL of a file below base; each part is a relative path that safe_relative() accepts."""
+    """The URL of a file below base; each part is a relative path that check_relative() accepts."""
     for part in parts:
-        base = f"{base.rstrip('/')}/{safe_relative(part)}"
+        base = f"{base.rstrip('/')}/{check_relative(part)}"
     return base
 
 
-def safe_relative(path: str) -> str:
+def check_relative(path: str) -> str:
     """The relative path itself, if it stays below its folder; raises FormatError otherwise.
 
     Refuses absolute paths, '..', '.', empty names, backslashes, NUL and anything with a scheme: a name in a manifest or
@@ -103,15 +103,15 @@ def safe_relative(path: str) -> str:
     return path
 
 
-def scheme_of(url: str) -> str | None:
+def find_scheme(url: str) -> str | None:
     """The scheme of a URL, in lower case; None for a path."""
     match = _SCHEME.match(url)
     return match[1].lower() if match else None
 
 
-def file_system(url: str) -> tuple[Any, str]:
+def open_file_system(url: str) -> tuple[Any, str]:
     """(fsspec file system of a URL, without listing caches; the path of the file in it)."""
-    scheme = scheme_of(check_url(url))
+    scheme = find_scheme(check_url(url))
     if scheme is None:
         scheme = "file"
     try:
@@ -119,5 +119,5 @@ def file_system(url: str) -> tuple[Any, str]:
     except ImportError as error:
         extra = _SCHEMES[scheme]
         raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
-    path = str(local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
+    path = str(get_local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
     return system, path

@@ -13,10 +13,10 @@ from decimal import Decimal
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from pipelines.work.item_reader import ItemReader, LanguageTally
 from pipelines.work.runs import write_section
-from schemas.document import document_key, is_selected
+from schemas.document import compute_document_key, is_selected
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
@@ -48,7 +48,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
 
     Raises StageError for an input that cannot be read or has changed since it was planned.
     """
-    key = item_key(assignment.number)
+    key = make_item_key(assignment.number)
     if (done := job.attempts.result(key, ItemCounted)) is not None:
         report_progress("read", assignment.size_bytes)
         report_progress("runs", sum(run.size_bytes for run in done.runs))
@@ -62,12 +62,12 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
         for _, batch in reader:
             for lang, where in batch.langs.by_label().items():
                 if share < 1:
-                    where = where[[_sampled(job, share, batch, int(i)) for i in where]]
+                    where = where[[_is_sampled(job, share, batch, int(i)) for i in where]]
                 if len(where):
                     chosen = normalizer.apply(batch.texts.take(where))
                     tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
             tables.spill_if_over(job.memory_bytes)
-    reached("count.item")
+    reach("count.item")
     runs = tables.close()
     report_progress("runs", sum(run.size_bytes for run in runs))
     return job.attempts.record(
@@ -83,14 +83,14 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     )
 
 
-def item_key(number: int) -> str:
+def make_item_key(number: int) -> str:
     """The record key of a work item."""
     return f"item-{number:05d}"
 
 
-def _sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
+def _is_sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
     identifier = batch.ids[i] if batch.ids is not None else None
-    return is_selected(document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)
+    return is_selected(compute_document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)
 
 
 class LanguageTables:
@@ -143,4 +143,4 @@ class LanguageTables:
                     if len(rows.counts):
                         self._runs.append(write_section(new.file, new.attempt, lang, partition, [rows]))
         self._counters.clear()
-        reached("count.spilled")
+        reach("count.spilled")

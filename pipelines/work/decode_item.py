@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.store import urls
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.item_reader import ItemReader
-from pipelines.work.make_jobs import special_ids
+from pipelines.work.make_jobs import find_special_ids
 from schemas.plan import Assignment
 from schemas.stage_manifests import ShardsConfig
 from tokcore.shards import open_shards
@@ -29,10 +29,10 @@ class DecodeJob:
 def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
     """(documents compared, what is wrong): a work item's shards, in each format, against its sources."""
     tokenizer = load_tokenizer(job.output)
-    prepend = list(special_ids(tokenizer.spec, "prepend", job.config.prepend))
-    append = list(special_ids(tokenizer.spec, "append", job.config.append))
+    prepend = list(find_special_ids(tokenizer.spec, "prepend", job.config.prepend))
+    append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
     with_special = job.config.special_text == "special"
-    written = _written(job)
+    written = _index_written(job)
     compared = 0
     wrong: list[str] = []
     for source, batch in ItemReader(job.assignment, job.base):
@@ -42,7 +42,7 @@ def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
             if len(places) != len(job.config.formats):
                 wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
-            difference = _difference_from(tokenizer, batch.texts.text(i), with_special)
+            difference = _make_comparer(tokenizer, batch.texts.text(i), with_special)
             for shards, row in places:
                 tokens = shards[row].tolist()
                 start, end = len(prepend), len(tokens) - len(append)
@@ -62,7 +62,7 @@ def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
     return compared, wrong
 
 
-def _difference_from(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Callable[[list[int]], str]:
+def _make_comparer(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Callable[[list[int]], str]:
     """What tells whether tokens are those of the text: of some tokens it says what is wrong, or nothing.
 
     Tokens of a lossless tokenizer must decode to the text. Those of another must be what the text is encoded to: that
@@ -75,11 +75,11 @@ def _difference_from(tokenizer: Tokenizer, text: bytes, with_special: bool) -> C
     return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
 
 
-def _written(job: DecodeJob) -> dict[tuple[str, int], list[tuple[Any, int]]]:
+def _index_written(job: DecodeJob) -> dict[tuple[str, int], list[tuple[Any, int]]]:
     """(source, ordinal) -> where it is stored: one place per format."""
     places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
     for path in job.shards:
-        shards = open_shards(str(urls.local_path(urls.join(job.output, "shards", path))), split="all")
+        shards = open_shards(str(urls.get_local_path(urls.join(job.output, "shards", path))), split="all")
         for row in range(len(shards)):
             document = shards.document(row)
             places.setdefault((document.source, document.ordinal), []).append((shards, row))

@@ -14,7 +14,7 @@ from tokcore.texts import Texts
 DIGEST_BYTES = 32
 
 
-def digests_key(partition: int) -> str:
+def make_digests_key(partition: int) -> str:
     """The record key of one partition of the document digests."""
     return f"digests-{partition:03d}"
 

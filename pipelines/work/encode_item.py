@@ -18,19 +18,19 @@ import numpy as np
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store import storage
-from pipelines.store.crashpoints import reached
-from pipelines.work.count_item import item_key
+from pipelines.store.crashpoints import reach
+from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
-from schemas.document import document_key, is_selected
+from schemas.document import compute_document_key, is_selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
 from tokcore.errors import IdentityError
 from tokcore.labels import repeat_label
 from tokcore.texts import Texts
-from tokcore.token_batch import TokenBatch, with_added
+from tokcore.token_batch import TokenBatch, add_ids
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -41,34 +41,34 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
 
     Raises StageError for an input that cannot be read or has changed, IdentityError for another tokenizer.
     """
-    key = item_key(assignment.number)
+    key = make_item_key(assignment.number)
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         report_progress("read", assignment.size_bytes)
         return done
-    tokenizer = _tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    tokenizer = _load_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
         reader = ItemReader(assignment, job.base, rejects.file)
         streams = ShardStreams(job, assignment.number, stack)
         for source, batch in reader:
-            for part in _slices(batch.texts):
+            for part in _cut_into_slices(batch.texts):
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
                 spelled.update(tokenizer.spelled_special(texts))
                 langs = batch.langs[part]
-                of = streams.of(langs, _splits(job, batch, part))
+                of = streams.of(langs, _choose_splits(job, batch, part))
                 where = streams.unfinished(of)
                 if len(where):
                     tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
                     streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
         shards, counts = streams.close()
-    reached("encode.item")
+    reach("encode.item")
     return job.attempts.record(
         key,
         ItemEncoded(
             item=assignment.number,
             ledgers=tuple(reader.ledgers),
-            languages=_languages(reader.languages(), shards),
+            languages=_sum_up_languages(reader.languages(), shards),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
             token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", counts),
@@ -78,7 +78,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     )
 
 
-def _languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
+def _sum_up_languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
     """What was read of each language, with what its documents became in the shards."""
     totals = dict(read)
     for one in shards:
@@ -87,7 +87,7 @@ def _languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded
     return totals
 
 
-def _slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
+def _cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
     """Runs of documents of about slice_bytes, so that memory follows neither the batch nor the number of tokens."""
     start = 0
     while start < texts.num_texts:
@@ -109,7 +109,7 @@ def _encode(
     """The documents at these positions of a part of the batch, and how many pre-tokens each has. texts: of the part."""
     encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
     ids, offsets, pretokens = encode(texts.take(where))
-    ids, offsets = with_added(ids, offsets, job.prepend, job.append)
+    ids, offsets = add_ids(ids, offsets, job.prepend, job.append)
     at = (where + part.start).tolist()
     return (
         TokenBatch(
@@ -125,20 +125,20 @@ def _encode(
     )
 
 
-def _splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
+def _choose_splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
     share = Decimal(job.validation)
     if share == 0:
         return ["train"] * (part.stop - part.start)
     out = []
     for i in range(part.start, part.stop):
         identifier = batch.ids[i] if batch.ids is not None else None
-        key = document_key(batch.langs[i], identifier, batch.texts.text(i))
+        key = compute_document_key(batch.langs[i], identifier, batch.texts.text(i))
         out.append("validation" if is_selected(key, job.seed, "validation", share) else "train")
     return out
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
+def _load_tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
     tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256))
     if tokenizer.fingerprint != fingerprint:
         raise IdentityError(

@@ -15,10 +15,10 @@ import numpy as np
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
 from pipelines.store import storage, urls
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
-from tokcore.canonical import Sha256Writer, canonical_json
+from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import to_jsonable
 
@@ -85,7 +85,7 @@ class ItemReader:
                     tally = self.tallies.setdefault(lang, LanguageTally())
                     tally.num_documents += len(where)
                     tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
-                reached("read.batch")
+                reach("read.batch")
                 if batch.texts.num_texts:
                     yield r, batch
         except FileRejected as error:  # raised before anything was yielded
@@ -110,7 +110,7 @@ class ItemReader:
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
         if self._rejects is not None:
             ref = RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample)
-            self._rejects.write(canonical_json(to_jsonable(ref)))
+            self._rejects.write(write_canonical_json(to_jsonable(ref)))
 
     def languages(self) -> dict[str, LanguageCounts]:
         return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}

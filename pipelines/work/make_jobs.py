@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
-from schemas.shard_entries import shard_settings
+from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
@@ -17,7 +17,9 @@ from tokcore.tokenizer_spec import TokenizerSpec
 WORKER_MODULES = ("pipelines.work.count_item", "pipelines.work.encode_item")
 
 
-def count_job(config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int) -> CountJob:
+def make_count_job(
+    config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int
+) -> CountJob:
     """What the workers of the count stage need. base: folder of the build file. memory_bytes: limit of each worker."""
     return CountJob(
         attempts=attempts,
@@ -33,7 +35,7 @@ def count_job(config: CountsConfig, attempts: Attempts, base: str, num_partition
     )
 
 
-def encode_job(
+def make_encode_job(
     config: ShardsConfig,
     attempts: Attempts,
     base: str,
@@ -51,9 +53,9 @@ def encode_job(
         base=base,
         tokenizer=tokenizer_url,
         tokenizer_sha256=tokenizer_sha256,
-        settings=shard_settings(config, spec.fingerprint, spec.vocab_size),
-        prepend=special_ids(spec, "prepend", config.prepend),
-        append=special_ids(spec, "append", config.append),
+        settings=make_shard_settings(config, spec.fingerprint, spec.vocab_size),
+        prepend=find_special_ids(spec, "prepend", config.prepend),
+        append=find_special_ids(spec, "append", config.append),
         special_text=config.special_text,
         formats=config.formats,
         target_tokens=config.target_tokens,
@@ -64,7 +66,7 @@ def encode_job(
     )
 
 
-def special_ids(spec: TokenizerSpec, setting: str, texts: Iterable[str]) -> tuple[int, ...]:
+def find_special_ids(spec: TokenizerSpec, setting: str, texts: Iterable[str]) -> tuple[int, ...]:
     """The ids of the special tokens of a setting of [encode]. Raises ConfigError for one that the tokenizer lacks."""
     ids = {token.text: token.id for token in spec.special}
     found = []

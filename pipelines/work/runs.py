@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from pipelines.local.worker import report_progress
 from pipelines.store import storage
-from pipelines.store.attempts import Attempts, key_of
-from pipelines.store.crashpoints import reached
+from pipelines.store.attempts import Attempts, compute_key
+from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
 from schemas.refs import RunRef, TableRef
 from tokcore.canonical import Sha256Writer
@@ -42,7 +42,7 @@ def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
         yield from read_run(file)
 
 
-def _told(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
+def _report_rows(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
     """The rows of a run that goes into a table; tells the parent when all were read."""
     yield from read_section(attempts, run)
     report_progress("merged", run.size_bytes)
@@ -50,7 +50,7 @@ def _told(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
 
 def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     """One run, named after its content, with the sums of several of the same key and partition."""
-    record_key = key_of("merge", runs)
+    record_key = compute_key("merge", runs)
     if (done := attempts.result(record_key, RunRef)) is not None:
         report_progress("runs", done.size_bytes - sum(run.size_bytes for run in runs))
         return done
@@ -58,9 +58,9 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
         rows = merge_rows([read_section(attempts, run) for run in runs])
         merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
-    reached("merge.written")
+    reach("merge.written")
     named = attempts.name_by_content(merged)
-    reached("merge.named")
+    reach("merge.named")
     report_progress("runs", named.size_bytes - sum(run.size_bytes for run in runs))
     return attempts.record(record_key, named)
 
@@ -75,7 +75,7 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
         return done
     path = f"{lang}.parquet"
     with attempts.new_file(path) as new:
-        totals = write_table(new.file, merge_rows([_told(attempts, run) for run in runs]))
-    reached("count.table")
+        totals = write_table(new.file, merge_rows([_report_rows(attempts, run) for run in runs]))
+    reach("count.table")
     stored = new.stored(path, totals.content_sha256)
     return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from pipelines.store.attempts import NewFile
-from pipelines.store.crashpoints import reached
+from pipelines.store.crashpoints import reach
 from pipelines.work.digest_runs import write_digests
 from pipelines.work.encode_job import EncodeJob, Positions, Stream
 from pipelines.work.item_reader import LanguageTally
-from schemas.refs import ShardEncoded, ShardRef, shard_name
-from tokcore.format_table import SHARD_FORMATS, needs_documents, paths_of
-from tokcore.formats.documents import DocumentsWriter, documents_path
+from schemas.refs import ShardEncoded, ShardRef, spell_shard_name
+from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
+from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardFacts, ShardWriter
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.token_batch import ShardContent, TokenBatch, document_digests
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
 
 
 class ShardAttempt:
@@ -26,7 +26,7 @@ class ShardAttempt:
 
     def __init__(self, job: EncodeJob, stream: Stream, item: int, number: int, stack: contextlib.ExitStack) -> None:
         lang, split = stream
-        name = shard_name(split, item, number)
+        name = spell_shard_name(split, item, number)
         self._empty = ShardFacts(name, item, lang, split, 0, 0, -1)  # what it holds follows when it is closed
         self._job = job
         self._files: dict[str, NewFile] = {}
@@ -43,9 +43,9 @@ class ShardAttempt:
         job, stem = self._job, self._empty.stem
         settings = job.settings
         formats = [SHARD_FORMATS[name] for name in job.formats]
-        writers = [one.open_writer([self._new(path) for path in paths_of(one, stem)], settings) for one in formats]
+        writers = [one.open_writer([self._new(path) for path in list_paths(one, stem)], settings) for one in formats]
         if needs_documents(job.formats):
-            file = self._new(documents_path(stem))
+            file = self._new(get_documents_path(stem))
             writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
         return writers
 
@@ -58,7 +58,7 @@ class ShardAttempt:
         self._ids.add(tokens.tokens, tokens.offsets)
         for writer in self._writers:
             writer.write(tokens)
-        digests = document_digests(tokens.langs, tokens.tokens, tokens.offsets)
+        digests = compute_document_digests(tokens.langs, tokens.tokens, tokens.offsets)
         self._content.update(tokens, digests)
         self._digests += digests
         lengths = np.diff(tokens.offsets)
@@ -73,7 +73,7 @@ class ShardAttempt:
         for writer in self._writers:
             writer.close()
         self._stack.close()
-        reached("encode.shard")
+        reach("encode.shard")
         content = self._content.hexdigest()
         facts = dataclasses.replace(
             self._empty,

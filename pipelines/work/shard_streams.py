@@ -15,17 +15,17 @@ import numpy as np
 from pipelines.work.encode_job import EncodeJob, Positions, Stream
 from pipelines.work.shard_attempt import ShardAttempt
 from pipelines.work.token_count_runs import read_id_run, write_id_run
-from schemas.refs import ShardEncoded, shard_name
+from schemas.refs import ShardEncoded, spell_shard_name
 from tokcore.errors import StageError
 from tokcore.kernel import IdRows
 from tokcore.token_batch import TokenBatch
 from tokcore.token_counts import add_up
 
 
-def shard_key(stream: Stream, item: int, number: int) -> str:
+def make_shard_key(stream: Stream, item: int, number: int) -> str:
     """The record key of a shard that was finished before its work item was."""
     lang, split = stream
-    return "-".join(filter(None, ("shard", lang, shard_name(split, item, number))))
+    return "-".join(filter(None, ("shard", lang, spell_shard_name(split, item, number))))
 
 
 class ShardStreams:
@@ -99,7 +99,7 @@ class ShardStreams:
         return shards
 
     def _key(self, stream: Stream, number: int) -> str:
-        return shard_key(stream, self._item, number)
+        return make_shard_key(stream, self._item, number)
 
     def _write_stream(self, stream: Stream, tokens: TokenBatch, pretokens: Positions) -> None:
         start = 0

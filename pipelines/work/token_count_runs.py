@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 from pipelines.store import storage
-from pipelines.store.attempts import Attempts, key_of
+from pipelines.store.attempts import Attempts, compute_key
 from pipelines.store.redaction import redact
 from schemas.refs import RunRef
-from tokcore.canonical import sha256_hex
+from tokcore.canonical import hash_sha256
 from tokcore.errors import LedgerError
 from tokcore.kernel import IdRows
 from tokcore.token_counts import add_up, read_id_rows, write_id_rows
@@ -27,14 +27,14 @@ def read_id_run(attempts: Attempts, run: RunRef) -> IdRows:
     """The inverse of write_id_run. Raises LedgerError unless they are what was written."""
     url = attempts.url(run.attempt)
     data = storage.read_bytes(url)
-    if sha256_hex(data) != run.sha256:
+    if hash_sha256(data) != run.sha256:
         raise LedgerError(f"{redact(url)}: not the counts that were written there")
     return read_id_rows(io.BytesIO(data))
 
 
 def merge_id_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     """One file, named after its content, with the sums of several."""
-    record_key = key_of("merge-ids", runs)
+    record_key = compute_key("merge-ids", runs)
     if (done := attempts.result(record_key, RunRef)) is not None:
         return done
     merged = write_id_run(attempts, "merge", add_up([read_id_run(attempts, run) for run in runs]))

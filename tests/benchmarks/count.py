@@ -25,14 +25,14 @@ from tokcore.counting import count_pretokens
 from tokcore.patterns import PATTERNS
 from tokcore.pretoken_rows import CountRows
 from tokcore.pretoken_tables import merge_rows
-from tokcore.texts import Texts, texts_from_arrow
+from tokcore.texts import Texts, make_texts_from_arrow
 
 Counted = tuple[Callable[[], Any], Callable[[Any], Mapping[bytes, int]]]
 
 
 def _tokcore(documents: pa.Array, pattern: str, implementation: str = "") -> Counted:
     def count() -> pa.Table:
-        with kernel.forced(implementation or kernel.implementation()):
+        with kernel.force(implementation or kernel.get_implementation()):
             return count_pretokens(documents, pattern, max_pretoken_bytes=0)
 
     def mapping(table: pa.Table) -> Mapping[bytes, int]:
@@ -46,7 +46,7 @@ def _portable(documents: pa.Array, pattern: str) -> Counted:
 
 
 def _not_sorted(documents: pa.Array, pattern: str) -> Counted:
-    given = texts_from_arrow(documents)
+    given = make_texts_from_arrow(documents)
     counter = kernel.Counter(pattern, 0)
     return lambda: counter.add(given), lambda _: _mapping(counter.take())
 
@@ -124,7 +124,7 @@ def merge(paths: list[str], num_runs: int = 16) -> Result:
     runs = []
     for number in range(num_runs):
         counter = kernel.Counter("cl100k", 0)
-        counter.add(texts_from_arrow(documents.take(np.arange(number, len(documents), num_runs))))
+        counter.add(make_texts_from_arrow(documents.take(np.arange(number, len(documents), num_runs))))
         runs.append(list(_blocks(counter.take())))
     num_rows = sum(block.num_rows for run in runs for block in run)
     for _ in range(2):

@@ -26,9 +26,9 @@ from tokcore import Tokenizer, count_pretokens
 from tokcore.merges import learn_rows
 from tokcore.mixing import DEFAULT, PRESETS, mix
 from tokcore.models.bpe import LearnedModel
-from tokcore.pretoken_tables import counts_of_table, merge_rows, rows_to_table, table_to_rows
+from tokcore.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows, read_counts_of_table
 from tokcore.pretokenize import Pretokenizer
-from tokcore.tokenizer_spec import learned_spec
+from tokcore.tokenizer_spec import make_learned_spec
 
 HELD_OUT = 5  # one document in five is held out
 MIN_COUNT = 2
@@ -161,9 +161,9 @@ def learn_tokenizer(counted: Counted, choice: Choice, vocab_size: int) -> Tokeni
     mixed = mix(counted.sizes_bytes, counted.sizes_bytes, pretokens=counted.pretokens, **choice.mix)
     order = sorted(counted.tables)
     rows = merge_rows(
-        [[table_to_rows(counted.tables[lang])] for lang in order], [mixed.weights[lang] for lang in order]
+        [[convert_table_to_rows(counted.tables[lang])] for lang in order], [mixed.weights[lang] for lang in order]
     )
-    texts, counts = counts_of_table(rows_to_table(rows))
+    texts, counts = read_counts_of_table(convert_rows_to_table(rows))
     merges = learn_rows(
         texts,
         counts,
@@ -172,7 +172,7 @@ def learn_tokenizer(counted: Counted, choice: Choice, vocab_size: int) -> Tokeni
         threads=2,
         allow_smaller=True,
     )
-    return Tokenizer(learned_spec(LearnedModel(merges.pairs), Pretokenizer.named(choice.pattern).spec, (), ()))
+    return Tokenizer(make_learned_spec(LearnedModel(merges.pairs), Pretokenizer.named(choice.pattern).spec, (), ()))
 
 
 def bytes_per_token(tokenizer: Tokenizer, texts: Mapping[str, list[str]]) -> float:

@@ -37,8 +37,8 @@ from peers import bpe_trainer, ffbpe_counter, untrained_tokenizer
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
 from tokcore.patterns import PATTERNS
-from tokcore.pretoken_tables import counts_of_table
-from tokcore.texts import Texts, texts_from_strings
+from tokcore.pretoken_tables import read_counts_of_table
+from tokcore.texts import Texts, make_texts_from_strings
 
 VOCAB_SIZE = 32_768
 REFERENCE = "tokenizers"
@@ -69,7 +69,7 @@ def _tokens(left: Iterable[int], right: Iterable[int]) -> Iterator[tuple[bytes, 
 
 def tokcore(path: str, pattern: str) -> Result:
     """Ours: counted and learned one after the other."""
-    given = texts_from_strings(_lines(path))
+    given = make_texts_from_strings(_lines(path))
     before = memory_before()
     with timed() as count:
         counter = kernel.Counter(pattern, 0)
@@ -180,7 +180,7 @@ def _result(count: float, merge: float, before: float, merges: Merges | None, me
 
 def learn_table(path: str, threads: int) -> Result:
     """Learn 128k merges from a count table: wall-clock and CPU seconds; memory, with keys and counts."""
-    pretokens, counts = counts_of_table(pq.read_table(path))
+    pretokens, counts = read_counts_of_table(pq.read_table(path))
     keys, numbers = Texts(pretokens.data.copy(), pretokens.offsets.copy()), counts.copy()
     del pretokens, counts
     # Memory left over from reading the file does not count.

@@ -21,7 +21,7 @@ from measuring import ROOT
 
 from tokcore.counting import count_pretokens
 from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import merge_rows, rows_to_table, table_to_rows
+from tokcore.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows
 from tokcore.texts import Texts
 
 GROUPS = (range(ord("a"), ord("z") + 1), range(ord("A"), ord("Z") + 1), range(0x80, 0xC0))
@@ -54,8 +54,8 @@ def permuted(rows: CountRows, seed: int) -> CountRows:
 def write(corpus: Path, path: Path, copies: int) -> int:
     """Write the table; returns its number of rows."""
     table = count_pretokens([text for _, text in texts.documents(corpus)], "cl100k")
-    rows = table_to_rows(table)
-    merged = rows_to_table(merge_rows([[permuted(rows, seed)] for seed in range(copies)]))
+    rows = convert_table_to_rows(table)
+    merged = convert_rows_to_table(merge_rows([[permuted(rows, seed)] for seed in range(copies)]))
     pq.write_table(merged, path, compression="zstd", compression_level=1)
     return merged.num_rows
 

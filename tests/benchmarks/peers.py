@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from measuring import version
 
-from tokcore.formats.huggingface import without_possessive_intervals
+from tokcore.formats.huggingface import expand_possessive_intervals
 from tokcore.patterns import PATTERNS
 
 
@@ -63,7 +63,7 @@ def _each(result: Any) -> Iterable[Any]:
 def _portable(ranks: str, threads: int) -> Loaded:
     from tokcore import kernel
 
-    with kernel.forced("portable"):
+    with kernel.force("portable"):
         return _tokcore(strings=False)(ranks, threads)
 
 
@@ -94,10 +94,10 @@ def _huggingface(ranks: str, _threads: int) -> Loaded:
     import tokenizers
 
     from tokcore import Tokenizer
-    from tokcore.formats.huggingface import tokenizer_json
+    from tokcore.formats.huggingface import write_tokenizer_json
 
     spec = Tokenizer.from_tiktoken(ranks, pattern="cl100k").spec
-    tokenizer = tokenizers.Tokenizer.from_str(tokenizer_json(spec).decode())
+    tokenizer = tokenizers.Tokenizer.from_str(write_tokenizer_json(spec).decode())
     encode = tokenizer.encode_batch_fast
     return Loaded(_strings, lambda x: encode(x, add_special_tokens=False), lambda result: (one.ids for one in result))
 
@@ -180,7 +180,7 @@ def untrained_tokenizer(pattern: str) -> Any:
     import tokenizers
     from tokenizers import models, pre_tokenizers
 
-    split = pre_tokenizers.Split(tokenizers.Regex(without_possessive_intervals(PATTERNS[pattern])), "isolated")
+    split = pre_tokenizers.Split(tokenizers.Regex(expand_possessive_intervals(PATTERNS[pattern])), "isolated")
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, level])

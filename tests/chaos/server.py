@@ -180,9 +180,9 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     schedule = faultfs.install([faultfs.Fault(*fault) for fault in request.get("faults", ())])
     visits: Counter[str] = Counter()
     if crash := request.get("crash"):
-        crashpoints.watch(crashpoints.kill_at(*crash))
+        crashpoints.watch(crashpoints.make_killer(*crash))
     elif stop := request.get("stop"):
-        crashpoints.watch(crashpoints.kill_at(*stop, signal.SIGSTOP))
+        crashpoints.watch(crashpoints.make_killer(*stop, signal.SIGSTOP))
     else:
         crashpoints.watch(lambda name: visits.update([name]))
     workers = request.get("workers")

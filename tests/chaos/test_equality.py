@@ -31,7 +31,7 @@ ENVIRONMENTS = {
     "TZ": ["UTC", "Asia/Kathmandu", "America/Caracas", "Pacific/Chatham"],
     "LC_ALL": ["C", "C.UTF-8", "tr_TR.UTF-8", "de_DE.UTF-8"],
     "LANG": ["C", "ar_EG.UTF-8"],
-    "TOKCORE_KERNEL": [*kernel.available()],
+    "TOKCORE_KERNEL": [*kernel.list_available()],
     "OMP_NUM_THREADS": ["1", "7"],
     "UMASK": ["077", "022"],
 }
@@ -96,7 +96,7 @@ def test_any_environment_and_number_of_workers(folder, built, seed, tmp_path):
     """The command line with worker processes. Some builds are killed once at a random moment, and resume."""
     chance = random.Random(100 + seed)
     environment = {name: chance.choice(values) for name, values in ENVIRONMENTS.items()}
-    environment["TOKCORE_KERNEL"] = kernel.available()[seed % len(kernel.available())]
+    environment["TOKCORE_KERNEL"] = kernel.list_available()[seed % len(kernel.list_available())]
     workers = [1, 2, 8, 3][seed]
     options = ["--", "--direct_runner_bundle_repeat=1"] if seed % 2 else []
     command = ["build", folder / "build.toml", "--output", tmp_path / "out", "--workers", str(workers), *options]

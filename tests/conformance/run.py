@@ -28,8 +28,8 @@ import zstandard
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.vocabularies import PUBLISHED, published_encoding, published_tokenizer
 
-from tokcore.formats.huggingface import tokenizer_json
-from tokcore.formats.tiktoken import rank_file
+from tokcore.formats.huggingface import write_tokenizer_json
+from tokcore.formats.tiktoken import write_rank_file
 from tokcore.tokenizer import Tokenizer
 
 BATCH_BYTES = 4 << 20
@@ -73,7 +73,7 @@ def _documents_of(file: Path) -> Iterator[tuple[str, str]]:
 
 def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Encode]:
     """The three engines, ours first."""
-    theirs = tokenizers.Tokenizer.from_str(tokenizer_json(tokenizer.spec).decode())
+    theirs = tokenizers.Tokenizer.from_str(write_tokenizer_json(tokenizer.spec).decode())
     theirs.encode_special_tokens = True  # means: as ordinary text
     return {
         "tokcore": lambda texts: tokenizer.encode_batch(texts).to_pylist(),
@@ -84,7 +84,7 @@ def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Enco
 
 def exported_encoding(tokenizer: Tokenizer) -> tiktoken.Encoding:
     """tiktoken's tokenizer, made from our exported rank file."""
-    lines = (line.split() for line in rank_file(tokenizer.spec).splitlines())
+    lines = (line.split() for line in write_rank_file(tokenizer.spec).splitlines())
     return tiktoken.Encoding(
         "exported",
         pat_str=tokenizer.pattern_text,

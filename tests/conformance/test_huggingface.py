@@ -12,8 +12,8 @@ from pathological import TEXTS
 from support.vocabularies import PUBLISHED, learned_models, merges_models, published_tokenizer
 from test_tiktoken import TRICKY, texts
 
-from tokcore.formats.gpt2 import vocabulary_files
-from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json
+from tokcore.formats.gpt2 import write_vocabulary_files
+from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
@@ -22,7 +22,7 @@ SLOW = {"spaces-50k", "spaces-50k-x", "newlines-50k", "white-space"}
 
 
 def theirs_of(spec: TokenizerSpec) -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer.from_str(tokenizer_json(spec).decode())
+    return tokenizers.Tokenizer.from_str(write_tokenizer_json(spec).decode())
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def test_a_trained_tokenizer_imports():
 def test_vocabulary_and_merges_files(tmp_path):
     """vocab.json and merges.txt, read by their own reader."""
     spec = published_tokenizer("r50k").spec
-    for name, content in vocabulary_files(spec):
+    for name, content in write_vocabulary_files(spec):
         (tmp_path / name).write_bytes(content)
     model = tokenizers.models.BPE.from_file(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
     theirs = tokenizers.Tokenizer(model)

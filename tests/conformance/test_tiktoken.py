@@ -20,7 +20,7 @@ from support.vocabularies import (
     ranks,
 )
 
-from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.formats.tiktoken import read_rank_file, write_rank_file
 from tokcore.patterns import PATTERNS
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
@@ -128,7 +128,7 @@ def test_first_part_of_a_vocabulary_is_a_vocabulary():
 )
 def test_exported_ranks_give_the_same_ids(model, parts):
     spec = TokenizerSpec((), {"name": "cl100k"}, model, (SpecialToken("<|end|>", 900),))
-    lines = (line.split() for line in rank_file(spec).splitlines())
+    lines = (line.split() for line in write_rank_file(spec).splitlines())
     encoding = tiktoken.Encoding(
         "exported",
         pat_str=PATTERNS["cl100k"],

@@ -42,9 +42,9 @@ from schemas.plan import ReadSettings
 from schemas.stage_manifests import parse_manifest
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
-from tokcore.formats.huggingface import read_tokenizer_json, tokenizer_json
-from tokcore.formats.megatron import BIN, IDX, MegatronIds, index_bytes
-from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.megatron import BIN, IDX, MegatronIds, write_index
+from tokcore.formats.tiktoken import read_rank_file, write_rank_file
 from tokcore.labels import label_strings, repeat_label
 from tokcore.merges import Merge
 from tokcore.token_batch import TokenBatch
@@ -80,14 +80,14 @@ def _tokcore_json(data: bytes, folder: Path) -> None:
 def _tokenizer_json(data: bytes, folder: Path) -> None:
     spec = read_tokenizer_json(data, "tokenizer.json")
     _use(spec)
-    again = read_tokenizer_json(tokenizer_json(spec), "again")
+    again = read_tokenizer_json(write_tokenizer_json(spec), "again")
     assert again.fingerprint == spec.fingerprint, "written and read, it is the same"
 
 
 def _rank_file(data: bytes, folder: Path) -> None:
     spec = read_rank_file(data, "ranks", {"name": "cl100k"})
     _use(spec)
-    again = read_rank_file(rank_file(spec), "again", {"name": "cl100k"})
+    again = read_rank_file(write_rank_file(spec), "again", {"name": "cl100k"})
     assert again.fingerprint == spec.fingerprint, "written and read, it is the same"
 
 
@@ -103,7 +103,7 @@ def _idx(data: bytes, folder: Path) -> None:
     assert lengths.sum() == shard.num_tokens == 36 // np.dtype(shard.dtype).itemsize, (
         "sequences are within the .bin file, and fill it"
     )
-    assert index_bytes(lengths, shard.dtype) == data, "an index has one form"
+    assert write_index(lengths, shard.dtype) == data, "an index has one form"
 
 
 def _arrow_shard(data: bytes, folder: Path) -> None:
@@ -238,10 +238,10 @@ def _warc() -> bytes:
 # kind -> (how it is read, how a valid one is made)
 KINDS: dict[str, tuple[Read, Callable[[], bytes]]] = {
     "tokcore_json": (_tokcore_json, lambda: _spec().to_json_bytes()),
-    "tokenizer_json": (_tokenizer_json, lambda: tokenizer_json(_spec())),
-    "rank_file": (_rank_file, lambda: rank_file(_spec(()))),
+    "tokenizer_json": (_tokenizer_json, lambda: write_tokenizer_json(_spec())),
+    "rank_file": (_rank_file, lambda: write_rank_file(_spec(()))),
     "manifest": (_manifest, _example_manifest),
-    "idx": (_idx, lambda: index_bytes(np.array([4, 0, 5], np.int32))),
+    "idx": (_idx, lambda: write_index(np.array([4, 0, 5], np.int32))),
     "arrow_shard": (_arrow_shard, _example_shard),
     "input_csv": (_input("csv", delimiter=","), lambda: _rows(",")),
     "input_tsv": (_input("tsv", delimiter="\t", quotes=False), lambda: _rows("\t")),

@@ -18,9 +18,9 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.replacing import stages_removed
+from pipelines.stages.replacing import list_stages_to_remove
 from schemas.build_tables import TABLES
-from schemas.changed_settings import _settings, changed_settings
+from schemas.changed_settings import _iterate_settings, describe_changed_settings
 from schemas.config import load_config
 from schemas.stage_manifests import BUILD, NaturalMix, StageConfigs
 from tokcore.errors import ConfigError, LearnError, StageError
@@ -107,7 +107,7 @@ def test_each_key_its_stage_and_the_way_out(corpus, output, sources, settings, s
 def test_every_setting_of_a_stage_is_a_key_of_the_build_file(corpus):
     config = load_config(str(corpus / "build.toml"))
     configs = config.stage_configs()
-    keys = [key for key, _ in _settings(configs)] + ["plan.range_bytes"]
+    keys = [key for key, _ in _iterate_settings(configs)] + ["plan.range_bytes"]
     tables = {name: {field.name.rstrip("_") for field in dataclasses.fields(cls)} for name, (_, cls) in TABLES.items()}
     for key in keys:
         table, _, name = key.partition(".")
@@ -116,8 +116,8 @@ def test_every_setting_of_a_stage_is_a_key_of_the_build_file(corpus):
     for part in (configs.counts, configs.tokenizer, configs.shards):
         for field in dataclasses.fields(part):
             other = NaturalMix("natural") if field.name == "mix" else _another(getattr(part, field.name))
-            assert changed_settings(part, dataclasses.replace(part, **{field.name: other})), field.name
-    assert changed_settings(StageConfigs(configs.tokenizer, configs.shards, configs.counts), configs) == []
+            assert describe_changed_settings(part, dataclasses.replace(part, **{field.name: other})), field.name
+    assert describe_changed_settings(StageConfigs(configs.tokenizer, configs.shards, configs.counts), configs) == []
 
 
 def _another(value: object) -> object:
@@ -280,7 +280,7 @@ def test_replace_killed_at_each_removal_is_finished_by_the_same_command(corpus, 
     path = corpus / "larger.toml"
     assert killed_build(path, output, f"replace.removed:{visit}", "--replace", "learn") == -signal.SIGKILL
     standing = [stage for stage in (BUILD, "shards", "tokenizer") if find_manifest(str(output), stage) is not None]
-    assert standing == list(stages_removed("learn", False)[visit:])
+    assert standing == list(list_stages_to_remove("learn", False)[visit:])
     for stage in standing:
         folder = output if stage == BUILD else output / stage
         assert all((folder / entry.path).exists() for entry in find_manifest(str(output), stage).files)

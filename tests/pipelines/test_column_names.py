@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.reading.column_names import arrow_columns, parquet_columns
+from pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 
 SCHEMA = pa.schema(
     [
@@ -48,7 +48,7 @@ def arrow(table: pa.Table, *, is_file: bool) -> bytes:
 
 @pytest.mark.parametrize("options", [{}, {"store_schema": False}, {"use_compliant_nested_type": False}])
 def test_parquet(options):
-    columns = parquet_columns(parquet_footer(TABLE, **options))
+    columns = read_parquet_columns(parquet_footer(TABLE, **options))
     assert [column.name for column in columns] == NAMES
     assert dict(columns)["text"] == dict(columns)["meta.deep.url"] == "string"
     assert (dict(columns)["raw"], dict(columns)["id"], dict(columns)["messages"]) == ("binary", "int64", "list")
@@ -56,7 +56,7 @@ def test_parquet(options):
 
 @pytest.mark.parametrize("is_file", [True, False])
 def test_arrow(is_file):
-    columns = arrow_columns(arrow(TABLE, is_file=is_file))
+    columns = read_arrow_columns(arrow(TABLE, is_file=is_file))
     assert [column.name for column in columns] == NAMES
     assert (dict(columns)["large"], dict(columns)["lang"]) == ("large_string", "string")
     assert (dict(columns)["id"], dict(columns)["messages"]) == ("int", "list")
@@ -73,9 +73,9 @@ def mutated(data: bytes, num: int) -> Iterator[bytes]:
 
 def test_hostile_bytes_give_names_or_a_value_error():
     for read, data in (
-        (parquet_columns, parquet_footer(TABLE)),
-        (arrow_columns, arrow(TABLE, is_file=True)[:3000]),
-        (arrow_columns, arrow(TABLE, is_file=False)[:3000]),
+        (read_parquet_columns, parquet_footer(TABLE)),
+        (read_arrow_columns, arrow(TABLE, is_file=True)[:3000]),
+        (read_arrow_columns, arrow(TABLE, is_file=False)[:3000]),
     ):
         outcomes = set()
         for bad in mutated(data, 3000):

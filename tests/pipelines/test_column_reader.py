@@ -433,7 +433,7 @@ def test_messages_come_back_as_they_were_sent():
         column_reader_messages.Request(SETTINGS, 1, 2, 3, 4),
         column_reader_messages.Rejected("corrupt", "\ud800"),
     ):
-        assert column_reader_messages.read_body(type(message), column_reader_messages.to_body(message)) == message
+        assert column_reader_messages.read_body(type(message), column_reader_messages.write_body(message)) == message
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_a_copy_that_went_wrong_before(claimed):
         file.write(b"half of it")
     if claimed:
         publish(ATTEMPTS, f"{OUTPUT}/counts", (stored,), claimed=True)
-        assert storage.sha256(f"{OUTPUT}/counts/en.parquet") == stored.sha256
+        assert storage.compute_sha256(f"{OUTPUT}/counts/en.parquet") == stored.sha256
     else:
         with pytest.raises(StageError, match="exists with other bytes"):
             publish(ATTEMPTS, f"{OUTPUT}/counts", (stored,))
@@ -193,7 +193,7 @@ def test_no_manifest_is_there_before_its_files(tmp_path):
             made = find_manifest(str(out), path.parent.name)
             assert made is not None
             for entry in made.files:
-                assert storage.sha256(str(path.parent / entry.path)) == entry.sha256, f"{path}: {entry.path}"
+                assert storage.compute_sha256(str(path.parent / entry.path)) == entry.sha256, f"{path}: {entry.path}"
             seen.add(path.relative_to(out).as_posix())
 
     watch(look)

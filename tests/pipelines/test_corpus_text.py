@@ -13,7 +13,7 @@ from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore as api
 from pipelines.graph.transforms import CountPretokens
-from pipelines.local.terminal import size
+from pipelines.local.terminal import format_size
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.learn_model import learn_tokenizer
@@ -137,7 +137,7 @@ def test_masked_spans_are_not_counted_but_encoded_and_their_bytes_are_reported(t
     shown = capsys.readouterr().out
     assert shown.splitlines()[1].split()[-1] == "masked"
     english = next(line for line in shown.splitlines() if line.startswith("en "))
-    assert english.endswith(f" {size(counted['en']['masked_bytes'])}")
+    assert english.endswith(f" {format_size(counted['en']['masked_bytes'])}")
 
     tokenizer = api.Tokenizer.load(tmp_path / "out")
     decoded = [tokenizer.decode(document) for document in api.open_shards(tmp_path / "out")]

@@ -38,7 +38,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.stages.dataset_card import CARD, is_card
 from schemas.config import load_config
 from schemas.stage_manifests import parse_manifest
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
 
 # no: a language that is not a string in careless YAML. default: what a configuration of all documents is called.
@@ -281,8 +281,8 @@ def test_a_damaged_card_is_named_and_repaired(folder, output, is_gone):
 
 def write_rooted(output: Path, manifest: dict[str, Any]) -> None:
     """Write the build's manifest with the root that its content gives."""
-    root = parse_manifest(canonical_json({**manifest, "root": ""}), "manifest.json").content_id()
-    (output / "manifest.json").write_bytes(canonical_json({**manifest, "root": root}))
+    root = parse_manifest(write_canonical_json({**manifest, "root": ""}), "manifest.json").content_id()
+    (output / "manifest.json").write_bytes(write_canonical_json({**manifest, "root": root}))
 
 
 def test_an_edit_with_hashes_that_fit_is_found(output):

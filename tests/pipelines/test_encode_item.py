@@ -11,7 +11,7 @@ from support.builds import WORDS, jsonl, texts, write
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from pipelines.reading.input_range import Batch, settings_of
+from pipelines.reading.input_range import Batch, make_read_settings
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.work import encode_item as module
@@ -22,12 +22,12 @@ from pipelines.work.shard_attempt import ShardAttempt
 from schemas.config import Source
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
-from tokcore.canonical import sha256_hex
+from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
-from tokcore.pretoken_rows import tuples_from_rows
-from tokcore.texts import texts_from_strings
+from tokcore.pretoken_rows import list_rows
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken
 
 LANGS = list(WORDS)
@@ -39,7 +39,9 @@ def assignment(tmp_path: Path) -> Assignment:
     ranges = []
     for i, (name, documents) in enumerate((("a.jsonl.gz", DOCUMENTS[:50]), ("b.jsonl", DOCUMENTS[50:]))):
         pin = storage.stat(str(write(tmp_path / name, jsonl(documents))))
-        settings = settings_of(Source(files=(name,), lang_field="l"), "jsonl", "gz" if name.endswith("gz") else "none")
+        settings = make_read_settings(
+            Source(files=(name,), lang_field="l"), "jsonl", "gz" if name.endswith("gz") else "none"
+        )
         ranges.append(AssignedRange(i, name, pin.size_bytes, pin.version, 0, pin.size_bytes, settings))
     return Assignment(3, tuple(ranges))
 
@@ -54,7 +56,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
         attempts=Attempts(str(tmp_path / "first"), "shards", "0" * 64),
         base=str(tmp_path),
         tokenizer=str(tmp_path / "tokcore.json"),
-        tokenizer_sha256=sha256_hex(spec.to_json_bytes()),
+        tokenizer_sha256=hash_sha256(spec.to_json_bytes()),
         settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
         prepend=(),
         append=(300,),
@@ -78,9 +80,7 @@ def outcome(job: EncodeJob, done: ItemEncoded) -> object:
         dataclasses.replace(shard, files=tuple(dataclasses.replace(file, attempt="") for file in shard.files))
         for shard in done.shards
     ]
-    digests = sorted(
-        row for run in done.digests for rows in read_section(job.attempts, run) for row in tuples_from_rows(rows)
-    )
+    digests = sorted(row for run in done.digests for rows in read_section(job.attempts, run) for row in list_rows(rows))
     rejects = dataclasses.replace(done.rejects, attempt="")
     ids = dataclasses.replace(done.token_counts, attempt="")
     return dataclasses.replace(done, shards=tuple(shards), digests=(), token_counts=ids, rejects=rejects), digests
@@ -101,7 +101,7 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
         return tokens, pretokens
 
     monkeypatch.setattr(module, "_encode", counting)
-    monkeypatch.setattr(module._slices, "__defaults__", (2000,))  # many calls per item
+    monkeypatch.setattr(module._cut_into_slices, "__defaults__", (2000,))  # many calls per item
     whole = encode_item(job, assignment)
     assert sum(encoded) == len(DOCUMENTS)
     assert len(whole.shards) > 8
@@ -170,9 +170,9 @@ def test_the_split_of_a_document_follows_from_it_alone(job):
     job = dataclasses.replace(job, validation="0.3")
     langs, strings = ([str(document[name]) for document in DOCUMENTS] for name in ("l", "text"))
     num = len(DOCUMENTS)
-    batch = Batch(texts_from_strings(strings), None, label_strings(langs), np.arange(num), [], num)
-    turned = Batch(texts_from_strings(strings[::-1]), None, label_strings(langs[::-1]), np.arange(num), [], num)
-    splits = module._splits(job, batch, slice(0, num))
+    batch = Batch(make_texts_from_strings(strings), None, label_strings(langs), np.arange(num), [], num)
+    turned = Batch(make_texts_from_strings(strings[::-1]), None, label_strings(langs[::-1]), np.arange(num), [], num)
+    splits = module._choose_splits(job, batch, slice(0, num))
     assert set(splits) == {"train", "validation"}
-    assert module._splits(job, turned, slice(0, num)) == splits[::-1]
-    assert module._splits(job, turned, slice(10, 20)) == splits[::-1][10:20]
+    assert module._choose_splits(job, turned, slice(0, num)) == splits[::-1]
+    assert module._choose_splits(job, turned, slice(10, 20)) == splits[::-1][10:20]

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore, write
 
-from pipelines.inspect.build_text import build_text
-from pipelines.inspect.language_names import file_language, folder_language
+from pipelines.inspect.build_text import write_build_text
+from pipelines.inspect.language_names import guess_file_language, guess_folder_language
 from pipelines.inspect.propose import propose
-from pipelines.print_reports import check_report
+from pipelines.print_reports import make_check_report
 from pipelines.stages.build import Build
 from schemas.config import load_config
 from tokcore.errors import ConfigError
@@ -42,8 +42,8 @@ def parquet(documents: Sequence[dict[str, Any]]) -> bytes:
 def proposed(folder: Path, at: Path | None = None) -> tuple[list[dict[str, Any]], str]:
     """(the sources, the text) of the build file for a folder; it passes check and builds as it is."""
     path = (at or folder.parent) / "build.toml"
-    path.write_text(build_text(propose(str(folder)), str(path)), encoding="utf-8")
-    report = check_report(Build(load_config(str(path))))
+    path.write_text(write_build_text(propose(str(folder)), str(path)), encoding="utf-8")
+    report = make_check_report(Build(load_config(str(path))))
     assert (report["problems"], report["warnings"]) == ([], []), report
     manifest = run(path, path.parent / "out")
     assert manifest.totals.records.rejected == {}
@@ -111,7 +111,7 @@ def test_no_language_is_said_and_still_builds(data):
     ],
 )
 def test_names_of_folders(folder, beside, lang):
-    assert folder_language(folder, beside) == lang
+    assert guess_folder_language(folder, beside) == lang
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_names_of_folders(folder, beside, lang):
     [("en.txt", "en"), ("train.pt.jsonl.gz", "pt"), ("my-notes.txt", ""), ("data.jsonl", ""), ("sw_1.csv", "sw")],
 )
 def test_names_of_files(name, lang):
-    assert file_language(name) == lang
+    assert guess_file_language(name) == lang
 
 
 def test_every_format(data):
@@ -184,7 +184,7 @@ def test_a_folder_that_the_build_file_lies_in_excludes_the_output(data):
     sources, _ = proposed(data, at=data)
     assert sources == [{"lang": "en", "files": "**/*.jsonl", "exclude": "out/**", "text": "content"}]
     # Once more, with the output there: it is no data.
-    again = build_text(propose(str(data)), str(data / "build.toml"))
+    again = write_build_text(propose(str(data)), str(data / "build.toml"))
     assert tomllib.loads(again)["source"] == sources
     assert "of the tokcore output" in again
 
@@ -204,7 +204,7 @@ def test_one_file_and_a_file_url(data):
     write(data / "ru.jsonl", bare("ru"))
     path = data.parent / "b.toml"
     for url in (str(data / "en.jsonl"), f"file://{data}/en.jsonl"):
-        text = build_text(propose(url), str(path))
+        text = write_build_text(propose(url), str(path))
         assert tomllib.loads(text)["source"] == [{"lang": "en", "files": "data/en.jsonl", "text": "content"}]
 
 
@@ -213,7 +213,7 @@ def test_a_store(tmp_path):
     for lang in ("en", "ru"):
         store.pipe_file(f"/init/{lang}/a.jsonl", bare(lang))
     store.pipe_file("/init/en/.hidden.jsonl", b"x")
-    text = build_text(propose("memory://init"), str(tmp_path / "b.toml"))
+    text = write_build_text(propose("memory://init"), str(tmp_path / "b.toml"))
     assert [(one["lang"], one["files"]) for one in tomllib.loads(text)["source"]] == [
         ("en", "memory://init/en/a.jsonl"),
         ("ru", "memory://init/ru/a.jsonl"),

@@ -16,7 +16,7 @@ from support.reading import reading as read_settings
 from pipelines.reading.jsonl import read_json_lines
 from tokcore import kernel
 
-pytestmark = pytest.mark.skipif(kernel.available() == ("reference",), reason="no native kernel")
+pytestmark = pytest.mark.skipif(kernel.list_available() == ("reference",), reason="no native kernel")
 
 
 reading = functools.partial(read_settings, max_document_bytes=1 << 20, unit="")
@@ -44,7 +44,7 @@ def read_alike(data, how, cuts=()):
     """The outcome, which must be the same with the kernel and without."""
     bounds = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     blocks = [data[a:b] for a, b in itertools.pairwise(bounds)]
-    with kernel.forced("reference"):
+    with kernel.force("reference"):
         expected = outcome([data], how)
     assert outcome(blocks, how) == expected
     return expected
@@ -186,7 +186,7 @@ def test_every_pair_of_bytes_after_any_alignment():
     """A string of two bytes and its surroundings: the kernel accepts exactly what orjson reads."""
     rows = [b'{"text":"%s%s"}' % (b"." * (i % 23), i.to_bytes(2, "big")) for i in range(1 << 16)]
     data = [row for row in rows if b"\n" not in row]
-    with kernel.forced("reference"):
+    with kernel.force("reference"):
         expected = outcome([b"\n".join(data)], reading())
     assert outcome([b"\n".join(data)], reading()) == expected
     accepted = [plain(row) for row in data]

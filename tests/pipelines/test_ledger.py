@@ -144,8 +144,8 @@ def digests_without_the_last(original, attempts, shard, digests, num_partitions)
 FAULTS = {
     "a document lost while reading": (documents, "read_documents", batch_without_its_last_document),
     "a batch read twice": (documents, "read_documents", batch_twice),
-    "a line lost at the cut of two ranges": (streams, "_line_blocks", line_lost_at_a_cut),
-    "a line read by two ranges": (streams, "_line_blocks", line_read_by_both),
+    "a line lost at the cut of two ranges": (streams, "_read_line_blocks", line_lost_at_a_cut),
+    "a line read by two ranges": (streams, "_read_line_blocks", line_read_by_both),
     "a byte miscounted": (documents.ItemReader, "languages", miscounted),
     "a batch not counted": (count_item.LanguageTables, "add", nothing),
     "a batch counted twice": (count_item.LanguageTables, "add", twice),
@@ -213,7 +213,7 @@ LANGUAGES = {"en": LanguageCounts(4, 40)}
 
 
 def test_a_ledger_that_balances():
-    (file,) = ledger.balance(PLAN, ledgers(), LANGUAGES)
+    (file,) = ledger.balance_ledgers(PLAN, ledgers(), LANGUAGES)
     assert (file.records, file.documents, file.text_bytes, file.rejected) == (5, 4, 40, {"bad_json": 1})
 
 
@@ -237,18 +237,18 @@ def test_a_ledger_that_balances():
 )
 def test_every_number_of_a_range_is_held_against_another(changes):
     with pytest.raises(LedgerError):
-        ledger.balance(PLAN, ledgers(**changes), LANGUAGES)
+        ledger.balance_ledgers(PLAN, ledgers(**changes), LANGUAGES)
 
 
 @pytest.mark.parametrize("languages", [{}, {"en": LanguageCounts(4, 39)}, {"en": LanguageCounts(5, 40)}], ids=str)
 def test_languages_are_held_against_files(languages):
     with pytest.raises(LedgerError, match="by language"):
-        ledger.balance(PLAN, ledgers(), languages)
+        ledger.balance_ledgers(PLAN, ledgers(), languages)
 
 
 def test_a_file_that_is_rejected_whole_needs_no_bytes():
     whole = ledgers(num_records=0, num_documents=0, text_bytes=0, rejected={}, rejected_file="truncated", read_bytes=0)
-    (file,) = ledger.balance(PLAN, whole, {"en": LanguageCounts(3, 30)})
+    (file,) = ledger.balance_ledgers(PLAN, whole, {"en": LanguageCounts(3, 30)})
     assert file.rejected_file == "truncated"
 
 
@@ -265,7 +265,7 @@ def test_an_item_without_results(corpus, tmp_path, monkeypatch):
 
 def test_counting_and_encoding_read_the_same():
     counted = {"en": CountedLanguage(4, 40, 4, 40, 8, 6)}
-    files = ledger.files_table(ledger.balance(PLAN, ledgers(), LANGUAGES))
+    files = ledger.write_files_table(ledger.balance_ledgers(PLAN, ledgers(), LANGUAGES))
     digest = hashlib.sha256(files).hexdigest()
     ledger.check_read_alike(counted, digest, LANGUAGES, files)
     for languages in ({}, {"en": LanguageCounts(4, 41)}, {**LANGUAGES, "ru": LanguageCounts(1, 0)}):

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.graph.count_graph import MergeTables, MergeToFew
-from pipelines.stages.results import languages_of
+from pipelines.stages.results import sum_up_languages
 from pipelines.store.attempts import Attempts
 from pipelines.work.runs import read_section, write_section
 from schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
 from tokcore.errors import LedgerError
-from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
+from tokcore.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.pretoken_tables import merge_rows
 
 tables = st.dictionaries(
@@ -28,7 +28,7 @@ tables = st.dictionaries(
 
 
 def rows_of(table: dict[bytes, tuple[int, int]]) -> CountRows:
-    return rows_from_tuples(sorted((key, count, documents) for key, (count, documents) in table.items()))
+    return make_rows(sorted((key, count, documents) for key, (count, documents) in table.items()))
 
 
 def summed(parts: list[dict[bytes, tuple[int, int]]]) -> list[tuple[bytes, int, int]]:
@@ -86,7 +86,7 @@ def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs)
     runs = result if max_runs else [result]
     assert len(runs) <= (max_runs or 1)
     rows = merge_rows([read_section(attempts, run) for run in runs])
-    assert [row for block in rows for row in tuples_from_rows(block)] == summed(parts)
+    assert [row for block in rows for row in list_rows(block)] == summed(parts)
 
 
 def test_what_a_table_can_take_in_is_not_merged_before(attempts):
@@ -94,7 +94,7 @@ def test_what_a_table_can_take_in_is_not_merged_before(attempts):
     assert MergeToFew(attempts, 5).extract_output(runs) == tuple(runs)
     few = MergeToFew(attempts, 3).extract_output(runs)
     assert few[:2] == tuple(runs[3:])
-    assert [row for rows in read_section(attempts, few[2]) for row in tuples_from_rows(rows)] == [(b"a", 6, 3)]
+    assert [row for rows in read_section(attempts, few[2]) for row in list_rows(rows)] == [(b"a", 6, 3)]
 
 
 def test_merging_again_finds_the_earlier_result(attempts):
@@ -119,7 +119,7 @@ counts = st.builds(LanguageCounts, *[st.integers(0, 1 << 62) for _ in FIELDS])
 def test_the_totals_of_languages_are_those_of_all_items(parts):
     file = StoredFile("", "", 0, "", "")
     items = [ItemCounted(i, (), part, (), {}, file) for i, part in enumerate(parts)]
-    totals = languages_of(items)
+    totals = sum_up_languages(items)
     assert list(totals) == sorted({lang for part in parts for lang in part})
     for lang, total in totals.items():
         mine = [part[lang].values() for part in parts if lang in part]

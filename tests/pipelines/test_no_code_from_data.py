@@ -21,7 +21,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts, publish
 from schemas.plan import Assignment
 from schemas.refs import RunRef, StoredFile
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.shards import open_shards
 
@@ -212,7 +212,7 @@ def rewritten(output: Path, stage: str, change) -> None:
     path = output / stage / "manifest.json"
     content = json.loads(path.read_bytes())
     change(content)
-    path.write_bytes(canonical_json(content))
+    path.write_bytes(write_canonical_json(content))
     build = find_manifest(str(output), "build")
     inputs = {name: find_manifest(str(output), name).as_input() for name in build.inputs}
     build = dataclasses.replace(build, inputs=inputs, root="")

@@ -13,7 +13,7 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 from support.listening import is_loopback, watched
 
-from pipelines.graph.runner import check_runner_options, on_loopback
+from pipelines.graph.runner import bind_to_loopback, check_runner_options
 from pipelines.local.run_options import RunOptions
 from tokcore.errors import ConfigError
 
@@ -121,7 +121,7 @@ def test_workers_in_processes_of_a_portable_runner(corpus, monkeypatch):
 
 def test_a_worker_pool_is_bound_to_loopback():
     """Beam would listen on every interface, and such a pool unpickles what it receives."""
-    with watched() as seen, on_loopback():
+    with watched() as seen, bind_to_loopback():
         address, server = BeamFnExternalWorkerPoolServicer.start()
         with socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1]))):
             pass
@@ -132,7 +132,7 @@ def test_a_worker_pool_is_bound_to_loopback():
 
 @pytest.mark.parametrize("address", ["[::]:0", "0.0.0.0:0", "*:0", "localhost:0", "127.0.0.1:0"])
 def test_whatever_address_a_server_is_given(address):
-    with watched() as seen, on_loopback():
+    with watched() as seen, bind_to_loopback():
         server = grpc.server(futures.ThreadPoolExecutor(1))
         server.add_insecure_port(address)
         server.start()
@@ -142,7 +142,7 @@ def test_whatever_address_a_server_is_given(address):
 
 
 def test_two_at_once_do_not_lift_each_others_guard():
-    first, second = on_loopback(), on_loopback()
+    first, second = bind_to_loopback(), bind_to_loopback()
     with first:
         guarded = grpc.server
         second.__enter__()

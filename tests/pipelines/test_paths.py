@@ -17,7 +17,7 @@ from pipelines.reading import columns
 from pipelines.reading.input_range import FileRejected
 from pipelines.reading.row_file import RowFile
 from pipelines.store import storage
-from schemas.field_path import steps_of
+from schemas.field_path import parse_steps
 
 
 def parquet(table, **options):
@@ -195,7 +195,7 @@ NESTED = st.recursive(
 def test_json_paths_are_what_they_say(record, path):
     """The same strings as a slow implementation of paths finds."""
     found, wrong = [record], False
-    for step in steps_of(path):
+    for step in parse_steps(path):
         found = [one for one in found if one is not None]
         wrong = wrong or not all(isinstance(one, list if step is None else dict) for one in found)
         if wrong:

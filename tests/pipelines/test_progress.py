@@ -22,7 +22,7 @@ from pipelines.stages import count_corpus
 from pipelines.stages.build import Build
 from schemas.config import load_config
 from tokcore import kernel, reference
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 
 
 class Recorded(StageProgress):
@@ -71,7 +71,7 @@ def test_a_resumed_stage_counts_what_was_done_before(tmp_path, monkeypatch):
         if place == "stage.worked":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(count_corpus, "reached", fail)
+    monkeypatch.setattr(count_corpus, "reach", fail)
     with pytest.raises(KeyboardInterrupt):
         build_of(tmp_path, "out").count()
     monkeypatch.undo()
@@ -175,7 +175,7 @@ def test_merges_are_counted_while_they_are_learned(learn):
     chance = np.random.default_rng(1)
     size, most = (30_000, 4000) if learn is kernel.learn_merges else (60, 40)
     words = ["".join(map(chr, word)) for word in chance.integers(97, 117, (size, 9)).tolist()]
-    rows, counts = texts_from_strings(words), np.ones(size, np.uint64)
+    rows, counts = make_texts_from_strings(words), np.ones(size, np.uint64)
     for _ in range(5):  # a busy machine may not let this thread run in between
         done, seen = np.zeros(1, np.int64), []
         thread = threading.Thread(target=learn, args=(rows, counts, most, 1, 0, 1, done))

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
 from pipelines.reading import column_reader, compressed, limits, records, streams
-from pipelines.reading.input_range import FileRejected, read_documents, settings_of
-from pipelines.reading.jsonl import _without_lone_surrogates
-from pipelines.reading.records import printable
+from pipelines.reading.input_range import FileRejected, make_read_settings, read_documents
+from pipelines.reading.jsonl import _replace_lone_surrogates
+from pipelines.reading.records import make_printable
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
 from pipelines.store import storage
 from tokcore.errors import StageError
@@ -197,7 +197,7 @@ def test_any_bytes_as_text_survive_the_bytes_policy(raw):
 def test_lone_surrogates_are_found_exactly(parts):
     line = ('"' + "".join(parts) + '"').encode()
     value = json.loads(line)
-    repaired = orjson.loads(_without_lone_surrogates(line))
+    repaired = orjson.loads(_replace_lone_surrogates(line))
     assert repaired == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
 
 
@@ -839,23 +839,25 @@ SOURCE = types.SimpleNamespace(
 def test_settings_of_a_source():
     common = {"lang": "en", "invalid_utf8": "replace", "max_document_bytes": 9, "forbidden": ("<|end|>",)}
     fields = reading(text="body", id="name", unit="", **common)
-    assert settings_of(SOURCE, "jsonl", "gz", ("<|end|>",)) == dataclasses.replace(fields, compression="gz")
-    assert settings_of(SOURCE, "parquet", "gz", ("<|end|>",)) == dataclasses.replace(fields, format="parquet")
+    assert make_read_settings(SOURCE, "jsonl", "gz", ("<|end|>",)) == dataclasses.replace(fields, compression="gz")
+    assert make_read_settings(SOURCE, "parquet", "gz", ("<|end|>",)) == dataclasses.replace(fields, format="parquet")
     whole = reading(format="text", compression="gz", text="", unit="file", **common)
-    assert settings_of(SOURCE, "text", "gz", ("<|end|>",)) == whole
+    assert make_read_settings(SOURCE, "text", "gz", ("<|end|>",)) == whole
     cut = types.SimpleNamespace(**{**vars(SOURCE), "separator": "---"})
-    assert settings_of(cut, "text", "gz", ("<|end|>",)) == dataclasses.replace(whole, unit="separator", separator="---")
+    assert make_read_settings(cut, "text", "gz", ("<|end|>",)) == dataclasses.replace(
+        whole, unit="separator", separator="---"
+    )
 
 
 @given(st.binary(max_size=400))
 def test_samples_are_harmless(data):
-    sample = printable(data)
+    sample = make_printable(data)
     assert len(sample.encode()) <= 200
     assert sample.isprintable() or all(c.isprintable() or ord(c) > 0xFF for c in sample)
 
 
 def test_samples():
-    assert printable("naïve 文 \\ \x1b[31m\r\n\u202e\u200b\x00\u2028".encode() + b"\xff") == (
+    assert make_printable("naïve 文 \\ \x1b[31m\r\n\u202e\u200b\x00\u2028".encode() + b"\xff") == (
         r"naïve 文 \\ \x1b[31m\r\n\u202e\u200b\x00\u2028\xff"
     )
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from support.builds import ROOT, build_file, run, small_corpus, tokcore
 
 from pipelines.cli import commands
-from pipelines.local.terminal import WIDTH, cut, number, size, table
+from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size, format_table
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import BuildManifest
@@ -108,22 +108,22 @@ def test_the_report_fits_into_80_columns(corpus, build, capsys, figure):
 
 
 def test_tables_and_figures_are_cut_to_their_width():
-    assert [number(n) for n in (0, 1234, 9_999_999, 10_000_000, 10**12)] == [
+    assert [format_number(n) for n in (0, 1234, 9_999_999, 10_000_000, 10**12)] == [
         "0",
         "1,234",
         "9,999,999",
         "10.00 M",
         "1.00 T",
     ]
-    assert [size(n) for n in (0, 999, 1000, 10**6, 5 * 10**12)] == [
+    assert [format_size(n) for n in (0, 999, 1000, 10**6, 5 * 10**12)] == [
         "0 bytes",
         "999 bytes",
         "1.0 kB",
         "1.0 MB",
         "5.0 TB",
     ]
-    assert [cut("言語x", width) for width in (5, 4, 3)] == ["言語x", "言…", "言…"]
-    lines = table(["a\nname", "right"], [["x" * 200, "1"], ["y", "1,000"]])
+    assert [cut_text("言語x", width) for width in (5, 4, 3)] == ["言語x", "言…", "言…"]
+    lines = format_table(["a\nname", "right"], [["x" * 200, "1"], ["y", "1,000"]])
     assert [cell_len(line) for line in lines] == [1, WIDTH, WIDTH, WIDTH]
     assert lines[2].endswith("…      1")
     assert lines[1].split() == ["name", "right"]

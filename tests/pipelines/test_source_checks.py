@@ -16,7 +16,7 @@ import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
 from pipelines.inspect.estimate import Estimate, estimate
-from pipelines.reading.sniff import content_of
+from pipelines.reading.sniff import detect_content
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
 from schemas.config import load_config
@@ -172,7 +172,7 @@ def test_good_sources_of_every_format_give_nothing(tmp_path):
     ],
 )
 def test_contents(head, content):
-    assert content_of(head) == content
+    assert detect_content(head) == content
 
 
 def test_a_sample_is_bounded_and_follows_from_the_input_alone(tmp_path, monkeypatch):

@@ -15,9 +15,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pipelines.store import retries, storage, urls
-from pipelines.store.pins import version_of
+from pipelines.store.pins import find_version
 from pipelines.store.redaction import redact
-from pipelines.store.retries import retrying
+from pipelines.store.retries import retry
 from tokcore.errors import ConfigError, FormatError, StageError
 
 
@@ -102,13 +102,13 @@ def test_redact():
 
 @pytest.mark.parametrize("path", ["a", "a/b.txt", "a..b/...c", "ü/%2e"])
 def test_safe_relative(path):
-    assert urls.safe_relative(path) == path
+    assert urls.check_relative(path) == path
 
 
 @pytest.mark.parametrize("path", ["", "/a", "../a", "a/../b", "a/./b", "a//b", "a/", "a\\b", "a\0", "s3://a", "."])
 def test_unsafe_relative(path):
     with pytest.raises(FormatError):
-        urls.safe_relative(path)
+        urls.check_relative(path)
     with pytest.raises(FormatError):
         urls.join("/base", path)
 
@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_listed_is_not_empty(monkeypatch):
     ],
 )
 def test_version(info, version):
-    assert version_of(info) == version
+    assert find_version(info) == version
 
 
 def test_list_tree(folder):
@@ -374,7 +374,7 @@ def test_missing_credentials_are_not_tried_again(failure):
         raise failure
 
     with pytest.raises(StageError, match=r"b/k: cannot read: .*\. The store wants other credentials: set them"):
-        retrying("read", "s3://b/k", operation)
+        retry("read", "s3://b/k", operation)
     assert len(calls) == 1
 
 
@@ -395,7 +395,7 @@ def test_a_busy_store_is_tried_again(failure, monkeypatch):
             raise failures.pop()
         return "read"
 
-    assert retrying("read", "s3://b/k", operation) == "read"
+    assert retry("read", "s3://b/k", operation) == "read"
 
 
 def test_an_early_end_is_no_end(monkeypatch):

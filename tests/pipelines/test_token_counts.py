@@ -106,9 +106,9 @@ def test_native_equals_reference(batches: list[list[list[int]]]) -> None:
             assert (ours.tolist(), ours.dtype) == (theirs.tolist(), theirs.dtype)
 
 
-@pytest.mark.parametrize("name", kernel.available())
+@pytest.mark.parametrize("name", kernel.list_available())
 def test_a_negative_id_is_refused(name: str) -> None:
-    with kernel.forced(name):
+    with kernel.force(name):
         counter = kernel.IdCounter()
         with pytest.raises(ValueError, match="negative"):
             counter.add(np.array([1, -1], np.int32), np.array([0, 2]))
@@ -146,7 +146,7 @@ def test_damaged_files_are_refused(damage) -> None:
     rows = rows_of([[1, 2, 2]])
     run, table = io.BytesIO(), io.BytesIO()
     token_counts.write_id_rows(run, rows)
-    token_counts.write_id_table(table, token_counts.to_table(rows))
+    token_counts.write_id_table(table, token_counts.make_table(rows))
     assert token_counts.read_id_table(table).to_pydict()["count"] == [1, 2]
     with pytest.raises(FormatError, match="counts of token ids"):
         read_id_rows(io.BytesIO(damage(run.getvalue())))
@@ -155,10 +155,10 @@ def test_damaged_files_are_refused(damage) -> None:
 
 
 def test_the_content_of_a_table_is_a_hash_over_its_columns() -> None:
-    table = token_counts.to_table(rows_of([[1, 2, 2], [2]]))
+    table = token_counts.make_table(rows_of([[1, 2, 2], [2]]))
     columns = [np.array([1, 2], "<i4"), *(np.array(values, "<u8") for values in ([1, 3], [1, 2], [1, 2]))]
     digests = b"".join(hashlib.sha256(column.tobytes()).digest() for column in columns)
-    assert token_counts.content_of(table) == hashlib.sha256(b"tokcore-token-counts-v2" + digests).hexdigest()
+    assert token_counts.hash_content(table) == hashlib.sha256(b"tokcore-token-counts-v2" + digests).hexdigest()
 
 
 @pytest.mark.parametrize("place", [0, 100, -1])
@@ -188,7 +188,7 @@ def test_verification_counts_the_tokens_again(corpus, tmp_path):
     forger.write(out / TABLE, stored.getvalue())
     forger.hash_anew(2)
     assert verify(str(out)).problems[0] == f"{TABLE}: its content is not what the manifest says"
-    forger.manifests["shards"]["files"][-1]["content_sha256"] = token_counts.content_of(table)
+    forger.manifests["shards"]["files"][-1]["content_sha256"] = token_counts.hash_content(table)
     forger.write_manifests(chain=True, contents=True)
     assert verify(str(out)).problems == (f"{TABLE}: its counts are not those of the shards",)
     del forger.manifests["shards"]["files"][-1]

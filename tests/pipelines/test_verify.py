@@ -17,7 +17,7 @@ from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.semantics import EARLIER
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.shards import open_shards
@@ -192,7 +192,7 @@ def test_an_edited_manifest(output, stage):
     path = output / stage / "manifest.json"
     content = json.loads(path.read_bytes())
     content["totals"]["edited"] = 1
-    path.write_bytes(canonical_json(content))
+    path.write_bytes(write_canonical_json(content))
     assert problems(output)
 
 

@@ -17,9 +17,9 @@ import tokcore as api
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
-from schemas.shard_entries import named_shards
-from tokcore.format_table import SHARD_FORMATS, FormatFile, all_paths, paths_of
-from tokcore.formats.documents import DocumentsWriter, documents_path
+from schemas.shard_entries import list_named_shards
+from tokcore.format_table import SHARD_FORMATS, FormatFile, list_all_paths, list_paths
+from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
 from tokcore.token_batch import TokenBatch
@@ -59,13 +59,13 @@ def problems(output: Path) -> str:
 
 
 def test_every_format_holds_the_same_documents(built):
-    shards = named_shards(find_manifest(str(built), "shards"))
+    shards = list_named_shards(find_manifest(str(built), "shards"))
     assert {shard.facts.item for shard in shards} > {0}
     assert {shard.facts.split for shard in shards} == {"train", "validation"}
     for shard in shards:
-        assert tuple(file.path for file in shard.files) == all_paths(ALL, shard.facts.stem)
+        assert tuple(file.path for file in shard.files) == list_all_paths(ALL, shard.facts.stem)
         rows = [
-            rows_of(FormatFile(name, str(built / "shards" / paths_of(one, shard.facts.stem)[0])).open().batches())
+            rows_of(FormatFile(name, str(built / "shards" / list_paths(one, shard.facts.stem)[0])).open().batches())
             for name, one in SHARD_FORMATS.items()
         ]
         assert len(rows[0]) == shard.facts.documents
@@ -88,10 +88,10 @@ def test_a_build_in_one_format(corpus, name):
     output = build(corpus, (name,))
     assert verify(str(output), decode=None).problems == ()
     assert (output / "shards" / "documents").exists() != SHARD_FORMATS[name].has_columns
-    shard = named_shards(find_manifest(str(output), "shards"))[1]
+    shard = list_named_shards(find_manifest(str(output), "shards"))[1]
     report = rebuild(str(output), shard.facts.shard)
     assert (report.problems, report.notes, report.documents) == ((), (), shard.facts.documents)
-    main = output / "shards" / paths_of(SHARD_FORMATS[name], shard.facts.stem)[0]
+    main = output / "shards" / list_paths(SHARD_FORMATS[name], shard.facts.stem)[0]
     shown = tokcore("show", main).stdout
     dtype = SHARD_FORMATS[name].dtype(ShardSettings("", 512, "zstd"))
     assert f"format: {name}\ndtype: {dtype}\ndocuments: {shard.facts.documents}\n" in shown
@@ -143,9 +143,9 @@ def edited(batch: TokenBatch, column: str) -> TokenBatch:
 def test_a_documents_file_that_says_something_else_is_found(output, column):
     """All hashes and identities are corrected: it contradicts Arrow's own columns, or .idx files."""
     forger = Forger(output)
-    shard = next(s for s in named_shards(find_manifest(str(output), "shards")) if s.facts.documents > 1)
-    batch = forger.read_arrow(paths_of(SHARD_FORMATS["arrow"], shard.facts.stem)[0])
-    path = output / "shards" / documents_path(shard.facts.stem)
+    shard = next(s for s in list_named_shards(find_manifest(str(output), "shards")) if s.facts.documents > 1)
+    batch = forger.read_arrow(list_paths(SHARD_FORMATS["arrow"], shard.facts.stem)[0])
+    path = output / "shards" / get_documents_path(shard.facts.stem)
     with path.open("wb") as file:
         writer = DocumentsWriter(file, forger.manifests["shards"]["totals"]["fingerprint"], 512, "zstd")
         writer.write(edited(batch, column))
@@ -154,7 +154,7 @@ def test_a_documents_file_that_says_something_else_is_found(output, column):
     forger.hash_anew(2)
     found = problems(output)
     what = "lengths" if column == "length" else "columns"
-    assert f"shards/{documents_path(shard.facts.stem)}: its {what} are not those of the shard's documents" in found
+    assert f"shards/{get_documents_path(shard.facts.stem)}: its {what} are not those of the shard's documents" in found
 
 
 @pytest.mark.parametrize("name", ["megatron", "nanogpt"])

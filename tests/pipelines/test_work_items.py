@@ -8,7 +8,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.stages.work_items import expected_text, make_plan
+from pipelines.stages.work_items import estimate_text_bytes, make_plan
 from schemas.plan import InputFile, ReadSettings
 
 JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
@@ -50,7 +50,7 @@ def test_every_byte_is_in_one_range_of_one_item(found, range_bytes, random):
     for item in plan.items:
         assert item.size_bytes == sum(r.end - r.start for r in item.ranges)
         # A run of small files ends with the one that reaches the size.
-        text = [expected_text(r.end - r.start, SETTINGS[plan.files[r.file].settings]) for r in item.ranges]
+        text = [estimate_text_bytes(r.end - r.start, SETTINGS[plan.files[r.file].settings]) for r in item.ranges]
         assert 2 * sum(text[:-1]) < range_bytes
 
 

@@ -28,9 +28,9 @@ from schemas.build_tables import (
     SpecialTable,
     TokenizerTable,
 )
-from schemas.config import BuildConfig, Source, format_of, load_config, parse_config, plain, pretokenizer_of
-from schemas.json_schema import json_schema, schema_text
-from schemas.setting import settings_in
+from schemas.config import BuildConfig, Source, find_format, load_config, make_pretokenizer, parse_config, spell_plain
+from schemas.json_schema import make_json_schema, write_json_schema
+from schemas.setting import list_settings
 from schemas.stage_manifests import LearnedConfig, NaturalMix, UnimaxMix, WeightsMix
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
@@ -130,7 +130,7 @@ def test_the_full_example_names_every_key():
     for name, (_, table) in TABLES.items():
         section = re.search(rf"^(# )?\[\[?{name}\]\]?.*?(?=^(# )?\[[a-z\[]+\]|\Z)", text, re.DOTALL | re.MULTILINE)
         assert section, name
-        for key, setting in settings_in(table).items():
+        for key, setting in list_settings(table).items():
             spelled = rf"\[mix\.{key}\]" if key == "weights" else rf"\b{key} = "
             assert re.search(spelled, section[0] if key != "weights" else text), f"{name}.{key}"
             if isinstance(setting.default, str):
@@ -237,13 +237,13 @@ def test_decimals_are_exact_and_may_be_integers():
     assert type(parse(MINIMAL + "[count]\nsample = 1").count.sample) is Decimal
     assert parse(MINIMAL + '[mix]\nstrategy = "unimax"\nmax_epochs = 2.5').mix.max_epochs == Decimal("2.5")
     assert parse(MINIMAL + '[mix]\nstrategy = "unimax"\nmax_epochs = 2').mix.max_epochs == Decimal(2)
-    assert plain(parse(MINIMAL + "[shards]\nvalidation = -0.0e-999999").shards.validation) == "0"
+    assert spell_plain(parse(MINIMAL + "[shards]\nvalidation = -0.0e-999999").shards.validation) == "0"
 
 
 @given(st.decimals(0, 1, allow_nan=False).filter(lambda number: len(format(number, "f")) < 28))
 def test_plain_is_one_spelling_a_value(number):
-    assert Decimal(plain(number)) == number
-    assert plain(number + Decimal("0.00")) == plain(number)
+    assert Decimal(spell_plain(number)) == number
+    assert spell_plain(number + Decimal("0.00")) == spell_plain(number)
 
 
 def test_files_may_be_one_or_several():
@@ -271,9 +271,9 @@ def test_formats_have_one_order():
 
 def test_patterns():
     for name in PATTERNS:
-        assert pretokenizer_of(parse(MINIMAL + f'[pretokenize]\npattern = "{name}"')).spec == {"name": name}
+        assert make_pretokenizer(parse(MINIMAL + f'[pretokenize]\npattern = "{name}"')).spec == {"name": name}
     own = parse(MINIMAL + "[pretokenize]\nregex = '''\\p{L}+|\\P{L}'''")
-    assert pretokenizer_of(own).spec == {"regex": r"\p{L}+|\P{L}"}
+    assert make_pretokenizer(own).spec == {"regex": r"\p{L}+|\P{L}"}
 
 
 def test_where_relative_paths_start(tmp_path, monkeypatch):
@@ -806,15 +806,17 @@ def test_the_order_of_tables_is_free(order):
     ],
 )
 def test_format_of(uri, expected):
-    assert format_of(uri) == expected
+    assert find_format(uri) == expected
 
 
 def test_the_shipped_schema_is_current():
-    assert (ROOT / "schemas" / "build.schema.json").read_text(encoding="utf-8") == schema_text(), "run `make schema`"
+    assert (ROOT / "schemas" / "build.schema.json").read_text(encoding="utf-8") == write_json_schema(), (
+        "run `make schema`"
+    )
 
 
 def test_the_schema_names_every_key():
-    schema = json_schema()["properties"]
+    schema = make_json_schema()["properties"]
     assert set(schema) == {"version", *TABLES}
     for name, (_, table) in TABLES.items():
         found = schema[name]
@@ -822,7 +824,7 @@ def test_the_schema_names_every_key():
             found = found["items"]
         elif name == "special":
             found = found["additionalProperties"]["anyOf"][1]
-        assert set(found["properties"]) == set(settings_in(table))
+        assert set(found["properties"]) == set(list_settings(table))
     assert schema["build"]["required"] == ["output"]
     assert schema["source"]["items"]["required"] == ["files"]
     assert schema["source"]["items"]["oneOf"] == [{"required": ["lang"]}, {"required": ["lang_field"]}]
@@ -855,7 +857,7 @@ def _default_in_words(setting: Any) -> str:
     if default is None or default == {}:
         return ""
     if isinstance(default, Decimal):
-        return plain(default)
+        return spell_plain(default)
     return json.dumps(list(default) if isinstance(default, tuple) else default)
 
 
@@ -863,7 +865,7 @@ def readme_rows() -> list[str]:
     """The rows of the table of settings in schemas/README.md."""
     rows = []
     for name, (_, table) in TABLES.items():
-        for key, setting in settings_in(table).items():
+        for key, setting in list_settings(table).items():
             default = _default_in_words(setting)
             code = default if default in ("", "required") else "`" + default.replace("|", "\\|") + "`"
             options = f" ({' '.join(f'`{one}`' for one in setting.options)})" if setting.options else ""

@@ -11,15 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import Document, document_key, is_selected, selection_hash, selection_threshold, valid_lang
+from schemas.document import (
+    Document,
+    compute_document_key,
+    compute_selection_hash,
+    compute_selection_threshold,
+    is_selected,
+    is_valid_lang,
+)
 
 
 def test_key_is_pinned():
     """The encoding is part of the output: sampling and validation of every build follow from it."""
     prefix = b"tokcore-document-v1\0\x02\0\0\0en"
-    assert document_key("en", "page-1", b"any") == hashlib.sha256(prefix + b"ipage-1").digest()
-    assert document_key("en", None, b"any") == hashlib.sha256(prefix + b"tany").digest()
-    assert document_key("en", "", b"any") == hashlib.sha256(prefix + b"i").digest()
+    assert compute_document_key("en", "page-1", b"any") == hashlib.sha256(prefix + b"ipage-1").digest()
+    assert compute_document_key("en", None, b"any") == hashlib.sha256(prefix + b"tany").digest()
+    assert compute_document_key("en", "", b"any") == hashlib.sha256(prefix + b"i").digest()
 
 
 triples = st.tuples(st.text(max_size=3), st.none() | st.text(max_size=3), st.binary(max_size=3))
@@ -30,7 +37,7 @@ def test_different_documents_have_different_keys(a, b):
     def identity(lang, document_id, text):
         return (lang, document_id, text if document_id is None else None)
 
-    assert (document_key(*a) == document_key(*b)) == (identity(*a) == identity(*b))
+    assert (compute_document_key(*a) == compute_document_key(*b)) == (identity(*a) == identity(*b))
 
 
 @given(st.binary(), st.integers(0, 1 << 40), st.decimals(0, 1, places=6), st.decimals(0, 1, places=6))
@@ -43,14 +50,14 @@ def test_shares_are_nested(key, seed, a, b):
 
 def test_share_is_exact():
     """The threshold is exactly the floor of share * 2**64; a float would have rounded."""
-    assert selection_threshold(Decimal("0.1")) == (1 << 64) // 10
-    assert selection_threshold(Decimal("0.999999999999999999999")) == (1 << 64) - 1
+    assert compute_selection_threshold(Decimal("0.1")) == (1 << 64) // 10
+    assert compute_selection_threshold(Decimal("0.999999999999999999999")) == (1 << 64) - 1
     digest = hashlib.sha256(b"sample\x007\0key").digest()
-    assert selection_hash(b"key", 7, "sample") == int.from_bytes(digest[:8], "big")
+    assert compute_selection_hash(b"key", 7, "sample") == int.from_bytes(digest[:8], "big")
 
 
 def test_share_of_many_documents():
-    keys = [document_key("en", str(i), b"") for i in range(10_000)]
+    keys = [compute_document_key("en", str(i), b"") for i in range(10_000)]
     chosen = {p: {k for k in keys if is_selected(k, 1, p, Decimal("0.25"))} for p in ("sample", "validation")}
     assert all(2_300 < len(keys_of) < 2_700 for keys_of in chosen.values())
     assert 500 < len(chosen["sample"] & chosen["validation"]) < 750, "purposes are not independent"
@@ -64,12 +71,12 @@ def test_share_out_of_range(share):
 
 @pytest.mark.parametrize("lang", ["en", "zh-Hant", "code-c++", "a" * 64, "1.2_x"])
 def test_valid_lang(lang):
-    assert valid_lang(lang)
+    assert is_valid_lang(lang)
 
 
 @pytest.mark.parametrize("lang", ["", ".en", "../en", "a/b", "é", "a" * 65, "en\n", "e n", "-en"])
 def test_invalid_lang(lang):
-    assert not valid_lang(lang)
+    assert not is_valid_lang(lang)
 
 
 def test_a_document_is_what_it_says():

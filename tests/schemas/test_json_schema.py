@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from schemas.config import parse_config
-from schemas.json_schema import json_schema
+from schemas.json_schema import make_json_schema
 from tokcore.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent.parent
 BUILD_FILES = sorted([*(ROOT / "deploy" / "examples").glob("*.toml"), ROOT / "deploy" / "demo" / "build.toml"])
-SCHEMA = json_schema()
+SCHEMA = make_json_schema()
 
 START = 'version = 1\n[build]\noutput = "out"\n'
 MINIMAL = START + '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'

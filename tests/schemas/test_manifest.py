@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.manifests import MANIFESTS
 
-from schemas.manifest import Input, identity_of
+from schemas.manifest import Input, compute_identity
 from schemas.stage_manifests import (
     STAGES,
     CountedLanguage,
@@ -18,7 +18,7 @@ from schemas.stage_manifests import (
     StageConfigs,
     parse_manifest,
 )
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, VersionError
 
 SHARDS = MANIFESTS["shards"]
@@ -95,11 +95,11 @@ def test_everything_else_is_content(change):
 
 def test_identity_follows_inputs_and_configuration():
     config = SHARDS.config
-    one = identity_of("s", config, {"plan": Input("x", "y")}, {})
-    assert one == identity_of("s", config, {"plan": Input("x", "other content id")}, {})
-    assert one != identity_of("s", dataclasses.replace(config, by="plan"), {"plan": Input("x", "y")}, {})
-    assert one != identity_of("s", config, {"plan": Input("z", "y")}, {})
-    assert one != identity_of("s", config, {"plan": Input("x", "y")}, {"kernel": 2})
+    one = compute_identity("s", config, {"plan": Input("x", "y")}, {})
+    assert one == compute_identity("s", config, {"plan": Input("x", "other content id")}, {})
+    assert one != compute_identity("s", dataclasses.replace(config, by="plan"), {"plan": Input("x", "y")}, {})
+    assert one != compute_identity("s", config, {"plan": Input("z", "y")}, {})
+    assert one != compute_identity("s", config, {"plan": Input("x", "y")}, {"kernel": 2})
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused
@@ -115,7 +115,7 @@ def changed(path: tuple[str | int, ...], value: Any) -> bytes:
         del inner[path[-1]]
     else:
         inner[path[-1]] = value
-    return canonical_json(content)
+    return write_canonical_json(content)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_a_field_too_many_is_refused_wherever_it_is(made):
 
 
 def test_a_field_that_says_nothing_is_refused():
-    data = canonical_json({**json.loads(MANIFESTS["counts"].to_bytes()), "root": ""})
+    data = write_canonical_json({**json.loads(MANIFESTS["counts"].to_bytes()), "root": ""})
     assert parse_manifest(data, "m") == MANIFESTS["counts"]
     value = json.loads(data)
     value["config"]["mask"] = []
     with pytest.raises(FormatError, match="says nothing"):
-        parse_manifest(canonical_json(value), "m")
+        parse_manifest(write_canonical_json(value), "m")
 
 
 def test_what_is_not_canonical_is_refused():

@@ -9,7 +9,7 @@ from fsspec.utils import glob_translate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.splits import KEYWORDS, find_splits, split_named
+from schemas.splits import KEYWORDS, find_split, find_splits
 
 # huggingface/datasets, data_files.py, for fsspec from 2023.12 on.
 SEPARATORS = "-._ 0-9"
@@ -96,7 +96,7 @@ def test_folders_as_they_are(names, folder, expected):
 
 def test_other_names_of_a_split():
     splits = {"train": ["a"], "validation": ["b"]}
-    assert [split_named(name, splits) for name in ("train", "training", "dev", "valid", "test", "x")] == [
+    assert [find_split(name, splits) for name in ("train", "training", "dev", "valid", "test", "x")] == [
         "train",
         "train",
         "validation",
@@ -104,4 +104,4 @@ def test_other_names_of_a_split():
         None,
         None,
     ]
-    assert split_named("dev", {"dev": ["a"], "validation": ["b"]}) == "dev"
+    assert find_split("dev", {"dev": ["a"], "validation": ["b"]}) == "dev"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.toml_lines import Key, key_lines, line_of, spell_key
+from schemas.toml_lines import Key, find_key_lines, find_line, spell_key
 
 TEXT = '''\
 version = 1
@@ -72,21 +72,21 @@ weights = { en = 1.5, "zh-Hant" = [ 1, 2 ], sub = { a.b = 3 } }
     ],
 )
 def test_lines(key, line):
-    assert key_lines(TEXT)[key] == line
+    assert find_key_lines(TEXT)[key] == line
 
 
 def test_a_missing_key_is_where_its_table_is():
-    lines = key_lines(TEXT)
-    assert line_of(lines, ("source", 1, "files")) == 21
-    assert line_of(lines, ("learn", "vocab_size")) is None
-    assert line_of({}, ()) is None
+    lines = find_key_lines(TEXT)
+    assert find_line(lines, ("source", 1, "files")) == 21
+    assert find_line(lines, ("learn", "vocab_size")) is None
+    assert find_line({}, ()) is None
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x85", "\u2029"])
 def test_only_line_feeds_end_lines(separator):
     """str.splitlines recognizes more line ends than TOML and editors do."""
-    assert key_lines(f'a = "x{separator}y"\nb = 1')[("b",)] == 2
-    assert key_lines("a = 1\r\nb = 2\r\n")[("b",)] == 2
+    assert find_key_lines(f'a = "x{separator}y"\nb = 1')[("b",)] == 2
+    assert find_key_lines("a = 1\r\nb = 2\r\n")[("b",)] == 2
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_every_key_has_the_line_on_which_it_was_written(tables):
         for name, value in keys.items():
             expected[(table, name)] = text.count("\n") + 1
             text += f"  {_quoted(name)} = {value}\n"
-    lines = key_lines(text)
+    lines = find_key_lines(text)
     assert {key: line for key, line in lines.items() if not any(isinstance(part, int) for part in key)} == expected
     assert set(lines) == set(_keys(tomllib.loads(text), ()))
 

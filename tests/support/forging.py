@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 from support.token_batches import shard_bytes
 
-from pipelines.inspect.verify_manifests import identity_under
-from pipelines.stages.dataset_card import CARD, dataset_card
+from pipelines.inspect.verify_manifests import compute_identity_under
+from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.stages.semantics import SEMANTICS
 from schemas.stage_manifests import parse_manifest
-from tokcore.canonical import canonical_json
-from tokcore.format_table import SHARD_FORMATS, paths_of
+from tokcore.canonical import write_canonical_json
+from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
-from tokcore.formats.documents import Documents, documents_path
-from tokcore.token_batch import ShardContent, TokenBatch, document_digests, join_batches
+from tokcore.formats.documents import Documents, get_documents_path
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, join_batches
 
 STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 
@@ -112,18 +112,18 @@ class Forger:
             if contents and not stage:
                 self._write_card()
             if chain:
-                without_root = canonical_json({**manifest, "root": ""})
-                manifest["identity"] = identity_under(SEMANTICS, parse_manifest(without_root, stage))
+                without_root = write_canonical_json({**manifest, "root": ""})
+                manifest["identity"] = compute_identity_under(SEMANTICS, parse_manifest(without_root, stage))
             if contents and not stage:
                 manifest["root"] = ""
-                manifest["root"] = parse_manifest(canonical_json(manifest), "").content_id()
+                manifest["root"] = parse_manifest(write_canonical_json(manifest), "").content_id()
             if manifest != self._sound_manifests[stage]:
-                self.write(self.path_of(stage), canonical_json(manifest))
+                self.write(self.path_of(stage), write_canonical_json(manifest))
 
     def _write_card(self) -> None:
         """Write the README.md that follows from the manifests, and its entry."""
         made = [parse_manifest(self.path_of(stage).read_bytes(), stage) for stage in ("shards", "tokenizer")]
-        card, (entry,) = dataset_card(*made), self.manifests[""]["files"]
+        card, (entry,) = write_dataset_card(*made), self.manifests[""]["files"]
         entry["sha256"] = entry["content_sha256"] = hashlib.sha256(card).hexdigest()
         entry["size_bytes"] = len(card)
         self.write(self.output / CARD, card)
@@ -139,7 +139,7 @@ class Forger:
             of_megatron = entry["path"].startswith("megatron") or not (self.output / "shards" / arrow).exists()
             batch = self.read_megatron(stem) if of_megatron else self.read_arrow(arrow)
             content = ShardContent()
-            content.update(batch, document_digests(batch.langs, batch.tokens, batch.offsets))
+            content.update(batch, compute_document_digests(batch.langs, batch.tokens, batch.offsets))
             entry["content_sha256"] = content.hexdigest()
             entry["about"].update(
                 documents=content.num_documents, tokens=content.num_tokens, max_token_id=content.max_token_id
@@ -149,7 +149,7 @@ class Forger:
         shards = self.manifests["shards"]
         batches = [self.read_arrow(e["path"]) for e in shards["files"] if e["path"].startswith("arrow")]
         everything = join_batches(batches)
-        digests = sorted(document_digests(everything.langs, everything.tokens, everything.offsets))
+        digests = sorted(compute_document_digests(everything.langs, everything.tokens, everything.offsets))
         shards["totals"]["documents_digest"] = hashlib.sha256(b"".join(digests)).hexdigest()
         shards["totals"]["tokens"] = everything.num_tokens
 
@@ -169,8 +169,8 @@ class Forger:
     def read_megatron(self, stem: str) -> TokenBatch:
         """As much as can be read, even if the three files contradict each other."""
         folder = self.output / "shards"
-        names = join_batches([names for names, _ in Documents(str(folder / documents_path(stem))).batches()])
-        bin_path, idx_path = (folder / path for path in paths_of(SHARD_FORMATS["megatron"], stem))
+        names = join_batches([names for names, _ in Documents(str(folder / get_documents_path(stem))).batches()])
+        bin_path, idx_path = (folder / path for path in list_paths(SHARD_FORMATS["megatron"], stem))
         tokens = np.frombuffer(bin_path.read_bytes(), "<i4")
         num = len(names.langs)
         lengths = np.frombuffer(idx_path.read_bytes(), "<i4", num, 34)
@@ -184,7 +184,7 @@ class Forger:
         vocab_size = self.manifests["tokenizer"]["totals"]["vocab_size"]
         for name in formats:
             for suffix, data in shard_bytes(name, [batch], fingerprint=fingerprint, vocab_size=vocab_size).items():
-                path = documents_path(stem) if suffix == DOCUMENTS else f"{name}/{stem}{suffix}"
+                path = get_documents_path(stem) if suffix == DOCUMENTS else f"{name}/{stem}{suffix}"
                 self.write(self.output / "shards" / path, data)
 
 

@@ -16,7 +16,7 @@ from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import DocumentsWriter
 from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.labels import label_strings
-from tokcore.token_batch import ShardContent, TokenBatch, document_digests
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
 
 FINGERPRINT = "ab" * 32
 VOCAB_SIZE = 2**31
@@ -132,7 +132,7 @@ def with_flipped_bit(data: bytes, position: int, bit: int) -> bytes:
 
 def add(content: ShardContent, batch: TokenBatch) -> None:
     """Add documents with their digests."""
-    content.update(batch, document_digests(batch.langs, batch.tokens, batch.offsets))
+    content.update(batch, compute_document_digests(batch.langs, batch.tokens, batch.offsets))
 
 
 def open_shard(name: str, path: str) -> ShardReader:

@@ -16,9 +16,9 @@ from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.patterns import PATTERNS
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import TokenizerSpec, make_learned_spec
 
 FOLDER = Path(__file__).parents[1] / "data" / "vocab"
 
@@ -76,7 +76,7 @@ def encoder_of(model, *, pattern=None, cache_bytes=1 << 20, whole=None) -> kerne
     table = model.merge_table
     return kernel.BpeEncoder(
         pattern,
-        texts_from_strings(model.tokens),
+        make_texts_from_strings(model.tokens),
         model.ids,
         table.left,
         table.right,
@@ -90,7 +90,7 @@ def encoder_of(model, *, pattern=None, cache_bytes=1 << 20, whole=None) -> kerne
 def spec_of_merges(merges, pattern, normalizer, special) -> TokenizerSpec:
     """The spec that learning these merges would make: (left, right, count) as learn_bpe returns them."""
     model = LearnedModel.from_merges(merges)
-    return learned_spec(model, pattern, normalizer, special)
+    return make_learned_spec(model, pattern, normalizer, special)
 
 
 ALPHABETS = (b"ab", b"abc ", bytes(range(97, 110)), "aé中 ".encode(), b"\x00\x80\xff")
@@ -106,8 +106,8 @@ def learned_models(draw) -> LearnedModel:
     alphabet = draw(st.sampled_from(ALPHABETS))
     rows = sorted(draw(st.sets(words(alphabet).filter(bool), min_size=1, max_size=12)))
     counts = np.array(draw(st.lists(st.integers(1, 5), min_size=len(rows), max_size=len(rows))), np.uint64)
-    with kernel.forced("reference"):
-        left, right, _ = kernel.learn_merges(texts_from_strings(rows), counts, draw(st.integers(0, 40)), 1)
+    with kernel.force("reference"):
+        left, right, _ = kernel.learn_merges(make_texts_from_strings(rows), counts, draw(st.integers(0, 40)), 1)
     return LearnedModel(np.stack([left, right], axis=1).reshape(-1, 2))
 
 

@@ -13,22 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore import kernel, unicode
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError, LearnError
 from tokcore.formats.exports import EXPORTS
 from tokcore.models import MODELS, LearnOptions
 from tokcore.models.byte import ByteModel
-from tokcore.odd_tokens import unreachable_tokens
+from tokcore.odd_tokens import find_unreachable_tokens
 from tokcore.patterns import PATTERNS
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 END = SpecialToken("<|end|>", None, "document_end")
 
 
 def spec_of(pattern=None, normalizer=(), special=(END,)) -> TokenizerSpec:
-    return learned_spec(ByteModel(), pattern or {"name": "cl100k"}, normalizer, special)
+    return make_learned_spec(ByteModel(), pattern or {"name": "cl100k"}, normalizer, special)
 
 
 TEXTS = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode)), max_size=6)
@@ -37,7 +37,7 @@ TEXTS = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.
 @given(TEXTS, st.sampled_from([{"name": "cl100k"}, {"name": "gpt2"}, {"regex": r"\S+|\s+"}]), st.integers(1, 3))
 def test_ids_are_the_bytes_and_decode_to_them(texts, pattern, threads):
     tokenizer = Tokenizer(spec_of(pattern))
-    batch = texts_from_strings(texts)
+    batch = make_texts_from_strings(texts)
     encoded = tokenizer.encode_texts(batch, threads)
     assert (encoded.ids.dtype, encoded.offsets.dtype, encoded.pretokens.dtype) == (np.int32, np.int64, np.int64)
     assert encoded.ids.tolist() == [byte for text in texts for byte in text]
@@ -51,21 +51,21 @@ def test_ids_are_the_bytes_and_decode_to_them(texts, pattern, threads):
 
 def _bpe_spec(pattern) -> TokenizerSpec:
     model = MODELS["bpe"].learn(
-        lambda: (texts_from_strings([b"ab"]), np.array([3], np.uint64)), LearnOptions(vocab_size=257)
+        lambda: (make_texts_from_strings([b"ab"]), np.array([3], np.uint64)), LearnOptions(vocab_size=257)
     )
-    return learned_spec(model, pattern, (), ())
+    return make_learned_spec(model, pattern, (), ())
 
 
 def test_texts_that_do_not_start_at_the_first_byte():
-    batch = texts_from_strings([b"zzzz", b"ab", "é".encode()])
+    batch = make_texts_from_strings([b"zzzz", b"ab", "é".encode()])
     encoded = Tokenizer(spec_of()).encode_texts(batch._replace(offsets=batch.offsets[1:]))
     assert (encoded.ids.tolist(), encoded.offsets.tolist()) == ([97, 98, 0xC3, 0xA9], [0, 2, 4])
     assert encoded.pretokens.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("name", kernel.available())
+@pytest.mark.parametrize("name", kernel.list_available())
 def test_special_tokens_come_after_the_bytes(name):
-    with kernel.forced(name):
+    with kernel.force(name):
         tokenizer = Tokenizer(spec_of())
         assert tokenizer.vocab_size == 257
         assert tokenizer.encode("a<|end|>b", allow_special="all").tolist() == [97, 256, 98]
@@ -101,7 +101,7 @@ def test_its_file_holds_no_vocabulary():
     assert spec != _bpe_spec({"name": "cl100k"})
     content["model"]["tokens"] = []
     with pytest.raises(FormatError, match=r"/t/tokcore\.json: model: unknown field 'tokens'"):
-        TokenizerSpec.from_json_bytes(canonical_json(content), "/t/tokcore.json")
+        TokenizerSpec.from_json_bytes(write_canonical_json(content), "/t/tokcore.json")
 
 
 def test_nothing_is_learned_and_no_row_read():
@@ -127,7 +127,7 @@ def test_a_special_token_named_like_a_byte(text):
 
 
 def test_every_token_is_reached():
-    assert unreachable_tokens(Tokenizer(spec_of())) == []
+    assert find_unreachable_tokens(Tokenizer(spec_of())) == []
 
 
 SAMPLES = ["", "Hello  world\n", "и в не\t的 एक", "\u0000\U0010ffff", "<|end|>", "a" * 300]

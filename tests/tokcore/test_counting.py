@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from tokcore import kernel, pretoken_tables, reference
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, LearnError
-from tokcore.pretoken_rows import CountRows, rows_from_tuples, tuples_from_rows
+from tokcore.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.pretoken_tables import merge_rows, read_run, read_table, write_run, write_table
-from tokcore.texts import Texts, texts_from_strings
+from tokcore.texts import Texts, make_texts_from_strings
 
-ALL = kernel.available()
+ALL = kernel.list_available()
 NATIVE = [name for name in ALL if name != "reference"]
 
 GOLDEN_HASHES = {
@@ -53,23 +53,23 @@ Row = tuple[bytes, int, int]
 texts = st.lists(st.lists(st.sampled_from(PIECES), max_size=20).map(b"".join), max_size=8)
 keys = st.binary(max_size=3) | st.binary(min_size=7, max_size=40) | st.sampled_from([b"\0" * n for n in range(20)])
 tables = st.dictionaries(keys, st.tuples(st.integers(1, 2**40), st.integers(1, 2**20)), max_size=30).map(
-    lambda table: rows_from_tuples([(key, *table[key]) for key in sorted(table)])
+    lambda table: make_rows([(key, *table[key]) for key in sorted(table)])
 )
 
 
 def counted(documents: list[bytes], limit: int, name: str, batches: int = 1) -> tuple[list[Row], int]:
-    with kernel.forced(name):
+    with kernel.force(name):
         counter = kernel.Counter("cl100k", limit)
         for i in range(batches):
-            counter.add(texts_from_strings(documents[i::batches]))
+            counter.add(make_texts_from_strings(documents[i::batches]))
         num_pretokens = counter.num_pretokens
         rows = counter.take()
         assert counter.num_rows == counter.num_pretokens == 0
-        return tuples_from_rows(rows), num_pretokens
+        return list_rows(rows), num_pretokens
 
 
 def merged(runs: list[CountRows], multipliers: list[int] | None = None) -> list[Row]:
-    return [row for block in merge_rows([[run] for run in runs], multipliers) for row in tuples_from_rows(block)]
+    return [row for block in merge_rows([[run] for run in runs], multipliers) for row in list_rows(block)]
 
 
 def in_blocks(rows: CountRows, size: int) -> list[CountRows]:
@@ -84,14 +84,14 @@ def test_counter_equals_reference(name: str, documents: list[bytes], limit: int,
 
 @given(texts)
 def test_pieces_count_as_the_same_text_does(documents: list[bytes]) -> None:
-    batch = texts_from_strings(documents)
+    batch = make_texts_from_strings(documents)
     pieces = kernel.split("cl100k", batch)
     for name in ALL:
-        with kernel.forced(name):
+        with kernel.force(name):
             whole, parts = kernel.Counter("cl100k", 5), kernel.Counter("gpt2", 5)
             whole.add(batch)
             parts.add_pieces(batch, *pieces)
-            assert tuples_from_rows(whole.take()) == tuples_from_rows(parts.take())
+            assert list_rows(whole.take()) == list_rows(parts.take())
 
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=30).map(b"".join), st.integers(4, 12))
@@ -132,7 +132,7 @@ def test_a_large_table_loses_nothing(at_once: bool) -> None:
     """More rows than the first tables hold, with large pages from the start and without."""
     rnd = random.Random(2)
     words = [rnd.getrandbits(rnd.choice([8, 24, 60, 150])).to_bytes(19, "big").lstrip(b"\0") for _ in range(480_000)]
-    texts = texts_from_strings(words)
+    texts = make_texts_from_strings(words)
     ends = texts.offsets[1:][np.diff(texts.offsets) > 0]
     firsts = np.array([0, len(ends)], np.int64)
     counter = kernel.Counter("gpt2", 0)
@@ -146,7 +146,7 @@ def test_a_large_table_loses_nothing(at_once: bool) -> None:
     rows = counter.take()
     expected = collections.Counter(word for word in words if word)
     assert len(expected) > 330_000
-    assert {key: count for key, count, _ in tuples_from_rows(rows)} == expected
+    assert {key: count for key, count, _ in list_rows(rows)} == expected
     assert [rows.keys.text(i) for i in range(rows.num_rows)] == sorted(expected)
 
 
@@ -154,12 +154,12 @@ def test_a_counter_of_little_text_is_small() -> None:
     counter = kernel.Counter("gpt2", 0)
     empty = counter.memory_bytes
     assert empty < 200_000
-    counter.add(texts_from_strings(["a few words " * 1000]))
+    counter.add(make_texts_from_strings(["a few words " * 1000]))
     assert counter.memory_bytes == empty
-    counter.add(texts_from_strings(["a few words " * 1000] * 100))  # large, but not the first
+    counter.add(make_texts_from_strings(["a few words " * 1000] * 100))  # large, but not the first
     assert counter.memory_bytes == empty
     counter.take()
-    counter.add(texts_from_strings(["a few words " * 1000] * 100))
+    counter.add(make_texts_from_strings(["a few words " * 1000] * 100))
     assert counter.memory_bytes < 5_000_000
     counter.take()
     assert counter.memory_bytes == empty
@@ -170,13 +170,13 @@ def test_a_counter_of_little_text_is_small() -> None:
 def test_counters_add_up(name: str, documents: list[bytes], limit: int, num_counters: int, threads: int) -> None:
     rows = []
     for chosen in (name, "reference"):
-        with kernel.forced(chosen):
+        with kernel.force(chosen):
             counters = [kernel.Counter("cl100k", limit) for _ in range(num_counters)]
             for i, counter in enumerate(counters):
-                counter.add(texts_from_strings(documents[i::num_counters]))
+                counter.add(make_texts_from_strings(documents[i::num_counters]))
             parts = kernel.Counter.take_all(counters, threads)
             assert not any(counter.num_rows for counter in counters)
-            rows.append([row for part in parts for row in tuples_from_rows(part)])
+            rows.append([row for part in parts for row in list_rows(part)])
     assert rows[0] == rows[1]
 
 
@@ -190,17 +190,15 @@ def test_many_rows_of_several_counters_add_up(threads: int) -> None:
     ]
     counters = [kernel.Counter("cl100k", 0) for _ in range(3)]
     for i, counter in enumerate(counters):
-        counter.add(texts_from_strings(documents[i::3]))
+        counter.add(make_texts_from_strings(documents[i::3]))
     parts = kernel.Counter.take_all(counters, threads)
     assert len(parts) >= min(threads, 2)
-    assert [row for part in parts for row in tuples_from_rows(part)] == counted(documents, 0, kernel.implementation())[
-        0
-    ]
+    assert [row for part in parts for row in list_rows(part)] == counted(documents, 0, kernel.get_implementation())[0]
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_counters_cannot_be_taken_twice_at_once(name: str) -> None:
-    with kernel.forced(name):
+    with kernel.force(name):
         counter = kernel.Counter("gpt2", 0)
         with pytest.raises(ValueError, match="named twice"):
             kernel.Counter.take_all([counter, counter])
@@ -219,14 +217,14 @@ def test_keys_with_a_common_beginning_are_in_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_counter_refuses_what_it_cannot_count(name: str) -> None:
-    with kernel.forced(name):
+    with kernel.force(name):
         for limit in (-1, 1, 3):
             with pytest.raises(ValueError, match="max_pretoken_bytes"):
                 kernel.Counter("cl100k", limit)
 
 
 def test_native_counter_checks_pieces() -> None:
-    batch = texts_from_strings(["ab", "c"])
+    batch = make_texts_from_strings(["ab", "c"])
     for ends, firsts in (([1, 3], [0, 1, 2]), ([2, 2, 3], [0, 2, 3]), ([2, 3], [0, 2, 2]), ([2, 4], [0, 1, 2])):
         counter = kernel.Counter("cl100k", 0)
         with pytest.raises(ValueError, match="ends"):
@@ -263,14 +261,14 @@ def test_merge_equals_reference_in_any_order_and_blocks(runs: list[CountRows], s
     multipliers = data.draw(st.none() | st.lists(st.integers(0, 2**20), min_size=len(runs), max_size=len(runs)))
     expected: dict[bytes, tuple[int, int]] = {}
     for run, multiplier in zip(runs, multipliers or [1] * len(runs), strict=True):
-        for key, count, documents in tuples_from_rows(run):
+        for key, count, documents in list_rows(run):
             before = expected.get(key, (0, 0))
             expected[key] = before[0] + count * multiplier, before[1] + documents
     rows = [(key, *expected[key]) for key in sorted(expected)]
     for name in ("reference", NATIVE[0]):
-        with kernel.forced(name):
+        with kernel.force(name):
             blocks = list(merge_rows([in_blocks(run, size) for run in runs], multipliers))
-            assert [row for block in blocks for row in tuples_from_rows(block)] == rows
+            assert [row for block in blocks for row in list_rows(block)] == rows
     order = data.draw(st.permutations(range(len(runs))))
     shuffled = [multipliers[i] for i in order] if multipliers else None
     assert merged([runs[i] for i in order], shuffled) == rows
@@ -279,7 +277,7 @@ def test_merge_equals_reference_in_any_order_and_blocks(runs: list[CountRows], s
 @given(st.lists(tables, min_size=3, max_size=3))
 def test_merge_is_associative(runs: list[CountRows]) -> None:
     a, b, c = runs
-    ab, bc = rows_from_tuples(merged([a, b])), rows_from_tuples(merged([b, c]))
+    ab, bc = make_rows(merged([a, b])), make_rows(merged([b, c]))
     assert merged([ab, c]) == merged([a, bc]) == merged([a, b, c])
 
 
@@ -288,10 +286,10 @@ def test_keys_of_the_largest_bytes_are_merged(name: str) -> None:
     """Nothing that a run holds is taken for the end of the run."""
     keys = [b"\xff" * length for length in range(14, 19)]
     rows = [(key, 1, 1) for key in keys]
-    with kernel.forced(name):
+    with kernel.force(name):
         for runs in ([rows], [rows, []], [[], rows, []], [rows[:3], rows[3:]]):
-            assert merged([rows_from_tuples(run) for run in runs]) == rows
-        assert merged([rows_from_tuples(rows), rows_from_tuples(rows[2:])]) == [
+            assert merged([make_rows(run) for run in runs]) == rows
+        assert merged([make_rows(rows), make_rows(rows[2:])]) == [
             (key, 1 + (number >= 2), 1 + (number >= 2)) for number, key in enumerate(keys)
         ]
 
@@ -299,28 +297,26 @@ def test_keys_of_the_largest_bytes_are_merged(name: str) -> None:
 @pytest.mark.parametrize("name", ["reference", NATIVE[0]])
 def test_merge_adds_exactly_or_says_that_it_cannot(name: str) -> None:
     most = 2**64 - 1
-    with kernel.forced(name):
-        assert merged([rows_from_tuples([(b"k", most - 1, most)]), rows_from_tuples([(b"k", 1, 0)])]) == [
-            (b"k", most, most)
-        ]
-        assert merged([rows_from_tuples([(b"k", 2**32, 1)])], [2**31]) == [(b"k", 2**63, 1)]
+    with kernel.force(name):
+        assert merged([make_rows([(b"k", most - 1, most)]), make_rows([(b"k", 1, 0)])]) == [(b"k", most, most)]
+        assert merged([make_rows([(b"k", 2**32, 1)])], [2**31]) == [(b"k", 2**63, 1)]
         for counts in ((most, 1), (2**63, 2**63)):
             with pytest.raises(OverflowError, match="b'k'"):
-                merged([rows_from_tuples([(b"k", count, 1)]) for count in counts])
+                merged([make_rows([(b"k", count, 1)]) for count in counts])
         with pytest.raises(OverflowError):
-            merged([rows_from_tuples([(b"k", 1, most)]), rows_from_tuples([(b"k", 1, 1)])])
+            merged([make_rows([(b"k", 1, most)]), make_rows([(b"k", 1, 1)])])
         with pytest.raises(LearnError, match="weighted"):
-            merged([rows_from_tuples([(b"k", 2**32, 1)])], [2**32])
+            merged([make_rows([(b"k", 2**32, 1)])], [2**32])
 
 
 @pytest.mark.parametrize("name", ["reference", NATIVE[0]])
 def test_merge_refuses_runs_that_are_not_sorted(name: str) -> None:
-    with kernel.forced(name):
+    with kernel.force(name):
         for rows in ([(b"b", 1, 1), (b"a", 1, 1)], [(b"a", 1, 1), (b"a", 1, 1)]):
             with pytest.raises(FormatError, match="not sorted"):
-                merged([rows_from_tuples(rows)])
+                merged([make_rows(rows)])
         with pytest.raises(FormatError, match="not sorted"):
-            list(merge_rows([[rows_from_tuples([(b"b", 1, 1)]), rows_from_tuples([(b"a", 1, 1)])]]))
+            list(merge_rows([[make_rows([(b"b", 1, 1)]), make_rows([(b"a", 1, 1)])]]))
 
 
 def test_merging_nothing_gives_nothing() -> None:
@@ -329,11 +325,11 @@ def test_merging_nothing_gives_nothing() -> None:
 
 @given(st.lists(st.binary(max_size=40), max_size=20), st.sampled_from([1, 2, 8, 2**32]))
 def test_partitions_follow_from_the_bytes_of_the_key(words: list[bytes], num_partitions: int) -> None:
-    batch = texts_from_strings(words)
+    batch = make_texts_from_strings(words)
     expected = [reference.hash_bytes(word) * num_partitions >> 64 for word in words]
     for name in ALL:
-        with kernel.forced(name):
-            assert pretoken_tables.partition_of(batch, num_partitions).tolist() == expected
+        with kernel.force(name):
+            assert pretoken_tables.assign_partitions(batch, num_partitions).tolist() == expected
 
 
 def test_the_hash_never_changes() -> None:
@@ -342,7 +338,7 @@ def test_the_hash_never_changes() -> None:
 
 def test_partitions_are_even() -> None:
     words = [f"w{i}" for i in range(8000)]
-    sizes = np.bincount(pretoken_tables.partition_of(texts_from_strings(words), 8), minlength=8)
+    sizes = np.bincount(pretoken_tables.assign_partitions(make_texts_from_strings(words), 8), minlength=8)
     assert sizes.min() > 900
     assert sizes.max() < 1100
 
@@ -351,14 +347,14 @@ def test_partitions_are_even() -> None:
 def test_split_rows_deals_every_row_once(rows: CountRows, num_partitions: int) -> None:
     parts = pretoken_tables.split_rows(rows, num_partitions)
     assert len(parts) == num_partitions
-    assert merged(parts) == tuples_from_rows(rows)
+    assert merged(parts) == list_rows(rows)
     for number, part in enumerate(parts):
-        assert set(pretoken_tables.partition_of(part.keys, num_partitions).tolist()) <= {number}
+        assert set(pretoken_tables.assign_partitions(part.keys, num_partitions).tolist()) <= {number}
 
 
 def test_number_of_partitions_is_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
-        pretoken_tables.partition_of(texts_from_strings(["a"]), 3)
+        pretoken_tables.assign_partitions(make_texts_from_strings(["a"]), 3)
 
 
 @given(tables, st.integers(1, 9))
@@ -370,24 +366,22 @@ def test_runs_and_tables_keep_rows(rows: CountRows, size: int) -> None:
         write(other, [rows])
         assert file.getvalue() == other.getvalue()  # however the rows came
         file.seek(0)
-        assert [row for block in read(file) for row in tuples_from_rows(block)] == tuples_from_rows(rows)
+        assert [row for block in read(file) for row in list_rows(block)] == list_rows(rows)
 
 
 def test_runs_follow_each_other_in_one_file() -> None:
     file = io.BytesIO()
-    runs = [rows_from_tuples([(b"a", 1, 1)]), rows_from_tuples([]), rows_from_tuples([(b"b", 2, 1)])]
+    runs = [make_rows([(b"a", 1, 1)]), make_rows([]), make_rows([(b"b", 2, 1)])]
     for run in runs:
         write_run(file, [run])
     file.seek(0)
-    assert [[row for block in read_run(file) for row in tuples_from_rows(block)] for _ in runs] == [
-        tuples_from_rows(r) for r in runs
-    ]
+    assert [[row for block in read_run(file) for row in list_rows(block)] for _ in runs] == [list_rows(r) for r in runs]
 
 
 def test_a_run_that_ends_early_or_was_changed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it was cut: even between two blocks, where Arrow takes it for whole."""
     monkeypatch.setattr(pretoken_tables, "BLOCK_ROWS", 50)
-    rows = rows_from_tuples([(b"%05d" % i, i + 1, 1) for i in range(200)])
+    rows = make_rows([(b"%05d" % i, i + 1, 1) for i in range(200)])
     file = io.BytesIO()
     write_run(file, [rows])
     data = file.getvalue()
@@ -401,9 +395,7 @@ def test_a_run_that_ends_early_or_was_changed_is_refused(monkeypatch: pytest.Mon
 def test_blocks_are_closed_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretoken_tables, "BLOCK_ROWS", 10)
     monkeypatch.setattr(pretoken_tables, "BLOCK_KEY_BYTES", 40)
-    rows = rows_from_tuples(
-        [(b"%03d" % i, 1, 1) for i in range(25)] + [(b"9" * 50 + b"%d" % i, 1, 1) for i in range(3)]
-    )
+    rows = make_rows([(b"%03d" % i, 1, 1) for i in range(25)] + [(b"9" * 50 + b"%d" % i, 1, 1) for i in range(3)])
     file = io.BytesIO()
     write_run(file, [rows])
     file.seek(0)
@@ -414,7 +406,7 @@ def test_a_count_table_is_plain_parquet_with_totals_over_its_rows() -> None:
     rows = [(b"", 1, 1), (b"\xff\x00", 2**64 - 1, 2), ("日".encode(), 5, 2**63)]
     rows.sort()
     file = io.BytesIO()
-    totals = write_table(file, [rows_from_tuples(rows)])
+    totals = write_table(file, [make_rows(rows)])
     packed = b"".join(struct.pack("<I", len(key)) + key + struct.pack("<QQ", a, b) for key, a, b in rows)
     assert totals == (3, 2**64 + 5, 5, hashlib.sha256(packed).hexdigest())
     file.seek(0)
@@ -425,13 +417,13 @@ def test_a_count_table_is_plain_parquet_with_totals_over_its_rows() -> None:
         ("documents", pa.uint64()),
     ]
     assert [tuple(row.values()) for row in table.to_pylist()] == rows
-    assert tuples_from_rows(pretoken_tables.table_to_rows(table)) == rows
+    assert list_rows(pretoken_tables.convert_table_to_rows(table)) == rows
 
 
 @given(tables)
 def test_packed_rows_are_the_same_from_every_implementation(rows: CountRows) -> None:
     for name in ALL:
-        with kernel.forced(name):
+        with kernel.force(name):
             assert bytes(kernel.pack_rows(rows)) == reference.pack_rows(rows)
 
 
@@ -448,7 +440,7 @@ def test_packed_rows_are_the_same_from_every_implementation(rows: CountRows) -> 
 )
 def test_tables_that_are_no_count_tables_are_refused(damage: Callable[[pa.Table], pa.Table], message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        pretoken_tables.table_to_rows(damage(count_pretokens(["a"])))
+        pretoken_tables.convert_table_to_rows(damage(count_pretokens(["a"])))
 
 
 def test_a_file_that_is_no_count_table_is_refused() -> None:
@@ -463,8 +455,8 @@ def test_a_file_that_is_no_count_table_is_refused() -> None:
 @example([])
 @given(st.lists(st.binary(max_size=6), max_size=6))
 def test_rows_to_table_and_back(words: list[bytes]) -> None:
-    rows = rows_from_tuples([(word, 3, 2) for word in sorted(set(words))])
-    table = pretoken_tables.rows_to_table(rows)
+    rows = make_rows([(word, 3, 2) for word in sorted(set(words))])
+    table = pretoken_tables.convert_rows_to_table(rows)
     table.validate(full=True)
-    assert tuples_from_rows(pretoken_tables.table_to_rows(table)) == tuples_from_rows(rows)
-    assert pretoken_tables.rows_to_table(in_blocks(rows, 2)).equals(table)
+    assert list_rows(pretoken_tables.convert_table_to_rows(table)) == list_rows(rows)
+    assert pretoken_tables.convert_rows_to_table(in_blocks(rows, 2)).equals(table)

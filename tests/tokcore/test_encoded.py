@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.encoded import cut, pad, starts_of
+from tokcore.encoded import compute_starts, cut, pad
 from tokcore.errors import IdentityError
 from tokcore.tokenizer import Tokenizer
 
@@ -22,7 +22,7 @@ rows = st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=6)
 
 def buffers(rows):
     ids = np.array([id for row in rows for id in row], np.int32)
-    return ids, starts_of(np.array([len(row) for row in rows], np.int64))
+    return ids, compute_starts(np.array([len(row) for row in rows], np.int64))
 
 
 @given(rows, st.integers(0, 8))

@@ -15,14 +15,14 @@ from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.models.bpe import LearnedModel, RanksModel
 from tokcore.models.bpe_merges import MergeTable
-from tokcore.texts import Texts, texts_from_strings
+from tokcore.texts import Texts, make_texts_from_strings
 
-NATIVE = [name for name in kernel.available() if name != "reference"]
+NATIVE = [name for name in kernel.list_available() if name != "reference"]
 
 
 def encoded_pieces(encoder, pieces, threads=1):
     """The ids of each piece, which is encoded as a text of its own."""
-    texts = texts_from_strings(pieces)
+    texts = make_texts_from_strings(pieces)
     held = [i for i, piece in enumerate(pieces) if piece]
     firsts = np.searchsorted(held, np.arange(len(pieces) + 1))
     ids, offsets, pretokens = encoder.encode_pieces(texts, texts.offsets[1:][held], firsts, threads)
@@ -33,7 +33,7 @@ def encoded_pieces(encoder, pieces, threads=1):
 
 
 def reference_pieces(model, pieces, whole=None):
-    with kernel.forced("reference"):
+    with kernel.force("reference"):
         return encoded_pieces(encoder_of(model, whole=whole), pieces)
 
 
@@ -177,7 +177,7 @@ def test_equal_ranks_merge_from_the_left(name):
     a, b = BYTE_OF_ID.index(b"a"), BYTE_OF_ID.index(b"b")
     model = LearnedModel(np.array([[a, a], [b, 256], [256, a], [257, b]], np.int32))
     pieces = [before + b"a" * n + after for n in range(130) for before in (b"", b"b", b"ab") for after in (b"", b"b")]
-    with kernel.forced(name):
+    with kernel.force(name):
         found = encoded_pieces(encoder_of(model), pieces)
     assert found == reference_pieces(model, pieces)
 
@@ -204,11 +204,11 @@ def test_threads_and_implementation_change_nothing(name, threads):
     text = "The quick brown fox – 12345 jumps; über dem 犬、それ।\n\n  मैं don't!".encode()
     generator = np.random.default_rng(3)
     strings = [text[: generator.integers(0, len(text))] * int(generator.integers(0, 40)) for _ in range(600)]
-    texts = texts_from_strings([*strings, b"", b"", b"x" * 300_000, b""])
+    texts = make_texts_from_strings([*strings, b"", b"", b"x" * 300_000, b""])
     model = published_tokenizer("cl100k").spec.model
-    with kernel.forced("portable"):
+    with kernel.force("portable"):
         expected = encoder_of(model, pattern="cl100k").encode(texts)
-    with kernel.forced(name):
+    with kernel.force(name):
         encoder = encoder_of(model, pattern="cl100k")
         for _ in range(2):
             for found, wanted in zip(encoder.encode(texts, threads), expected, strict=True):
@@ -219,8 +219,8 @@ def test_threads_and_implementation_change_nothing(name, threads):
 def test_texts_with_far_more_ids_than_those_before(threads):
     """Room is reserved by what earlier texts needed; where that is too little, ids are joined at the end."""
     model = published_tokenizer("cl100k").spec.model
-    few = texts_from_strings([b" information" * 1000] * 40)
-    many = texts_from_strings([bytes(range(128, 256)) * 20] * 400)
+    few = make_texts_from_strings([b" information" * 1000] * 40)
+    many = make_texts_from_strings([bytes(range(128, 256)) * 20] * 400)
     encoder = encoder_of(model, pattern="cl100k")
     for texts in (few, many, few):
         expected = encoder_of(model, pattern="cl100k").encode(texts)
@@ -239,11 +239,11 @@ LONG_STRINGS = [text * (size // len(text) + 1) for text in STRINGS[1:] for size 
 def test_strings_encode_as_their_utf8_does(name, threads):
     generator = np.random.default_rng(4)
     strings = [*STRINGS, *LONG_STRINGS, *("x" * size for size in (2**16 - 1, 2**16, 2**16 + 1)), "犬" * 400_000]
-    with kernel.forced(name):
+    with kernel.force(name):
         encoder = encoder_of(published_tokenizer("cl100k").spec.model, pattern="cl100k")
     for _ in range(3):
         mixed = [strings[i] if i % 3 else strings[i].encode() for i in generator.permutation(len(strings))]
-        expected = encoder.encode(texts_from_strings(mixed))
+        expected = encoder.encode(make_texts_from_strings(mixed))
         for found, wanted in zip(encoder.encode_strings(mixed, threads), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
 
@@ -251,7 +251,9 @@ def test_strings_encode_as_their_utf8_does(name, threads):
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.binary(), max_size=8))
 def test_any_strings_encode_as_their_utf8_does(strings):
     encoder = _cl100k_encoder()
-    for found, wanted in zip(encoder.encode_strings(strings), encoder.encode(texts_from_strings(strings)), strict=True):
+    for found, wanted in zip(
+        encoder.encode_strings(strings), encoder.encode(make_texts_from_strings(strings)), strict=True
+    ):
         np.testing.assert_array_equal(found, wanted)
 
 
@@ -282,14 +284,14 @@ def test_texts_are_a_window_of_their_data():
     encoder = encoder_of(model, pattern="cl100k")
     data = np.frombuffer(b"hello world, hello world", np.uint8)
     ids, offsets, pretokens = encoder.encode(Texts(data, np.array([6, 11, 11, 12], np.int64)))
-    alone = encoder.encode(texts_from_strings([b"world", b"", b","]))
+    alone = encoder.encode(make_texts_from_strings([b"world", b"", b","]))
     assert (ids.tolist(), offsets.tolist(), pretokens.tolist()) == tuple(array.tolist() for array in alone)
 
 
 def test_no_texts():
     encoder = encoder_of(LearnedModel(np.zeros((0, 2), np.int32)), pattern="gpt2")
     for strings in ([], [b""], [b"", b""]):
-        ids, offsets, pretokens = encoder.encode(texts_from_strings(strings), 2)
+        ids, offsets, pretokens = encoder.encode(make_texts_from_strings(strings), 2)
         assert ids.tolist() == []
         assert offsets.tolist() == [0] * (len(strings) + 1)
         assert pretokens.tolist() == [0] * len(strings)
@@ -316,7 +318,7 @@ def test_offsets_outside_of_the_data_are_refused(offsets):
 )
 def test_pieces_that_do_not_cover_the_text_are_refused(ends, firsts):
     encoder = encoder_of(LearnedModel(np.zeros((0, 2), np.int32)))
-    texts = texts_from_strings([b"abcd"])
+    texts = make_texts_from_strings([b"abcd"])
     with pytest.raises(ValueError, match="pieces"):
         encoder.encode_pieces(texts, np.array(ends, np.int64), np.array(firsts, np.int64))
     # A worker that met an error starts afresh.
@@ -325,7 +327,7 @@ def test_pieces_that_do_not_cover_the_text_are_refused(ends, firsts):
 
 def test_arguments_are_checked():
     model = LearnedModel(np.zeros((0, 2), np.int32))
-    texts = texts_from_strings([b"abcd"])
+    texts = make_texts_from_strings([b"abcd"])
     with pytest.raises(ValueError, match="pattern"):
         encoder_of(model).encode(texts)
     with pytest.raises(ValueError, match="threads"):
@@ -354,7 +356,7 @@ def test_impossible_vocabularies_are_refused(tokens, ids, merges, expected):
     with pytest.raises(ValueError, match=expected):
         kernel.BpeEncoder(
             None,
-            texts_from_strings(tokens),
+            make_texts_from_strings(tokens),
             np.array(range(len(tokens)) if ids is None else ids, np.int32),
             *(np.ascontiguousarray(column.astype(np.int32)) for column in columns[:3]),
             np.ascontiguousarray(columns[3].astype(np.uint32)),

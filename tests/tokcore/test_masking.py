@@ -17,15 +17,15 @@ from tokcore.errors import ConfigError
 from tokcore.mask_presets import IBAN_LENGTHS, KEY_PREFIXES, MASK_PRESETS
 from tokcore.masking import add_texts, check_mask
 from tokcore.pretokenize import Pretokenizer, pretokenize
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 
-ALL = kernel.available()
+ALL = kernel.list_available()
 NAMES = list(MASK_PRESETS)
 
 
 def spans(text: str | bytes, *presets: str, name: str = ALL[0]) -> list[tuple[int, int, str]]:
-    with kernel.forced(name):
-        found = kernel.find_masked(presets or NAMES, texts_from_strings([text]))
+    with kernel.force(name):
+        found = kernel.find_masked(presets or NAMES, make_texts_from_strings([text]))
     assert found.firsts.tolist() == [0, len(found.starts)]
     numbers = found.presets.tolist()
     return [
@@ -84,7 +84,7 @@ def test_invalid_utf8_is_an_ordinary_neighbour(text: bytes) -> None:
 
 def test_a_batch_is_its_texts_one_by_one() -> None:
     texts = ["a@b.de", "", "none", "x 10.0.0.1 y@z.org"]
-    batch = texts_from_strings(["--", *texts])
+    batch = make_texts_from_strings(["--", *texts])
     found = kernel.find_masked(["email", "ipv4"], batch._replace(offsets=batch.offsets[1:]))
     assert np.diff(found.firsts).tolist() == [1, 0, 0, 2]
     assert batch.data[found.starts[1] : found.ends[1]].tobytes() == b"10.0.0.1"
@@ -145,8 +145,8 @@ def test_a_batch_is_its_texts_one_by_one() -> None:
 )
 @pytest.mark.parametrize("name", ALL)
 def test_what_a_preset_is(name: str, preset: str, text: str, expected: list[str]) -> None:
-    with kernel.forced(name):
-        found = kernel.find_masked([preset], texts_from_strings([text]))
+    with kernel.force(name):
+        found = kernel.find_masked([preset], make_texts_from_strings([text]))
     data = text.encode()
     assert [data[a:b].decode() for a, b in zip(found.starts, found.ends, strict=True)] == expected
 
@@ -216,10 +216,10 @@ def test_pretokens_that_touch_a_span_are_not_counted_and_all_others_are(name: st
                 masked_bytes += len(pretoken)
             position += len(pretoken)
         documents.update(seen)
-    with kernel.forced(name):
+    with kernel.force(name):
         table = count_pretokens(texts, pattern, mask=["phone", "email"])
         counter = kernel.Counter("cl100k", 1024)
-        masked = add_texts(counter, texts_from_strings(texts), Pretokenizer.of(pattern), ("email", "phone"))
+        masked = add_texts(counter, make_texts_from_strings(texts), Pretokenizer.of(pattern), ("email", "phone"))
     rows = {row["pretoken"]: (row["count"], row["documents"]) for row in table.to_pylist()}
     assert rows == {word: (counts[word], documents[word]) for word in counts}
     assert counter.num_rows == len(rows)

@@ -15,13 +15,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokcore import _native, kernel, reference
-from tokcore.byte_alphabet import ID_OF_BYTE, from_printable, printable
+from tokcore.byte_alphabet import ID_OF_BYTE, from_printable, to_printable
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.merges import Merge, learn_bpe, learn_rows
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 
-ALL = kernel.available()
+ALL = kernel.list_available()
 NATIVE = ALL[0]
 
 # Few letters, so that ties and runs of equal symbols are common; printable ones that hf order puts elsewhere, too.
@@ -40,7 +40,7 @@ def table_of(counts: Mapping[bytes, int]) -> pa.Table:
 def learned(counts: Mapping[bytes, int], num_merges: int = 1000, name: str = NATIVE, **options: int) -> list[Merge]:
     if not any(counts):
         return []
-    with kernel.forced(name):
+    with kernel.force(name):
         return learn_bpe(table_of(counts), 256 + num_merges, **{"min_count": 1} | options, allow_smaller=True)
 
 
@@ -60,7 +60,7 @@ def test_native_equals_reference(counts: dict[bytes, int], num_merges: int, leas
 @given(st.lists(long_words | words.map(str.encode), max_size=4), st.integers(1, 3), st.sampled_from([256, 258, 65536]))
 def test_threads_long_words_and_wide_symbols_change_nothing(parts: list[bytes], threads: int, narrow: int) -> None:
     """Every path of the learner on small tables: normally threads and wide symbols are for large ones."""
-    batch = texts_from_strings(parts)
+    batch = make_texts_from_strings(parts)
     counts = np.arange(1, len(parts) + 1, dtype=np.uint64)
     expected = reference.learn(batch, counts, 25, 1)
     done = np.zeros(1, np.int64)
@@ -112,7 +112,7 @@ def trained_by_tokenizers(
         max_token_length=longest + 1 if longest else None,  # theirs excludes the limit
         show_progress=False,
     )
-    texts = ["\u2400".join([printable(word)] * count) for word, count in counts.items()]
+    texts = ["\u2400".join([to_printable(word)] * count) for word, count in counts.items()]
     tokenizer.train_from_iterator(texts, trainer)
     pairs = []
     for merge in json.loads(tokenizer.to_str())["model"]["merges"]:
@@ -164,7 +164,7 @@ def test_subword_nmt_example(name: str) -> None:
 def test_no_pairs_at_all(name: str) -> None:
     assert learned({b"a": 7}, 5, name) == learned({b"": 3, b"b": 1, b"c": 9}, 5, name) == []
     assert learned({b"ab": 0}, 5, name) == []
-    with kernel.forced(name), pytest.raises(LearnError, match="only 256 tokens"):
+    with kernel.force(name), pytest.raises(LearnError, match="only 256 tokens"):
         learn_bpe(table_of({b"a": 7}), 257)
 
 
@@ -285,7 +285,7 @@ def test_arguments_out_of_range_are_refused() -> None:
 
 
 def test_rows_that_do_not_start_at_the_first_byte() -> None:
-    batch = texts_from_strings([b"zzzz", b"ab", b"ab"])
+    batch = make_texts_from_strings([b"zzzz", b"ab", b"ab"])
     part = batch._replace(offsets=batch.offsets[1:])
     merges = learn_rows(part, np.array([1, 2], np.uint64), vocab_size=257)
     assert (merges.pairs.tolist(), merges.counts.tolist()) == ([[ID_OF_BYTE[byte] for byte in b"ab"]], [3])

@@ -12,11 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, LearnError
 from tokcore.merges import learn_rows
-from tokcore.mixing import Mix, Temperature, mix, mixing_weights, relative_densities, shares, temperature, unimax
-from tokcore.pretoken_rows import rows_from_tuples
+from tokcore.mixing import (
+    Mix,
+    Temperature,
+    compute_mixing_weights,
+    compute_relative_densities,
+    compute_shares,
+    compute_temperature_targets,
+    compute_unimax_targets,
+    mix,
+)
+from tokcore.pretoken_rows import make_rows
 from tokcore.pretoken_tables import merge_rows
 
 GOLDEN = {
@@ -79,8 +88,8 @@ def test_alpha_one_natural_and_equal_weights_are_all_unweighted(sizes: dict[str,
 
 def test_alpha_one_learns_what_is_learned_without_weights() -> None:
     tables = {
-        "en": rows_from_tuples([(b"abc", 5, 1), (b"bcd", 2, 1)]),
-        "sw": rows_from_tuples([(b"bcd", 4, 1), (b"ccc", 1, 1)]),
+        "en": make_rows([(b"abc", 5, 1), (b"bcd", 2, 1)]),
+        "sw": make_rows([(b"bcd", 4, 1), (b"ccc", 1, 1)]),
     }
     result = mix({"en": 900, "sw": 7}, {"en": 900, "sw": 7}, alpha="1")
     plain, weighted = (
@@ -107,7 +116,10 @@ def test_alpha_one_learns_what_is_learned_without_weights() -> None:
 )
 def test_reference_points(alpha: str, en: str, sw: str) -> None:
     sizes = {"en": 900, "sw": 100}
-    assert shares(sizes, mixing_weights(sizes, alpha)) == {"en": ("0.900000", en), "sw": ("0.100000", sw)}
+    assert compute_shares(sizes, compute_mixing_weights(sizes, alpha)) == {
+        "en": ("0.900000", en),
+        "sw": ("0.100000", sw),
+    }
 
 
 def test_weights_are_these_on_every_machine() -> None:
@@ -135,7 +147,7 @@ def test_unit_of_balance_and_bytes_may_differ() -> None:
 
 def test_unimax_published_example() -> None:
     sizes = {"fao": 549707867, "isl": 10027573389, "ekk": 42541080893, "swe": 179955884499, "fas": 184595788282}
-    found = unimax(sizes, 250 * 10**9, 4)
+    found = compute_unimax_targets(sizes, 250 * 10**9, 4)
     assert {name: found[name] for name in ("fao", "isl")} == {"fao": 2198831468, "isl": 40110293556}
     assert {f"{float(found[name]):.2f}" for name in ("ekk", "swe", "fas")} == {"69230291658.67"}
     assert sum(found.values()) == 250 * 10**9
@@ -144,7 +156,7 @@ def test_unimax_published_example() -> None:
 @given(sizes_of_languages, st.integers(1, 20))
 def test_unimax_fills_the_budget_and_repeats_nothing_too_often(sizes: dict[str, int], max_epochs: int) -> None:
     budget = sum(sizes.values())
-    found = unimax(sizes, budget, max_epochs)
+    found = compute_unimax_targets(sizes, budget, max_epochs)
     assert sum(found.values()) == budget
     capped = {lang for lang in sizes if found[lang] == max_epochs * sizes[lang]}
     assert all(found[lang] <= max_epochs * sizes[lang] for lang in sizes)
@@ -156,13 +168,13 @@ def test_unimax_fills_the_budget_and_repeats_nothing_too_often(sizes: dict[str, 
 
 def test_unimax_without_enough_text_is_an_error() -> None:
     with pytest.raises(LearnError, match=r"cannot be filled.*40"):
-        unimax({"a": 3, "b": 7}, 41, 4)
+        compute_unimax_targets({"a": 3, "b": 7}, 41, 4)
     with pytest.raises(ConfigError, match="max_epochs is missing"):
         mix({"a": 1}, {"a": 1}, strategy="unimax")
     with pytest.raises(ConfigError, match="max_epochs = 0"):
-        unimax({"a": 1}, 1, 0)
+        compute_unimax_targets({"a": 1}, 1, 0)
     with pytest.raises(ConfigError, match="budget = 0"):
-        unimax({"a": 1}, 0, 1)
+        compute_unimax_targets({"a": 1}, 0, 1)
 
 
 def test_explicit_weights_multiply_counts() -> None:
@@ -203,7 +215,7 @@ def test_a_language_never_gets_weight_zero() -> None:
 def test_parameters_out_of_range_are_refused() -> None:
     for alpha in ("-0.1", "1.1", "NaN", "Infinity"):
         with pytest.raises(ConfigError, match="alpha"):
-            temperature({"a": 1}, Temperature(Decimal(alpha), Decimal(0), Decimal(1)))
+            compute_temperature_targets({"a": 1}, Temperature(Decimal(alpha), Decimal(0), Decimal(1)))
     with pytest.raises(ConfigError, match="strategy"):
         mix({"a": 1}, {"a": 1}, strategy="uniform")
     with pytest.raises(LearnError, match="empty"):
@@ -215,11 +227,11 @@ def test_parameters_out_of_range_are_refused() -> None:
 def test_description_fits_a_manifest() -> None:
     result = mix({"en": 9, "sw": 1}, {"en": 9, "sw": 1}, alpha="0.30")
     assert result.describe()["alpha"] == "0.3"
-    assert canonical_json(result.describe())
+    assert write_canonical_json(result.describe())
 
 
 def test_shares_of_nothing() -> None:
-    assert shares({"en": 0}, {"en": 3}) == {"en": ("0.000000", "0.000000")}
+    assert compute_shares({"en": 0}, {"en": 3}) == {"en": ("0.000000", "0.000000")}
 
 
 # -------------------------------------------------------------------------------------------------------------- density
@@ -275,17 +287,18 @@ def test_weights_with_density_are_these_on_every_machine():
 def test_a_cap_bounds_what_density_gives():
     sizes = {"en": 10**9, "xx": 1000}
     pretokens = {"en": 2 * 10**8, "xx": 1}  # a thousand bytes in one pre-token
-    densities = relative_densities(sizes, pretokens)
+    densities = compute_relative_densities(sizes, pretokens)
     assert densities["xx"] > 100
     capped, larger = (
-        temperature(sizes, Temperature(Decimal(1), Decimal(1), Decimal(cap)), densities)["xx"] for cap in (3, 6)
+        compute_temperature_targets(sizes, Temperature(Decimal(1), Decimal(1), Decimal(cap)), densities)["xx"]
+        for cap in (3, 6)
     )
     assert (capped, larger) == (3000, 6000)
 
 
 def test_a_language_without_pretokens_has_the_density_of_the_corpus():
-    assert relative_densities({"a": 8, "b": 4}, {"a": 2, "b": 0}) == {"a": Fraction(2, 3), "b": 1}
-    assert relative_densities({"a": 8}, {"a": 0}) == {"a": 1}
+    assert compute_relative_densities({"a": 8, "b": 4}, {"a": 2, "b": 0}) == {"a": Fraction(2, 3), "b": 1}
+    assert compute_relative_densities({"a": 8}, {"a": 0}) == {"a": 1}
 
 
 def test_density_without_pretokens_is_refused():

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from tokcore import unicode
 from tokcore.errors import ConfigError
 from tokcore.normalize import Normalizer
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 
 STEPS = ["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_controls", "strip_invisible"]
 SCALARS = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
 
 
 def normalized(steps: list[str], text: bytes) -> bytes:
-    return Normalizer(steps).apply(texts_from_strings([text])).text(0)
+    return Normalizer(steps).apply(make_texts_from_strings([text])).text(0)
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=4), st.lists(st.one_of(st.text(), st.binary()), max_size=5))
 def test_a_batch_is_normalized_text_by_text(steps: list[str], batch: list[str | bytes]) -> None:
     normalizer = Normalizer(steps)
-    result = normalizer.apply(texts_from_strings(batch))
+    result = normalizer.apply(make_texts_from_strings(batch))
     assert result.data.dtype == np.uint8
     assert result.offsets.dtype == np.int64
     for i, text in enumerate(batch):
@@ -50,7 +50,7 @@ def test_nfc_is_that_of_tokenizers_on_every_code_point() -> None:
 
 
 def test_lowercase_is_the_table_on_every_code_point() -> None:
-    table = unicode.lowercase()
+    table = unicode.map_lowercase()
     assert Normalizer(["lowercase"]).apply_str(SCALARS) == "".join(table.get(ord(c), c) for c in SCALARS)
     assert Normalizer(["lowercase"]).apply_str("ΟΔΟΣ İ \ua7cb") == "οδοσ i\u0307 \u0264"
 
@@ -91,15 +91,15 @@ def test_bytes_that_are_not_utf8_survive(steps: list[str], noise: bytes) -> None
 
 
 def test_what_cannot_change_is_returned_as_it_is() -> None:
-    batch = texts_from_strings(["plain", "TEXT"])
+    batch = make_texts_from_strings(["plain", "TEXT"])
     assert Normalizer([]).apply(batch) is batch
     assert Normalizer(["nfkc", "strip_accents", "strip_invisible"]).apply(batch) is batch
-    other = texts_from_strings(["é"])
+    other = make_texts_from_strings(["é"])
     assert Normalizer([]).apply(other) is other
 
 
 def test_slices_of_a_larger_buffer() -> None:
-    whole = texts_from_strings(["É", "Ab", "Ñ"])
+    whole = make_texts_from_strings(["É", "Ab", "Ñ"])
     part = whole._replace(offsets=whole.offsets[1:3])
     assert Normalizer(["lowercase"]).apply(part).text(0) == b"ab"
     assert Normalizer(["nfd"]).apply(part) is part

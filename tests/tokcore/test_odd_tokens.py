@@ -14,13 +14,13 @@ from tokcore import reference
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.odd_tokens import (
     CHARACTER_KINDS,
-    invisible_characters,
-    kinds_of_tokens,
-    partial_characters,
-    shown_token,
-    unreachable_tokens,
+    count_kinds_of_characters,
+    find_invisible_characters,
+    find_partial_characters,
+    find_unreachable_tokens,
+    spell_token,
 )
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -34,13 +34,13 @@ def tokenizer_of(model: LearnedModel | MergesModel | RanksModel) -> Tokenizer:
 def test_unreachable_tokens_are_those_that_the_reference_does_not_reach(model) -> None:
     table = model.merge_table
     merges = (table.left, table.right, table.result, table.priority)
-    encoder = reference.Encoder(None, texts_from_strings(model.tokens), model.ids, *merges, model.whole, 0)
+    encoder = reference.Encoder(None, make_texts_from_strings(model.tokens), model.ids, *merges, model.whole, 0)
     expected = []
     for id, token in zip(model.ids.tolist(), model.tokens, strict=True):
         becomes = encoder.encode_piece(token)
         if becomes != [id]:
             expected.append((id, tuple(becomes)))
-    assert [tuple(one) for one in unreachable_tokens(tokenizer_of(model))] == sorted(expected)
+    assert [tuple(one) for one in find_unreachable_tokens(tokenizer_of(model))] == sorted(expected)
     if isinstance(model, LearnedModel):
         assert expected == []
 
@@ -48,20 +48,20 @@ def test_unreachable_tokens_are_those_that_the_reference_does_not_reach(model) -
 def test_a_token_without_a_merge_is_unreachable() -> None:
     tokens = (*(bytes([byte]) for byte in range(256)), b"ab", b"xyz")
     model = MergesModel(tokens, np.arange(258, dtype=np.int32), np.array([(97, 98)], np.int32), False)
-    assert [tuple(one) for one in unreachable_tokens(tokenizer_of(model))] == [(257, (120, 121, 122))]
+    assert [tuple(one) for one in find_unreachable_tokens(tokenizer_of(model))] == [(257, (120, 121, 122))]
 
 
 def test_published_vocabularies() -> None:
     """All tokens of cl100k are reached; as is known, hundreds of them hold parts of characters."""
     tokenizer = published_tokenizer("cl100k")
-    assert unreachable_tokens(tokenizer) == []
-    partial = partial_characters(tokenizer)
+    assert find_unreachable_tokens(tokenizer) == []
+    partial = find_partial_characters(tokenizer)
     assert tokenizer.special_id("<|endoftext|>") not in partial
     assert len(partial) > 700
     for id in partial:
         with pytest.raises(UnicodeDecodeError):
             tokenizer.token_bytes(id).decode()
-    kinds = kinds_of_tokens(tokenizer)
+    kinds = count_kinds_of_characters(tokenizer)
     for id in kinds:
         text = tokenizer.token_bytes(id).decode("utf-8", "ignore")
         assert not text.isprintable() or "\ufe0f" in text  # a variation selector counts as printable
@@ -87,7 +87,7 @@ def test_published_vocabularies() -> None:
     }.items(),
 )
 def test_kinds_of_characters(kind: str, characters: str) -> None:
-    found = invisible_characters(texts_from_strings(["a" + "b".join(characters) + "é"]))
+    found = find_invisible_characters(make_texts_from_strings(["a" + "b".join(characters) + "é"]))
     assert [CHARACTER_KINDS[number] for number in found.kinds] == [kind] * len(characters)
     assert found.characters.tolist() == list(map(ord, characters))
 
@@ -95,7 +95,7 @@ def test_kinds_of_characters(kind: str, characters: str) -> None:
 def test_ordinary_characters_are_of_no_kind() -> None:
     """Whatever the interpreter's tables call a letter, number, mark, punctuation, symbol or separator."""
     ordinary = "\t\n\r" + "".join(c for c in map(chr, range(0xFFFE)) if unicodedata.category(c)[0] in "LNPSZ")
-    assert len(invisible_characters(texts_from_strings([ordinary])).texts) == 0
+    assert len(find_invisible_characters(make_texts_from_strings([ordinary])).texts) == 0
 
 
 @given(
@@ -114,12 +114,12 @@ def test_each_text_is_looked_at_for_itself(texts: list[bytes]) -> None:
         for character in text.decode("utf-8", "replace")
         if character in "\0\u200b"
     ]
-    batch = texts_from_strings([b"\0behind the first offset", *texts])
-    found = invisible_characters(batch._replace(offsets=batch.offsets[1:]))
+    batch = make_texts_from_strings([b"\0behind the first offset", *texts])
+    found = find_invisible_characters(batch._replace(offsets=batch.offsets[1:]))
     assert list(zip(found.texts.tolist(), found.characters.tolist(), strict=True)) == expected
 
 
 def test_shown_tokens_hide_nothing() -> None:
-    assert shown_token(b' a"\xff') == '" a\\"\\xff"'
-    assert shown_token("\ufe0f\U000e0100\u00ad".encode()) == '"\\ufe0f\\U000e0100\\xad"'
-    assert shown_token("\u202e\n日".encode()) == '"\\u202e\\n日"'
+    assert spell_token(b' a"\xff') == '" a\\"\\xff"'
+    assert spell_token("\ufe0f\U000e0100\u00ad".encode()) == '"\\ufe0f\\U000e0100\\xad"'
+    assert spell_token("\u202e\n日".encode()) == '"\\u202e\\n日"'

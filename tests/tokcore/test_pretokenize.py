@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tokcore import _native, kernel, reference, unicode
 from tokcore.errors import ConfigError, StageError
-from tokcore.patterns import PATTERNS, named_pattern
+from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.pretokenize import Pretokenizer, pretokenize
 from tokcore.regex_split import compile_pattern
-from tokcore.texts import Offsets, Texts, texts_from_strings
+from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
-NATIVE = [name for name in kernel.available() if name != "reference"]
+NATIVE = [name for name in kernel.list_available() if name != "reference"]
 
 # One or more of every class that a pattern tells apart, in one to four bytes, and bytes that are not UTF-8.
 LETTERS = ["a", "s", "d", "l", "L", "v", "e", "R", "t", "M", "B", "é", "É", "ſ", "я", "Ǆ", "ǅ", "𐐀", "𐐨"]
@@ -49,7 +49,7 @@ texts = st.lists(st.one_of(pieces_of_text, runs), max_size=30).map(b"".join)
 
 
 def split_arrays(name: str, implementation: str, batch: Texts) -> tuple[Offsets, Offsets]:
-    with kernel.forced(implementation):
+    with kernel.force(implementation):
         ends, firsts = kernel.split(name, batch)
     assert ends.dtype == firsts.dtype == np.int64
     return ends, firsts
@@ -74,7 +74,7 @@ def assert_implementations_agree(name: str, batch: Texts) -> None:
 @example(batch=[])
 @example(batch=[b"", b"", b"a"])
 def test_equals_reference(name: str, implementation: str, batch: list[bytes]) -> None:
-    packed = texts_from_strings(batch)
+    packed = make_texts_from_strings(batch)
     expected = tuple(array.tolist() for array in reference.split(name, packed))
     assert split(name, implementation, packed) == expected
 
@@ -87,7 +87,7 @@ def test_equals_reference_on_all_short_class_strings(name: str, implementation: 
     strings = [b"".join(s) for n in range(4) for s in itertools.product(classes, repeat=n)]
     few = [b"a", b"A", b"'", b" ", b"\n", b"1", b"!", "\u0301".encode()]
     strings += [b"".join(s) for s in itertools.product(few, repeat=5)]
-    packed = texts_from_strings(strings)
+    packed = make_texts_from_strings(strings)
     expected = _reference_of_short_class_strings(name, packed)
     assert split(name, implementation, packed) == expected
 
@@ -114,7 +114,7 @@ def test_implementations_agree_on_long_random_texts(name: str) -> None:
         if rng.random() < 0.2:
             text[rng.randrange(len(text))] = rng.randrange(256)
         batch.append(bytes(text))
-    assert_implementations_agree(name, texts_from_strings(batch))
+    assert_implementations_agree(name, make_texts_from_strings(batch))
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -126,7 +126,7 @@ def test_implementations_agree_on_contractions_at_every_offset(name: str) -> Non
         ("a" * offset + "".join(f"'{pair}{after}" for pair in pairs)).encode() for offset in range(64) for after in "a."
     ]
     batch += [("a" * offset + "'" + pair).encode() for offset in (60, 61, 62, 63) for pair in pairs]
-    assert_implementations_agree(name, texts_from_strings(batch))
+    assert_implementations_agree(name, make_texts_from_strings(batch))
 
 
 @pytest.mark.parametrize("implementation", NATIVE)
@@ -135,7 +135,7 @@ def test_implementations_agree_on_contractions_at_every_offset(name: str) -> Non
 @given(text=texts, capacity=st.sampled_from([1, 2, 7, 63, 64, 100]))
 def test_a_scan_resumes_at_any_end(name: str, implementation: str, text: bytes, capacity: int) -> None:
     stepped = _native.split_in_steps(name, text, implementation, capacity).tolist()
-    assert stepped == split(name, implementation, texts_from_strings([text]))[0]
+    assert stepped == split(name, implementation, make_texts_from_strings([text]))[0]
 
 
 SCALARS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -143,7 +143,7 @@ SCALARS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 @pytest.mark.parametrize("template", ["@", "a@b@", " @ ", "'@1@", "!@A@\n", "@'s\r@/", "@@@1", "\u3000@日\u0301@a"])
 def test_implementations_agree_on_every_code_point(template: str) -> None:
-    packed = texts_from_strings(["".join(template.replace("@", c) for c in SCALARS)])
+    packed = make_texts_from_strings(["".join(template.replace("@", c) for c in SCALARS)])
     for name in PATTERNS:
         assert_implementations_agree(name, packed)
 
@@ -154,7 +154,7 @@ def assigned_in_context() -> str:
 
     test_unicode.py shows that the classes of all other characters agree as well.
     """
-    free = {c for name in ("Cn", "Co") for first, last in unicode.ranges(name) for c in range(first + 1, last)}
+    free = {c for name in ("Cn", "Co") for first, last in unicode.find_ranges(name) for c in range(first + 1, last)}
     return "".join(f"a{c}A {c}1" for c in SCALARS if ord(c) not in free)
 
 
@@ -187,7 +187,7 @@ def classes_in_context() -> str:
 
 def _equals_tiktoken(name: str, text: str) -> None:
     """tiktoken shows its pre-tokens if its vocabulary holds all of them: each is one token then."""
-    with kernel.forced(NATIVE[0]):
+    with kernel.force(NATIVE[0]):
         expected = pretokenize(text.encode(), name)
     ranks = {bytes([i]): i for i in range(256)}
     for piece in expected:
@@ -199,7 +199,7 @@ def _equals_tiktoken(name: str, text: str) -> None:
 def _equals_tokenizers(name: str, pattern: str, text: str) -> None:
     splitter = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     expected = [end for _, (_, end) in splitter.pre_tokenize_str(text)]
-    ends, _ = split_arrays(name, NATIVE[0], texts_from_strings([text]))
+    ends, _ = split_arrays(name, NATIVE[0], make_texts_from_strings([text]))
     characters_before = np.cumsum((np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80)
     assert np.array_equal(characters_before[ends - 1], expected)
 
@@ -227,7 +227,7 @@ def _equals_tokenizers(name: str, pattern: str, text: str) -> None:
 def test_long_runs(implementation: str, unit: bytes, counts: tuple[int, int, int] | None) -> None:
     text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
     text = text[: len(text) // len(unit) * len(unit)]
-    packed = texts_from_strings([text])
+    packed = make_texts_from_strings([text])
     for name, count in zip(("gpt2", "cl100k", "o200k"), counts or (0, 0, 0), strict=True):
         ends, _ = split(name, implementation, packed)
         assert ends == split(name, "portable", packed)[0]
@@ -261,15 +261,15 @@ def test_published_texts_are_recognised(name: str) -> None:
 
 def test_other_published_spellings_are_recognised() -> None:
     old = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-    assert named_pattern(old) == "gpt2"
-    assert named_pattern(PATTERNS["cl100k"].replace("{1,3}+", "{1,3}")) == "cl100k"
-    assert named_pattern(r"\p{L}+") is None
+    assert find_named_pattern(old) == "gpt2"
+    assert find_named_pattern(PATTERNS["cl100k"].replace("{1,3}+", "{1,3}")) == "cl100k"
+    assert find_named_pattern(r"\p{L}+") is None
 
 
 @settings(deadline=None)
 @given(texts)
 def test_spellings_are_the_same_language(text: bytes) -> None:
-    packed = texts_from_strings([text])
+    packed = make_texts_from_strings([text])
     for other in (
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
         PATTERNS["cl100k"].replace("{1,3}+", "{1,3}"),
@@ -282,7 +282,7 @@ def test_spellings_are_the_same_language(text: bytes) -> None:
 @settings(deadline=None)
 @given(st.lists(texts, max_size=3), st.sampled_from([r"\p{L}+", r"\s", r"(?=\d)", r"x*", r"\p{M}|'\p{Ll}+"]))
 def test_a_users_pattern_loses_nothing(batch: list[bytes], pattern: str) -> None:
-    packed = texts_from_strings(batch)
+    packed = make_texts_from_strings(batch)
     ends, firsts = Pretokenizer.of(pattern).split(packed)
     assert np.all(np.diff(ends) > 0)
     for i in range(packed.num_texts):
@@ -321,7 +321,7 @@ def test_a_users_pattern_is_the_expanded_one(text: bytes, pattern: str) -> None:
 def test_time_limit() -> None:
     splitter = Pretokenizer.regex(r"(a|aa)+b", time_limit=0.05)
     with pytest.raises(StageError, match=r"\(a\|aa\)\+b.*took more than 0\.05 s on text 1 .* stopped at character 0"):
-        splitter.split(texts_from_strings([b"aab", b"a" * 60 + b"c"]))
+        splitter.split(make_texts_from_strings([b"aab", b"a" * 60 + b"c"]))
 
 
 def test_specs_and_pickles() -> None:

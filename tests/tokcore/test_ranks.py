@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from support.vocabularies import ranks
 
 from tokcore import kernel, reference
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 
-pytestmark = pytest.mark.skipif(kernel.available() == ("reference",), reason="no native kernel")
+pytestmark = pytest.mark.skipif(kernel.list_available() == ("reference",), reason="no native kernel")
 
 VOCABULARIES = st.lists(st.binary(min_size=1, max_size=9) | st.text("ab", min_size=1, max_size=9).map(str.encode))
 
 
 def check(tokens):
-    texts = texts_from_strings(tokens)
+    texts = make_texts_from_strings(tokens)
     for name in ("rank_merges", "rank_parts"):
         found, expected = getattr(kernel, name)(texts), getattr(reference, name)(texts)
         for a, b in zip(found, expected, strict=True):

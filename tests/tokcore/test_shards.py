@@ -37,13 +37,13 @@ from support.token_batches import (
 
 import tokcore
 from tokcore import shards as shards_module
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, IdentityError, VersionError
-from tokcore.format_table import SHARD_FORMATS, all_paths
+from tokcore.format_table import SHARD_FORMATS, list_all_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
-from tokcore.formats.documents import documents_path
+from tokcore.formats.documents import get_documents_path
 from tokcore.shards import ShardDocument, Shards, describe, open_shards
-from tokcore.token_batch import Rechunker, ShardContent, document_digests, join_batches, with_added
+from tokcore.token_batch import Rechunker, ShardContent, add_ids, compute_document_digests, join_batches
 
 OTHER = "cd" * 32
 
@@ -67,7 +67,7 @@ def write_build(
             stem = lang + name
             for one in formats:
                 for suffix, data in shard_bytes(one, [batch_of(rows)], fingerprint=fingerprint).items():
-                    below = documents_path(stem) if suffix == DOCUMENTS else f"{one}/{stem}{suffix}"
+                    below = get_documents_path(stem) if suffix == DOCUMENTS else f"{one}/{stem}{suffix}"
                     (output / "shards" / below).parent.mkdir(parents=True, exist_ok=True)
                     (output / "shards" / below).write_bytes(data)
             about = {
@@ -79,7 +79,7 @@ def write_build(
                 "tokens": sum(len(row[0]) for row in rows),
                 "max_token_id": max((id for row in rows for id in row[0]), default=-1),
             }
-            for path in all_paths(formats, stem):
+            for path in list_all_paths(formats, stem):
                 data = (output / "shards" / path).read_bytes()
                 sha256 = hashlib.sha256(data).hexdigest()
                 entries.append({"path": path, "size_bytes": len(data), "sha256": sha256, "about": about})
@@ -90,7 +90,7 @@ def write_build(
         "files": sorted(entries, key=lambda entry: str(entry["path"])),
         "totals": {"fingerprint": fingerprint},
     }
-    (output / "shards" / "manifest.json").write_bytes(canonical_json(manifest))
+    (output / "shards" / "manifest.json").write_bytes(write_canonical_json(manifest))
     return output
 
 
@@ -98,7 +98,7 @@ def change_manifest(output: Path, change) -> None:
     path = output / "shards" / "manifest.json"
     content = json.loads(path.read_bytes())
     change(content)
-    path.write_bytes(canonical_json(content))
+    path.write_bytes(write_canonical_json(content))
 
 
 def ids_of(shards: Shards) -> list[str | None]:
@@ -577,9 +577,9 @@ def test_document_digests_by_the_book(rows):
         ).digest()
         for tokens, _, lang, _, _ in rows
     ]
-    assert document_digests(batch.langs, batch.tokens, batch.offsets) == expected
+    assert compute_document_digests(batch.langs, batch.tokens, batch.offsets) == expected
     moved = np.concatenate([[9], batch.tokens]).astype(np.int32)
-    assert document_digests(batch.langs, moved, batch.offsets + 1) == expected
+    assert compute_document_digests(batch.langs, moved, batch.offsets + 1) == expected
 
 
 some_ids = st.lists(st.integers(0, 9), max_size=3)
@@ -590,7 +590,7 @@ def test_batches_take_join_and_gain_ids(rows, cuts, prepend, append):
     batch = batch_of(rows)
     assert rows_of(dealt(batch, cuts)) == rows_of([join_batches(dealt(batch, cuts))]) == rows
     assert rows_of([batch.take(range(len(rows))[::-1])]) == rows[::-1]
-    tokens, offsets = with_added(batch.tokens, batch.offsets, prepend, append)
+    tokens, offsets = add_ids(batch.tokens, batch.offsets, prepend, append)
     expected = [([*prepend, *row[0], *append], *row[1:]) for row in rows]
     assert rows_of([batch._replace(tokens=tokens, offsets=offsets)]) == expected
     assert tokens.dtype == np.int32

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.vocabularies import published_encoding, published_tokenizer
 
 import tokcore
-from tokcore.formats.huggingface import tokenizer_json
-from tokcore.token_spans import token_spans
+from tokcore.formats.huggingface import write_tokenizer_json
+from tokcore.token_spans import find_token_spans
 
 TOKENIZER = published_tokenizer("r50k")
 TEXTS = ["", "low lower", "Straße – naïve", "中文 🙂 x", "e\u0301 \u200d👩‍👩‍👧", "a\r\n\tb", "\0"]
@@ -26,7 +26,7 @@ def test_spans_of_characters_are_those_of_tiktoken(text):
 def test_spans_of_characters_are_those_of_hugging_face():
     merges = tokcore.learn_bpe(tokcore.count_pretokens(TEXTS * 3), 290, allow_smaller=True)
     ours = tokcore.Tokenizer.from_merges(merges, pattern="cl100k", special=["<|end|>"])
-    theirs = tokenizers.Tokenizer.from_str(tokenizer_json(ours.spec).decode())
+    theirs = tokenizers.Tokenizer.from_str(write_tokenizer_json(ours.spec).decode())
     for text in (*TEXTS, "low<|end|>é"):
         ids = ours.encode(text, allow_special="all")
         encoding = theirs.encode(text)
@@ -44,7 +44,7 @@ def test_any_bytes(tokens):
         ends = range(len(character_of_byte) + 1, len(data) + 1)
         end = next(end for end in ends if (_replaced(data[:end]), _replaced(data[end:])) == halves)
         character_of_byte += [number] * (end - len(character_of_byte))
-    spans = token_spans(tokens)
+    spans = find_token_spans(tokens)
     at = 0
     for token, own, characters in zip(tokens, spans.bytes.tolist(), spans.characters.tolist(), strict=True):
         assert own == [at, at + len(token)]

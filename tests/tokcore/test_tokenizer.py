@@ -18,13 +18,13 @@ from tokcore import kernel, shared_tables
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, IdentityError, LearnError
 from tokcore.formats.exports import EXPORTS
-from tokcore.formats.huggingface import tokenizer_json
+from tokcore.formats.huggingface import write_tokenizer_json
 from tokcore.merges import learn_bpe
 from tokcore.models import MODELS, LearnOptions
-from tokcore.pretoken_tables import counts_of_table
-from tokcore.texts import Texts, texts_from_strings
+from tokcore.pretoken_tables import read_counts_of_table
+from tokcore.texts import Texts, make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 Merge = namedtuple("Merge", "left right count")
 
@@ -60,7 +60,7 @@ def test_every_byte_string_survives(data):
         ids = tokenizer.encode(text)
         assert ids.dtype == np.int32
         assert tokenizer.decode(ids) == text
-    encoded = tokenizer.encode_texts(texts_from_strings(texts))
+    encoded = tokenizer.encode_texts(make_texts_from_strings(texts))
     assert tokenizer.decode(encoded.ids) == b"".join(texts)
 
 
@@ -70,7 +70,7 @@ def test_native_tokenizer_equals_reference(data):
     spec = TokenizerSpec((), {"name": data.draw(st.sampled_from(["llama3", "o200k"]))}, data.draw(models()))
     texts = data.draw(st.lists(st.text(max_size=30), max_size=5))
     native = Tokenizer(spec).encode_batch(texts).to_pylist()
-    with kernel.forced("reference"):
+    with kernel.force("reference"):
         assert Tokenizer(spec).encode_batch(texts).to_pylist() == native
 
 
@@ -111,22 +111,24 @@ def test_the_longest_special_token_wins(tokenizer):
 def test_batches_with_special_tokens_equal_single_texts(parts):
     tokenizer = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5)], {"name": "cl100k"}, ["nfd"], SPECIAL))
     strings = ["".join(part) for part in parts]
-    texts = texts_from_strings(strings)
+    texts = make_texts_from_strings(strings)
     encoded = tokenizer.encode_texts_with_special(texts, threads=2)
     singles = [tokenizer.encode(string, "all").tolist() for string in strings]
     assert [encoded.ids[a:b].tolist() for a, b in zip(encoded.offsets, encoded.offsets[1:], strict=False)] == singles
     special = list(tokenizer.specials.values())
     counts = [sum(id in special for id in ids) for ids in singles]
-    spelled = [tokenizer.spelled_special(texts_from_strings([string])) for string in strings]
+    spelled = [tokenizer.spelled_special(make_texts_from_strings([string])) for string in strings]
     assert [found.total() for found in spelled] == counts
     assert tokenizer.spelled_special(texts) == sum(spelled, Counter())
     # The text is normalized around special tokens; they are no pre-tokens.
     for ids, string in zip(singles, strings, strict=True):
         assert tokenizer.decode(ids) == string.replace("é", "e\u0301").encode()
-    pieces = [len(tokenizer.encode_texts(texts_from_strings(list(_between(string)))).pretokens) for string in strings]
+    pieces = [
+        len(tokenizer.encode_texts(make_texts_from_strings(list(_between(string)))).pretokens) for string in strings
+    ]
     assert len(pieces) == len(encoded.pretokens)
     assert encoded.pretokens.sum() == sum(
-        tokenizer.encode_texts(texts_from_strings(_between(string))).pretokens.sum() for string in strings
+        tokenizer.encode_texts(make_texts_from_strings(_between(string))).pretokens.sum() for string in strings
     )
 
 
@@ -335,7 +337,7 @@ def test_normalizer_comes_first():
 def test_user_pattern():
     tokenizer = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5), Merge(b"ab", b"ab", 5)], {"regex": "ab|."}, [], []))
     assert tokenizer.encode("abab").tolist() == [256, 256]
-    encoded = tokenizer.encode_texts(texts_from_strings(["abab", "", "xab\n"]))
+    encoded = tokenizer.encode_texts(make_texts_from_strings(["abab", "", "xab\n"]))
     assert encoded.ids.tolist() == [256, 256, 87, 256, 198]
     assert encoded.pretokens.tolist() == [2, 0, 3]
 
@@ -366,7 +368,7 @@ def test_load(tokenizer, tmp_path):
 
 
 def test_imports(tokenizer, tmp_path):
-    (tmp_path / "tokenizer.json").write_bytes(tokenizer_json(tokenizer.spec))
+    (tmp_path / "tokenizer.json").write_bytes(write_tokenizer_json(tokenizer.spec))
     for path in (tmp_path, tmp_path / "tokenizer.json"):
         imported = Tokenizer.from_huggingface(path)
         assert imported.specials == tokenizer.specials
@@ -390,10 +392,10 @@ def test_from_merges_is_what_a_build_would_learn(tokenizer):
     special = {"<|end|>": "document_end", "<pad>": "padding"}
     ours = Tokenizer.from_merges(merges, pattern="cl100k", special=special)
     model = LearnOptions(vocab_size=264, num_special=2)
-    learned = MODELS["bpe"].learn(lambda: counts_of_table(table), model)
+    learned = MODELS["bpe"].learn(lambda: read_counts_of_table(table), model)
     tokens = [SpecialToken(text, None, role) for text, role in special.items()]
-    assert ours == Tokenizer(learned_spec(learned, {"name": "cl100k"}, (), tokens))
-    assert ours.spec.to_json_bytes() == learned_spec(learned, {"name": "cl100k"}, (), tokens).to_json_bytes()
+    assert ours == Tokenizer(make_learned_spec(learned, {"name": "cl100k"}, (), tokens))
+    assert ours.spec.to_json_bytes() == make_learned_spec(learned, {"name": "cl100k"}, (), tokens).to_json_bytes()
     # Without counts it has the same ids.
     pairs = [(merge.left, merge.right) for merge in merges]
     assert Tokenizer.from_merges(pairs, pattern="cl100k", special=special) == ours
@@ -479,9 +481,9 @@ def test_one_fingerprint_shares_one_kernel_object(tokenizer):
     again = Tokenizer(TokenizerSpec.from_json_bytes(data, "x"))
     assert again._shared is tokenizer._shared
     assert pickle.loads(pickle.dumps(tokenizer))._shared is tokenizer._shared
-    with kernel.forced("reference"):
+    with kernel.force("reference"):
         assert Tokenizer(tokenizer.spec)._shared is not tokenizer._shared
-    key = (Tokenizer(spec_of_merges([], {"name": "o200k"}, [], [])).fingerprint, kernel.implementation())
+    key = (Tokenizer(spec_of_merges([], {"name": "o200k"}, [], [])).fingerprint, kernel.get_implementation())
     gc.collect()
     assert key not in shared_tables._tables_of
 

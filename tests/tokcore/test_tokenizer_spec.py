@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from support.vocabularies import models, spec_of_merges
 
 from tokcore import kernel, tokenizer_spec, unicode
-from tokcore.canonical import canonical_json, sha256_hex
+from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, learned_spec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 Merge = namedtuple("Merge", "left right count")
 
@@ -77,7 +77,7 @@ def test_merges_must_follow_from_earlier_ones(pairs):
 
 def test_no_two_merges_give_the_same_token():
     with pytest.raises(FormatError, match="id 257 is the token b'ab', as is id 256"):
-        learned_spec(LearnedModel(np.array([[64, 65], [64, 65]], np.int32)), {"name": "gpt2"}, (), ())
+        make_learned_spec(LearnedModel(np.array([[64, 65], [64, 65]], np.int32)), {"name": "gpt2"}, (), ())
 
 
 @given(models())
@@ -185,7 +185,7 @@ def rewritten(changes) -> bytes:
             del inner[last]
         else:
             inner[last] = value
-    return canonical_json(content)
+    return write_canonical_json(content)
 
 
 def test_doubling_merges_do_not_unfold_without_limit():
@@ -230,9 +230,9 @@ def test_imported_models_are_checked():
 
 def test_byte_order_is_the_learners():
     """The ids of bytes are those that kernel.learn_merges uses."""
-    from tokcore.texts import texts_from_strings
+    from tokcore.texts import make_texts_from_strings
 
-    left, right, _ = kernel.learn_merges(texts_from_strings([b"\xc3\xa9"]), np.array([3], np.uint64), 1, 1)
+    left, right, _ = kernel.learn_merges(make_texts_from_strings([b"\xc3\xa9"]), np.array([3], np.uint64), 1, 1)
     model = LearnedModel(np.array([[left[0], right[0]]], np.int32))
     assert model.tokens[256] == b"\xc3\xa9"
     assert tokenizer_spec.FORMAT_VERSION == 1
@@ -241,7 +241,7 @@ def test_byte_order_is_the_learners():
 def test_a_file_that_was_checked_before_is_known_by_its_hash():
     spec = spec_of(normalizer=("nfc",))
     data = spec.to_json_bytes()
-    again = TokenizerSpec.from_json_bytes(data, "x", sha256_hex(data))
+    again = TokenizerSpec.from_json_bytes(data, "x", hash_sha256(data))
     assert (again, again.fingerprint, again.to_json_bytes()) == (spec, spec.fingerprint, data)
     with pytest.raises(ChecksumError, match="was changed after it was checked"):
-        TokenizerSpec.from_json_bytes(data.replace(b"nfc", b"nfd"), "x", sha256_hex(data))
+        TokenizerSpec.from_json_bytes(data.replace(b"nfc", b"nfd"), "x", hash_sha256(data))

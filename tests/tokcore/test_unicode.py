@@ -18,7 +18,7 @@ SCALARS = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
 
 
 def members(name: str) -> set[int]:
-    return {c for first, last in unicode.ranges(name) for c in range(first, last + 1)}
+    return {c for first, last in unicode.find_ranges(name) for c in range(first, last + 1)}
 
 
 def test_one_version_everywhere() -> None:
@@ -35,7 +35,7 @@ def test_kernel_has_the_same_classes() -> None:
     classes = np.zeros(0x110000, np.uint8)
     for bit, names in enumerate([["L"], ["N"], ["White_Space"], ["M"], ["Lu", "Lt"], ["Ll"]]):
         for name in names:
-            for first, last in unicode.ranges(name):
+            for first, last in unicode.find_ranges(name):
                 classes[first : last + 1] |= 1 << bit
     assert np.array_equal(_native.character_classes(), classes)
 
@@ -43,9 +43,11 @@ def test_kernel_has_the_same_classes() -> None:
 def test_categories_are_unicodedatas() -> None:
     for name in unicode_data.RANGES:
         if name != "White_Space":
-            for first, last in unicode.ranges(name):
+            for first, last in unicode.find_ranges(name):
                 assert {unicodedata2.category(chr(c)) for c in {first, (first + last) // 2, last}} == {name}
-    covered = sum(last - first + 1 for n in unicode_data.RANGES if len(n) == 2 for first, last in unicode.ranges(n))
+    covered = sum(
+        last - first + 1 for n in unicode_data.RANGES if len(n) == 2 for first, last in unicode.find_ranges(n)
+    )
     assert covered == 0x110000
 
 
@@ -61,7 +63,7 @@ def test_classes_are_those_of_tokenizers(name: str, size: int) -> None:
 
 def test_lowercase_is_that_of_tokenizers() -> None:
     normalizer = tokenizers.normalizers.Lowercase()
-    table = unicode.lowercase()
+    table = unicode.map_lowercase()
     unassigned = members("Cn")
     assigned = "".join(c for c in SCALARS if ord(c) not in unassigned)
     # Without capital sigma: inside of a text some versions look at its context.

@@ -9,7 +9,7 @@ from support.vocabularies import published_encoding, published_tokenizer
 
 import tokcore
 from tokcore.errors import ConfigError
-from tokcore.formats.huggingface import tokenizer_json
+from tokcore.formats.huggingface import write_tokenizer_json
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken
 
@@ -23,7 +23,7 @@ def learned(special=(), **options):
 
 def test_names_are_those_of_hugging_face():
     ours = learned(ROLES)
-    theirs = tokenizers.Tokenizer.from_str(tokenizer_json(ours.spec).decode())
+    theirs = tokenizers.Tokenizer.from_str(write_tokenizer_json(ours.spec).decode())
     assert ours.vocab == theirs.get_vocab(with_added_tokens=True)
     assert list(ours.vocab.values()) == sorted(ours.vocab.values())
     assert len(ours) == theirs.get_vocab_size() == len(ours.vocab)

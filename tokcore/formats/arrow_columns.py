@@ -40,7 +40,7 @@ COLUMNS = (
 _VERSION_KEY, _FINGERPRINT_KEY = "tokcore.format_version", "tokcore.fingerprint"
 
 
-def schema_of(fields: Iterable[pa.Field], fingerprint: str, **more: str) -> pa.Schema:
+def make_columns_schema(fields: Iterable[pa.Field], fingerprint: str, **more: str) -> pa.Schema:
     """The schema of a file with these columns. more: further metadata, each key after `tokcore.`."""
     named = {f"tokcore.{name}": value for name, value in more.items()}
     return pa.schema(list(fields), metadata={_VERSION_KEY: FORMAT_VERSION, _FINGERPRINT_KEY: fingerprint, **named})
@@ -55,12 +55,12 @@ def open_writer(file: BinaryIO, schema: pa.Schema, compression: str) -> pa.Recor
     return pa.ipc.new_file(Sink(file), schema, options=pa.ipc.IpcWriteOptions(compression=codec, use_threads=False))
 
 
-def new_rechunker() -> Rechunker:
+def make_rechunker() -> Rechunker:
     """Cuts documents into record batches."""
     return Rechunker(BATCH_TOKENS, BATCH_DOCUMENTS, BATCH_CHARS)
 
 
-def column_arrays(chunk: TokenBatch) -> list[pa.Array]:
+def make_column_arrays(chunk: TokenBatch) -> list[pa.Array]:
     """The values of COLUMNS."""
     return [
         pa.array(chunk.ids, pa.string()),
@@ -82,9 +82,9 @@ class ColumnFile:
         Raises FormatError if it is not such a file, VersionError if another release wrote it.
         """
         self.path = path
-        self._file = _mapped(path)
+        self._file = _map_file(path)
         self._batches = RecordBatches(path, self._file)
-        self.metadata = _checked_metadata(path, self._batches.schema, pa.schema(list(fields)), what)
+        self.metadata = _check_metadata(path, self._batches.schema, pa.schema(list(fields)), what)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -163,14 +163,14 @@ class RecordBatches:
         return batch
 
 
-def _mapped(path: str) -> Any:
+def _map_file(path: str) -> Any:
     try:
         return pa.memory_map(path, "r")
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"{path}: cannot be opened: {error}") from error
 
 
-def _checked_metadata(path: str, found: pa.Schema, expected: pa.Schema, what: str) -> dict[str, str]:
+def _check_metadata(path: str, found: pa.Schema, expected: pa.Schema, what: str) -> dict[str, str]:
     try:
         metadata: dict[str, str] = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
         names = found.names

@@ -18,10 +18,10 @@ from tokcore.formats.arrow_columns import (
     BATCH_TOKENS,
     COLUMNS,
     ColumnFile,
-    column_arrays,
-    new_rechunker,
+    make_column_arrays,
+    make_columns_schema,
+    make_rechunker,
     open_writer,
-    schema_of,
 )
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, check_lengths
@@ -40,9 +40,9 @@ _TOKENS = pa.field("tokens", pa.list_(_ITEMS), nullable=False)
 _FIELDS = (_TOKENS, *COLUMNS)
 
 
-def schema(fingerprint: str) -> pa.Schema:
+def make_schema(fingerprint: str) -> pa.Schema:
     """The schema of a shard."""
-    return schema_of(_FIELDS, fingerprint, dtype=DTYPE)
+    return make_columns_schema(_FIELDS, fingerprint, dtype=DTYPE)
 
 
 class ArrowShardWriter:
@@ -50,9 +50,9 @@ class ArrowShardWriter:
 
     def __init__(self, file: BinaryIO, fingerprint: str, compression: str) -> None:
         """compression: zstd (level 1), lz4 or none."""
-        self._schema = schema(fingerprint)
+        self._schema = make_schema(fingerprint)
         self._writer = open_writer(file, self._schema, compression)
-        self._rechunker = new_rechunker()
+        self._rechunker = make_rechunker()
 
     def write(self, batch: TokenBatch) -> None:
         """Append documents. Raises FormatError, before any of them is written, for one that is too long."""
@@ -67,7 +67,7 @@ class ArrowShardWriter:
         self._writer.close()
 
     def _write(self, chunk: TokenBatch) -> None:
-        arrays = [_lists(chunk), *column_arrays(chunk)]
+        arrays = [_make_lists(chunk), *make_column_arrays(chunk)]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
@@ -117,13 +117,13 @@ class ArrowShard(ColumnFile):
             )
 
 
-def _lists(chunk: TokenBatch) -> pa.ListArray:
+def _make_lists(chunk: TokenBatch) -> pa.ListArray:
     start, end = int(chunk.offsets[0]), int(chunk.offsets[-1])
     offsets = pa.array((chunk.offsets - start).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, pa.array(chunk.tokens[start:end]), type=_TOKENS.type)
 
 
-def _feature(field: pa.Field) -> Mapping[str, str]:
+def _describe_feature(field: pa.Field) -> Mapping[str, str]:
     if pa.types.is_list(field.type):
         return {"name": field.name, "list": str(field.type.value_type)}
     return {"name": field.name, "dtype": str(field.type)}
@@ -172,7 +172,7 @@ class ArrowFormat:
     has_columns = True
     maps_ids = False  # compressed
     dtypes = ()
-    features = tuple(map(_feature, _FIELDS))
+    features = tuple(map(_describe_feature, _FIELDS))
     usage = _USAGE
 
     def dtype(self, settings: ShardSettings) -> str:

@@ -18,7 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from tokcore.errors import FormatError
-from tokcore.formats.arrow_columns import COLUMNS, ColumnFile, column_arrays, new_rechunker, open_writer, schema_of
+from tokcore.formats.arrow_columns import (
+    COLUMNS,
+    ColumnFile,
+    make_column_arrays,
+    make_columns_schema,
+    make_rechunker,
+    open_writer,
+)
 from tokcore.labels import label_arrow
 from tokcore.token_batch import Offsets, TokenBatch
 
@@ -28,10 +35,10 @@ SUFFIX = ".documents"
 _FIELDS = (*COLUMNS, pa.field("length", pa.int64(), nullable=False))
 
 
-def documents_path(stem: str) -> str:
+def get_documents_path(stem: str) -> str:
     """Path of the documents file of a shard, below the folder of all shards.
 
-    >>> documents_path("en/train-00003-00001")
+    >>> get_documents_path("en/train-00003-00001")
     'documents/en/train-00003-00001.documents'
     """
     return f"{FOLDER}/{stem}{SUFFIX}"
@@ -56,9 +63,9 @@ class DocumentsWriter:
 
     def __init__(self, file: BinaryIO, fingerprint: str, vocab_size: int, compression: str) -> None:
         """compression: zstd (level 1), lz4 or none."""
-        self._schema = schema_of(_FIELDS, fingerprint, vocab_size=str(vocab_size))
+        self._schema = make_columns_schema(_FIELDS, fingerprint, vocab_size=str(vocab_size))
         self._writer = open_writer(file, self._schema, compression)
-        self._rechunker = new_rechunker()
+        self._rechunker = make_rechunker()
         self._lengths = np.zeros(0, np.int64)  # of the documents that wait in the rechunker
 
     def write(self, batch: TokenBatch) -> None:
@@ -76,7 +83,7 @@ class DocumentsWriter:
     def _write(self, chunk: TokenBatch) -> None:
         num = chunk.num_documents
         lengths, self._lengths = self._lengths[:num], self._lengths[num:]
-        arrays = [*column_arrays(chunk), pa.array(lengths, pa.int64())]
+        arrays = [*make_column_arrays(chunk), pa.array(lengths, pa.int64())]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 

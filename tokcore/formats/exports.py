@@ -25,17 +25,19 @@ class Export(NamedTuple):
 EXPORTS: Mapping[str, Export] = {
     "huggingface": Export(
         lambda spec: [
-            ("tokenizer.json", huggingface.tokenizer_json(spec)),
-            ("tokenizer_config.json", transformers.tokenizer_config_json(spec)),
-            ("special_tokens_map.json", transformers.special_tokens_map_json(spec)),
+            ("tokenizer.json", huggingface.write_tokenizer_json(spec)),
+            ("tokenizer_config.json", transformers.write_tokenizer_config(spec)),
+            ("special_tokens_map.json", transformers.write_special_tokens_map(spec)),
         ],
         lambda spec: "",
         alone=".json",
     ),
-    "tiktoken": Export(lambda spec: [("tokenizer.tiktoken", tiktoken.rank_file(spec))], tiktoken.left_out, alone=""),
-    "gpt2": Export(gpt2.vocabulary_files, gpt2.left_out),
+    "tiktoken": Export(
+        lambda spec: [("tokenizer.tiktoken", tiktoken.write_rank_file(spec))], tiktoken.describe_left_out, alone=""
+    ),
+    "gpt2": Export(gpt2.write_vocabulary_files, gpt2.describe_left_out),
     "token_bytes": Export(
-        lambda spec: [("token_bytes.npy", token_bytes.token_bytes(spec))], lambda spec: "", alone=".npy"
+        lambda spec: [("token_bytes.npy", token_bytes.write_token_bytes(spec))], lambda spec: "", alone=".npy"
     ),
 }
 

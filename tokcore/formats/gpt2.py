@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from operator import itemgetter
 
-from tokcore.byte_alphabet import printable_tokens
+from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.errors import FormatError
 from tokcore.models.model import ID_LIMIT
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -18,7 +18,7 @@ from tokcore.tokenizer_spec import TokenizerSpec
 HEADER = "#version: 0.2"
 
 
-def vocabulary_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
+def write_vocabulary_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     """(name, content) of vocab.json, special tokens included, and merges.txt.
 
     Raises FormatError for a normalizer, and for a vocabulary that merges cannot express.
@@ -29,12 +29,12 @@ def vocabulary_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
             f"export to huggingface instead"
         )
     return [
-        ("vocab.json", json.dumps(vocabulary(spec), ensure_ascii=False).encode() + b"\n"),
-        ("merges.txt", "\n".join([HEADER, *map(" ".join, merge_names(spec)), ""]).encode()),
+        ("vocab.json", json.dumps(make_vocabulary(spec), ensure_ascii=False).encode() + b"\n"),
+        ("merges.txt", "\n".join([HEADER, *map(" ".join, spell_merges(spec)), ""]).encode()),
     ]
 
 
-def left_out(spec: TokenizerSpec) -> str:
+def describe_left_out(spec: TokenizerSpec) -> str:
     """What a reader of the files does not learn from them; empty if there is nothing."""
     if spec.pattern.get("name") == "gpt2":
         return ""
@@ -46,23 +46,23 @@ def left_out(spec: TokenizerSpec) -> str:
 
 # One spec is written to several formats.
 @functools.lru_cache(maxsize=1)
-def vocabulary(spec: TokenizerSpec) -> Mapping[str, int]:
+def make_vocabulary(spec: TokenizerSpec) -> Mapping[str, int]:
     """Every token's printable name (a special token's text) and id, in the order of ids."""
-    named = dict(zip(token_names(spec), spec.model.ids.tolist(), strict=True))
+    named = dict(zip(spell_tokens(spec), spec.model.ids.tolist(), strict=True))
     special = {token.text: token.id for token in spec.special if token.id is not None}
     is_behind = min(special.values(), default=ID_LIMIT) > spec.model.ids.max()  # as of all that are learned
     return named | special if is_behind else dict(sorted((named | special).items(), key=itemgetter(1)))
 
 
 @functools.lru_cache(maxsize=1)
-def token_names(spec: TokenizerSpec) -> tuple[str, ...]:
+def spell_tokens(spec: TokenizerSpec) -> tuple[str, ...]:
     """The printable names of the ordinary tokens, in the order of ids."""
-    return tuple(printable_tokens(spec.model.tokens))
+    return tuple(to_printable_tokens(spec.model.tokens))
 
 
 @functools.lru_cache(maxsize=1)
-def merge_names(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
+def spell_merges(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
     """The merges by printable names, first merged first. Raises FormatError where no merges give the same ids."""
-    name = dict(zip(spec.model.ids.tolist(), token_names(spec), strict=True)).__getitem__
+    name = dict(zip(spec.model.ids.tolist(), spell_tokens(spec), strict=True)).__getitem__
     left, right = spec.model.as_bpe().merge_pairs().T.tolist()
     return tuple(zip(map(name, left), map(name, right), strict=True))

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokcore.byte_alphabet import from_printable, tokens_of_printable
+from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.gpt2 import merge_names, token_names, vocabulary
-from tokcore.models import own_form
+from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
+from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.normalize import REMOVED
-from tokcore.patterns import PATTERNS, named_pattern
+from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
 
@@ -34,7 +34,7 @@ OURS = "tokcore"  # the key of what we add to their format
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 
 
-def tokenizer_json(spec: TokenizerSpec) -> bytes:
+def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
     """The tokenizer.json with which Hugging Face's tokenizers give the same ids.
 
     Raises FormatError for what it cannot hold: a special token with the name of an ordinary one, a model whose ids no
@@ -45,18 +45,18 @@ def tokenizer_json(spec: TokenizerSpec) -> bytes:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [_added_token_json(token) for token in spec.special],
-        "normalizer": _normalizer_json(spec.normalizer),
-        "pre_tokenizer": _pretokenizer_json(spec.pattern),
+        "added_tokens": [_make_added_token(token) for token in spec.special],
+        "normalizer": _make_normalizer(spec.normalizer),
+        "pre_tokenizer": _make_pretokenizer(spec.pattern),
         "post_processor": None,
-        "decoder": _decoder_json(spec),
-        "model": _model_json(spec),
+        "decoder": _make_decoder(spec),
+        "model": _make_model(spec),
     }
-    return _indented(content)
+    return _format_indented(content)
 
 
 def _check_special_names(spec: TokenizerSpec) -> None:
-    taken = set(token_names(spec))
+    taken = set(spell_tokens(spec))
     for token in spec.special:
         if token.text in taken:
             raise FormatError(
@@ -65,7 +65,7 @@ def _check_special_names(spec: TokenizerSpec) -> None:
             )
 
 
-def _added_token_json(token: SpecialToken) -> dict[str, Any]:
+def _make_added_token(token: SpecialToken) -> dict[str, Any]:
     return {
         "id": token.id,
         "content": token.text,
@@ -77,14 +77,14 @@ def _added_token_json(token: SpecialToken) -> dict[str, Any]:
     }
 
 
-def _pretokenizer_json(pattern: Mapping[str, str]) -> dict[str, Any]:
+def _make_pretokenizer(pattern: Mapping[str, str]) -> dict[str, Any]:
     published = Pretokenizer.from_spec(pattern).published_text
     return {
         "type": "Sequence",
         "pretokenizers": [
             {
                 "type": "Split",
-                "pattern": {"Regex": without_possessive_intervals(published)},
+                "pattern": {"Regex": expand_possessive_intervals(published)},
                 "behavior": "Isolated",
                 "invert": False,
             },
@@ -93,7 +93,7 @@ def _pretokenizer_json(pattern: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _model_json(spec: TokenizerSpec) -> dict[str, Any]:
+def _make_model(spec: TokenizerSpec) -> dict[str, Any]:
     """Raises FormatError for a model whose ids no merges give."""
     return {
         "type": "BPE",
@@ -105,12 +105,12 @@ def _model_json(spec: TokenizerSpec) -> dict[str, Any]:
         "byte_fallback": False,
         "ignore_merges": spec.model.as_bpe().whole,
         # Special tokens stand here too: an added token that is not in it would get the next free id, not its own.
-        "vocab": vocabulary(spec),
-        "merges": merge_names(spec),
+        "vocab": make_vocabulary(spec),
+        "merges": spell_merges(spec),
     }
 
 
-def _decoder_json(spec: TokenizerSpec) -> dict[str, Any]:
+def _make_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """Theirs, and what the file has no other place for: of all its parts, readers let only this one say more."""
     roles = {token.text: token.role for token in spec.special if token.role != PLAIN}
     return {
@@ -122,7 +122,7 @@ def _decoder_json(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _indented(content: dict[str, Any]) -> bytes:
+def _format_indented(content: dict[str, Any]) -> bytes:
     """What json.dumps(content, ensure_ascii=False, indent=1) gives, and a line feed, ten times as fast."""
     data = orjson.dumps(content, option=orjson.OPT_INDENT_2)
     # Strings hold neither line feeds nor tabs as such, so that every line begins with its indentation.
@@ -147,11 +147,11 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
         normalizer = _read_normalizer(content.get("normalizer"))
-        ours = _ours(content.get("decoder"))
+        ours = _read_ours(content.get("decoder"))
         pattern = _read_pattern(content.get("pre_tokenizer"), ours.get("pattern"))
         special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
-        special = _with_roles(special, ours.get("roles", {}), content.get("post_processor"))
-        model = own_form(_read_model(content["model"], {token.text for token in special}))
+        special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
+        model = find_own_form(_read_model(content["model"], {token.text for token in special}))
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
@@ -160,14 +160,14 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         raise FormatError(f"{name}: a part is not of the type that a tokenizer.json has there: {error!r}") from error
 
 
-def without_possessive_intervals(pattern: str) -> str:
+def expand_possessive_intervals(pattern: str) -> str:
     r"""The same regular expression without `{m,n}+`, which Oniguruma reads as a repeated group: X{m,n}+ is (?>X{m,n}).
 
-    >>> without_possessive_intervals(r"\p{N}{1,3}+|(?:ab|[c+]){2}+x")
+    >>> expand_possessive_intervals(r"\p{N}{1,3}+|(?:ab|[c+]){2}+x")
     '(?>\\p{N}{1,3})|(?>(?:ab|[c+]){2})x'
     """
     plain = _POSSESSIVE_INTERVAL.sub(r"{\1}", pattern)
-    if named_pattern(plain) is not None:
+    if find_named_pattern(plain) is not None:
         return plain  # a published spelling, which readers know
     out: list[str] = []  # one entry for each item so far, quantifiers joined to what they repeat
     groups: list[int] = []  # where in out the open groups begin
@@ -202,13 +202,13 @@ _REGEX_TOKEN = re.compile(
 )
 
 
-def _normalizer_json(steps: Sequence[str]) -> dict[str, Any] | None:
+def _make_normalizer(steps: Sequence[str]) -> dict[str, Any] | None:
     names: dict[str, dict[str, Any]] = {ours: {"type": theirs} for theirs, ours in _FORMS.items()}
     names["lowercase"] = {"type": "Lowercase"}
     # By the pinned tables, not by their StripAccents, whose Unicode version is another.
     names |= {
         step: {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
-        for step, pattern in _removing_patterns().items()
+        for step, pattern in _make_removing_patterns().items()
     }
     if len(steps) == 1:
         return names[steps[0]]
@@ -216,7 +216,7 @@ def _normalizer_json(steps: Sequence[str]) -> dict[str, Any] | None:
 
 
 @functools.cache
-def _removing_patterns() -> dict[str, str]:
+def _make_removing_patterns() -> dict[str, str]:
     """Step -> the character class, in their regex engine's spelling, of what it removes."""
     return {
         step: "[" + "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges()) + "]"
@@ -227,7 +227,7 @@ def _removing_patterns() -> dict[str, str]:
 def _read_normalizer(value: Any) -> list[str]:
     if value is None:
         return []
-    kind = _kind(value, "normalizer")
+    kind = _find_kind(value, "normalizer")
     if kind == "Sequence":
         return [step for one in value.get("normalizers", []) for step in _read_normalizer(one)]
     if kind in _FORMS:
@@ -236,13 +236,13 @@ def _read_normalizer(value: Any) -> list[str]:
         return ["lowercase"]
     if kind == "Replace" and value.get("content") == "":
         pattern = value.get("pattern")
-        for step, own in _removing_patterns().items():
+        for step, own in _make_removing_patterns().items():
             if pattern == {"Regex": own}:
                 return [step]
     raise FormatError(f"normalizer {kind} is not supported: only {', '.join(_FORMS)}, Lowercase and sequences of them")
 
 
-def _ours(decoder: Any) -> dict[str, Any]:
+def _read_ours(decoder: Any) -> dict[str, Any]:
     """What our export says beyond their format; empty of other files."""
     ours = decoder.get(OURS) if isinstance(decoder, dict) else None
     return ours if isinstance(ours, dict) else {}
@@ -250,8 +250,8 @@ def _ours(decoder: Any) -> dict[str, Any]:
 
 def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
     """Pretokenizer.spec of a pre_tokenizer. ours: the one that our export names, if it is one."""
-    steps = value.get("pretokenizers", []) if _kind(value, "pre_tokenizer") == "Sequence" else [value]
-    kinds = [_kind(step, "pre_tokenizer") for step in steps]
+    steps = value.get("pretokenizers", []) if _find_kind(value, "pre_tokenizer") == "Sequence" else [value]
+    kinds = [_find_kind(step, "pre_tokenizer") for step in steps]
     if kinds not in (["ByteLevel"], ["Split", "ByteLevel"]):
         raise FormatError(
             f"pre_tokenizer {' + '.join(kinds) or 'of no steps'} is not supported: only ByteLevel, or Split + ByteLevel"
@@ -277,14 +277,14 @@ def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
     behaviour = (split.get("behavior"), split.get("invert", False))
     if isinstance(ours, dict) and behaviour == ("Isolated", False):
         own = Pretokenizer.from_spec(ours)
-        if text == without_possessive_intervals(own.published_text):
+        if text == expand_possessive_intervals(own.published_text):
             return own.spec  # the same, in the spelling that it had
     if _POSSESSIVE_INTERVAL.search(text):
         raise FormatError(
             "pre_tokenizer Split has a possessive interval such as {1,3}+, which Hugging Face's engine reads as a "
             "repeated group and nearly everyone else does not: write (?>...{1,3}) or (?:...{1,3})+, whichever is meant"
         )
-    named = named_pattern(text)
+    named = find_named_pattern(text)
     # "Keep only the matches" comes to the same where the matches leave nothing over.
     if behaviour != ("Isolated", False) and not (behaviour == ("Removed", True) and named):
         raise FormatError(f"pre_tokenizer Split with behavior {behaviour[0]}, invert {behaviour[1]} is not supported")
@@ -310,10 +310,10 @@ def _read_added_tokens(value: Any, normalizer: Sequence[str]) -> list[SpecialTok
     return special
 
 
-def _with_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_processor: Any) -> list[SpecialToken]:
+def _add_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_processor: Any) -> list[SpecialToken]:
     """The special tokens with the roles that our export names, and those of the tokens that are put around a text."""
     roles = dict(named)
-    around = _around_text(post_processor)
+    around = _read_added_ids(post_processor)
     by_id = {token.id: token.text for token in special}
     for role, ids in zip(("document_begin", "document_end"), around, strict=True):
         if missing := [id for id in ids if id not in by_id]:
@@ -332,15 +332,15 @@ def _with_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_
     return [dataclasses.replace(token, role=roles.get(token.text, PLAIN)) for token in special]
 
 
-def _around_text(post_processor: Any) -> tuple[list[int], list[int]]:
+def _read_added_ids(post_processor: Any) -> tuple[list[int], list[int]]:
     """The ids that a post_processor puts before and after a single text."""
     if post_processor is None:
         return [], []
-    kind = _kind(post_processor, "post_processor")
+    kind = _find_kind(post_processor, "post_processor")
     if kind == "ByteLevel":
         return [], []
     if kind == "Sequence":
-        parts = [_around_text(one) for one in post_processor["processors"]]
+        parts = [_read_added_ids(one) for one in post_processor["processors"]]
         return [id for before, _ in reversed(parts) for id in before], [id for _, after in parts for id in after]
     if kind in ("BertProcessing", "RobertaProcessing"):
         return [post_processor["cls"][1]], [post_processor["sep"][1]]
@@ -370,7 +370,7 @@ def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
     names: dict[str, int] = model.get("vocab", {})
     ordinary = {text: id for text, id in sorted(names.items(), key=lambda item: item[1]) if text not in special}
     tokens = []
-    for token, (text, id) in zip(tokens_of_printable(list(ordinary)), ordinary.items(), strict=True):
+    for token, (text, id) in zip(from_printable_tokens(list(ordinary)), ordinary.items(), strict=True):
         if token is None:
             raise FormatError(f"token {id}, {text!r}, is not of the byte alphabet: the vocabulary is not byte-level")
         if type(id) is not int or not 0 <= id < ID_LIMIT:
@@ -387,7 +387,7 @@ def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
     return MergesModel(tuple(tokens), ids, pairs, bool(model.get("ignore_merges")))
 
 
-def _kind(value: Any, part: str) -> str:
+def _find_kind(value: Any, part: str) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise FormatError(f"{part} is {value!r}: expected an object with a type")
     return str(value["type"])

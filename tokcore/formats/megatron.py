@@ -28,7 +28,7 @@ from tokcore.formats.shard_format import (
     ShardWithDocuments,
     check_ids,
     check_lengths,
-    most_ids,
+    count_most_ids,
 )
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -65,30 +65,30 @@ class MegatronShardWriter:
         check_lengths(batch, MAX_DOCUMENT_TOKENS, "an .idx file")
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         if self._dtype != "int32":
-            check_ids(tokens, min(self._vocab_size, most_ids(self._dtype)))
-        self._bin.write(np.ascontiguousarray(tokens, _stored(self._dtype)).view(np.uint8).data)
+            check_ids(tokens, min(self._vocab_size, count_most_ids(self._dtype)))
+        self._bin.write(np.ascontiguousarray(tokens, _find_stored_dtype(self._dtype)).view(np.uint8).data)
         self._lengths.append(np.diff(batch.offsets).astype("<i4"))
 
     def close(self) -> None:
         """Write the index."""
-        self._idx.write(index_bytes(np.concatenate([np.zeros(0, "<i4"), *self._lengths]), self._dtype))
+        self._idx.write(write_index(np.concatenate([np.zeros(0, "<i4"), *self._lengths]), self._dtype))
 
 
-def _stored(dtype: str) -> np.dtype[Any]:
+def _find_stored_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(dtype).newbyteorder("<")
 
 
-def index_bytes(lengths: Ids, dtype: str = "int32") -> bytes:
+def write_index(lengths: Ids, dtype: str = "int32") -> bytes:
     """The .idx file of documents with these numbers of ids. dtype: of the ids.
 
-    >>> len(index_bytes(np.array([3, 2], np.int32)))
+    >>> len(write_index(np.array([3, 2], np.int32)))
     82
     """
     num = len(lengths)
     offsets = np.zeros(num + 1, "<i8")
     np.cumsum(lengths, out=offsets[1:], dtype="<i8")
     header = _HEADER.pack(MAGIC, VERSION, CODES[dtype], num, num + 1)
-    starts = offsets[:-1] * _stored(dtype).itemsize
+    starts = offsets[:-1] * _find_stored_dtype(dtype).itemsize
     first_sequences = np.arange(num + 1, dtype="<i8")
     return header + lengths.astype("<i4").tobytes() + starts.tobytes() + first_sequences.tobytes()
 
@@ -116,13 +116,13 @@ class MegatronIds:
         self.path = prefix + BIN
         self._index = read_index(prefix + IDX)
         self.dtype = self._index.dtype
-        stored = _stored(self.dtype)
+        stored = _find_stored_dtype(self.dtype)
         self._width = stored.itemsize
         expected = self._width * self._index.num_tokens
-        size = _size_of(self.path)
+        size = _measure(self.path)
         if size != expected:
             raise FormatError(f"{self.path}: {size} bytes, its index accounts for {expected}")
-        self._tokens = _mapped(self.path, stored, 0, self._index.num_tokens)
+        self._tokens = _map_file(self.path, stored, 0, self._index.num_tokens)
 
     def __len__(self) -> int:
         return len(self._index.lengths)
@@ -157,7 +157,7 @@ def read_index(path: str) -> Index:
     Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
     ids of its dtype and one sequence per document, VersionError for another version.
     """
-    size = _size_of(path)
+    size = _measure(path)
     with Path(path).open("rb") as file:
         header = file.read(_HEADER.size)
     if header.startswith(OLD_MAGIC):
@@ -172,16 +172,16 @@ def read_index(path: str) -> Index:
     if (dtype := next((name for name, its_code in CODES.items() if its_code == code), None)) is None:
         known = " or ".join(f"{its_code} ({name})" for name, its_code in CODES.items())
         raise FormatError(f"{path}: byte 17: dtype code {code}, expected {known}")
-    width = _stored(dtype).itemsize
+    width = _find_stored_dtype(dtype).itemsize
     if num_bounds != num + 1:
         raise FormatError(f"{path}: byte 26: {num_bounds} document bounds for {num} sequences, expected one more")
     expected = _HEADER.size + 12 * num + 8 * num_bounds
     if size != expected:
         raise FormatError(f"{path}: byte 18: {num} sequences make {expected} bytes, the file has {size}")
     places = (_HEADER.size, _HEADER.size + 4 * num, _HEADER.size + 12 * num)
-    lengths = _mapped(path, "<i4", places[0], num)
-    offsets = _mapped(path, "<i8", places[1], num)
-    bounds = _mapped(path, "<i8", places[2], num_bounds)
+    lengths = _map_file(path, "<i4", places[0], num)
+    offsets = _map_file(path, "<i8", places[1], num)
+    bounds = _map_file(path, "<i8", places[2], num_bounds)
     num_tokens = 0
     for start in range(0, num, _BLOCK):
         block = lengths[start : start + _BLOCK]
@@ -208,7 +208,7 @@ def _check_equal(path: str, what: str, place: int, start: int, found: Offsets, e
         raise FormatError(f"{at} is {int(found[i])}, expected {int(expected[i])}")
 
 
-def _size_of(path: str) -> int:
+def _measure(path: str) -> int:
     try:
         return Path(path).stat().st_size
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -216,7 +216,7 @@ def _size_of(path: str) -> int:
         raise FormatError(f"{path}: cannot be opened: {reason}") from error
 
 
-def _mapped(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any]:
+def _map_file(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any]:
     """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
     return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tokcore.canonical import canonical_json
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, ShardWithDocuments, check_ids
@@ -27,10 +27,10 @@ INDEX = "index.json"
 INDEX_VERSION = 1
 
 
-def dtype_of(vocab_size: int) -> str:
+def find_dtype(vocab_size: int) -> str:
     """The dtype of the ids in a file.
 
-    >>> dtype_of(65_536), dtype_of(65_537)
+    >>> find_dtype(65_536), find_dtype(65_537)
     ('uint16', 'uint32')
     """
     return "uint16" if vocab_size <= 1 << 16 else "uint32"
@@ -42,7 +42,7 @@ class NanogptShardWriter:
     def __init__(self, file: BinaryIO, vocab_size: int) -> None:
         self._file = file
         self._vocab_size = vocab_size
-        self._dtype = np.dtype(dtype_of(vocab_size)).newbyteorder("<")
+        self._dtype = np.dtype(find_dtype(vocab_size)).newbyteorder("<")
 
     def write(self, batch: TokenBatch) -> None:
         """Append documents. Raises FormatError, before any of them is written, for an id outside of the vocabulary."""
@@ -63,7 +63,7 @@ class NanogptIds:
     def __init__(self, path: str, documents: Documents) -> None:
         """documents: of the same shard. Raises FormatError unless the file's size is what they account for."""
         self.path = path
-        self.dtype = dtype_of(documents.vocab_size)
+        self.dtype = find_dtype(documents.vocab_size)
         self._documents = documents
         stored = np.dtype(self.dtype).newbyteorder("<")
         num_tokens = int(documents.lengths.sum())
@@ -134,7 +134,7 @@ class NanogptFormat:
     usage = _USAGE
 
     def dtype(self, settings: ShardSettings) -> str:
-        return dtype_of(settings.vocab_size)
+        return find_dtype(settings.vocab_size)
 
     def main_file(self, path: str) -> str | None:
         places = [path] if path.endswith(SUFFIX) else [path + SUFFIX]
@@ -157,7 +157,7 @@ class NanogptFormat:
         index = {
             "format": "tokcore-nanogpt-index",
             "format_version": INDEX_VERSION,
-            "dtype": dtype_of(settings.vocab_size),
+            "dtype": find_dtype(settings.vocab_size),
             "vocab_size": settings.vocab_size,
             "fingerprint": settings.fingerprint,
             "files": [
@@ -170,4 +170,4 @@ class NanogptFormat:
                 for shard in shards
             ],
         }
-        return {INDEX: canonical_json(index)}
+        return {INDEX: write_canonical_json(index)}

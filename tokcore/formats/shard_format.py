@@ -211,10 +211,10 @@ class ShardWithDocuments:
         return self._documents
 
 
-def most_ids(dtype: str) -> int:
+def count_most_ids(dtype: str) -> int:
     """How many ids a vocabulary may have, so that each fits.
 
-    >>> most_ids("uint16")
+    >>> count_most_ids("uint16")
     65536
     """
     return int(np.iinfo(dtype).max) + 1

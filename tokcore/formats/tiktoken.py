@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.models import own_form
+from tokcore.models import find_own_form
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
@@ -36,12 +36,12 @@ def read_rank_file(
     tokens = sorted(rank_of, key=rank_of.__getitem__)
     ids = np.array([rank_of[token] for token in tokens], np.int32)
     try:
-        return TokenizerSpec((), dict(pattern), own_form(RanksModel(tuple(tokens), ids)), tuple(special))
+        return TokenizerSpec((), dict(pattern), find_own_form(RanksModel(tuple(tokens), ids)), tuple(special))
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
 
 
-def rank_file(spec: TokenizerSpec) -> bytes:
+def write_rank_file(spec: TokenizerSpec) -> bytes:
     """The rank file of the ordinary tokens: with it, tiktoken gives the same ids.
 
     Raises FormatError if it would not: a normalizer, or a token that its ranks alone do not lead to.
@@ -56,7 +56,7 @@ def rank_file(spec: TokenizerSpec) -> bytes:
     return b"".join([binascii.b2a_base64(token, newline=False) + b" %d\n" % rank for token, rank in ranked])
 
 
-def left_out(spec: TokenizerSpec) -> str:
+def describe_left_out(spec: TokenizerSpec) -> str:
     """What the file does not hold and its reader must know."""
     special = ", ".join(f"{token.text!r} = {token.id}" for token in spec.special) or "none"
     return (

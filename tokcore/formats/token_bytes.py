@@ -17,7 +17,7 @@ MAX_IDS = 1 << 24  # a special token may be pinned far away from all others
 _MAGIC = b"\x93NUMPY\x01\x00"
 
 
-def token_bytes(spec: TokenizerSpec) -> bytes:
+def write_token_bytes(spec: TokenizerSpec) -> bytes:
     """The file. Raises FormatError for a tokenizer with an id that is too high.
 
     The header is our own, so that no version of numpy decides our bytes.

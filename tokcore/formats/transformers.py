@@ -15,7 +15,7 @@ from tokcore.tokenizer_spec import TokenizerSpec
 _NAMES = {"document_begin": "bos_token", "document_end": "eos_token", "padding": "pad_token"}
 
 
-def tokenizer_config_json(spec: TokenizerSpec) -> bytes:
+def write_tokenizer_config(spec: TokenizerSpec) -> bytes:
     """tokenizer_config.json: the class, the special tokens, the chat template if there is one."""
     content: dict[str, Any] = {
         "add_bos_token": False,
@@ -32,24 +32,24 @@ def tokenizer_config_json(spec: TokenizerSpec) -> bytes:
             for token in spec.special
         },
         "clean_up_tokenization_spaces": False,  # decoding gives the text as it is
-        **_special(spec),
+        **_list_special(spec),
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     if spec.chat_template:
         content["chat_template"] = spec.chat_template
-    return _json(content)
+    return _to_json(content)
 
 
-def special_tokens_map_json(spec: TokenizerSpec) -> bytes:
+def write_special_tokens_map(spec: TokenizerSpec) -> bytes:
     """special_tokens_map.json: name -> special token, and the others as a list."""
-    return _json(_special(spec))
+    return _to_json(_list_special(spec))
 
 
-def _special(spec: TokenizerSpec) -> dict[str, Any]:
+def _list_special(spec: TokenizerSpec) -> dict[str, Any]:
     named = {name: texts[0] for role, name in _NAMES.items() if (texts := spec.texts_of(role))}
     others = [token.text for token in spec.special if token.text not in named.values()]
     return named | ({"additional_special_tokens": others} if others else {})
 
 
-def _json(content: dict[str, Any]) -> bytes:
+def _to_json(content: dict[str, Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"

@@ -23,10 +23,10 @@ KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
 }
 
 
-def own_form(model: BpeModel) -> Model:
+def find_own_form(model: BpeModel) -> Model:
     """The model that we learn with the same tokens, ids and behaviour as one from a foreign file, or else that one."""
     forms = (model_type.own_form(model) for model_type in MODELS.values())
     return next((own for own in forms if own is not None), model)
 
 
-__all__ = ["DEFAULT_MODEL", "KINDS", "MODELS", "Ids", "LearnOptions", "Model", "ModelType", "own_form"]
+__all__ = ["DEFAULT_MODEL", "KINDS", "MODELS", "Ids", "LearnOptions", "Model", "ModelType", "find_own_form"]

@@ -25,8 +25,8 @@ from tokcore.models.bpe_merges import (
     MergeTable,
     check_own_encoding,
     check_ranks_suffice,
-    encoder_of,
-    merges_of_ranks,
+    find_merges_of_ranks,
+    make_encoder,
 )
 from tokcore.models.model import (
     ID_LIMIT,
@@ -40,11 +40,11 @@ from tokcore.models.model import (
     LearnOptions,
     Rules,
     Unreachable,
-    too_long,
-    unlike_themselves,
+    find_unlike_themselves,
+    make_too_long_error,
 )
 from tokcore.pretoken_rows import Counts
-from tokcore.texts import Texts, texts_from_strings
+from tokcore.texts import Texts, make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class BpeModel:
         self.merge_table  # noqa: B018 - checked by being made
 
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
-        return encoder_of(
+        return make_encoder(
             self.tokens, self.ids, self.merge_table, pattern=pattern, whole=self.whole, cache_bytes=cache_bytes
         )
 
@@ -114,7 +114,7 @@ class BpeModel:
         return Rules("merge", [*zip(map(token, lefts), map(token, rights), strict=True)])
 
     def unreachable(self, encode: Encode) -> list[Unreachable]:
-        return unlike_themselves(self, encode)
+        return find_unlike_themselves(self, encode)
 
     def as_bpe(self) -> BpeModel:
         return self
@@ -157,7 +157,7 @@ class LearnedModel(BpeModel):
             token = tokens[left] + tokens[right]
             total += len(token)
             if len(token) > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
-                raise too_long(len(token), total, f"merge {len(tokens) - 256}")
+                raise make_too_long_error(len(token), total, f"merge {len(tokens) - 256}")
             tokens.append(token)
         return tuple(tokens)
 
@@ -249,7 +249,7 @@ class MergesModel(BpeModel):
     def functional(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "tokens": _tokens_json(self.tokens, self.ids),
+            "tokens": _write_tokens(self.tokens, self.ids),
             "merges": self.merges.tolist(),
             "ignore_merges": self.ignore_merges,
         }
@@ -276,18 +276,18 @@ class RanksModel(BpeModel):
 
     def _made_table(self) -> MergeTable:
         """Every way to make a token of two tokens, with its rank for the kernel."""
-        left, right, result = (self.ids[places] for places in kernel.rank_merges(texts_from_strings(self.tokens)))
+        left, right, result = (self.ids[places] for places in kernel.rank_merges(make_texts_from_strings(self.tokens)))
         return MergeTable(left, right, result, result.astype(np.uint32))
 
     def merge_pairs(self) -> Ids:
         check_own_encoding(self.tokens, self.ids, self.merge_table)
-        return merges_of_ranks(self.tokens, self.ids)
+        return find_merges_of_ranks(self.tokens, self.ids)
 
     def check_ranks_suffice(self) -> None:
         """They are the model."""
 
     def functional(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokens": _tokens_json(self.tokens, self.ids)}
+        return {"kind": self.kind, "tokens": _write_tokens(self.tokens, self.ids)}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> RanksModel:
@@ -330,7 +330,7 @@ class Bpe:
         try:
             if isinstance(model, RanksModel):
                 # Where all tokens come down to two parts, merging leads to each: to emit one whole changes nothing.
-                learned = LearnedModel(merges_of_ranks(model.tokens, model.ids))
+                learned = LearnedModel(find_merges_of_ranks(model.tokens, model.ids))
             elif not model.whole:
                 learned = LearnedModel(model.merge_pairs())
             else:
@@ -434,7 +434,7 @@ class _RanksJson:
     tokens: TokensAndIds
 
 
-def _tokens_json(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
+def _write_tokens(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
     return [
         [binascii.b2a_base64(token, newline=False).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)
     ]

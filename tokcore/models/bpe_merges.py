@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.models.model import Ids
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -29,20 +29,20 @@ class MergeTable:
     priority: npt.NDArray[np.uint32]
 
 
-def encoder_of(
+def make_encoder(
     tokens: Sequence[bytes], ids: Ids, table: MergeTable, *, pattern: str | None, whole: bool, cache_bytes: int
 ) -> kernel.BpeEncoder:
     """The kernel's encoder of a vocabulary."""
     merges = (table.left, table.right, table.result, table.priority)
-    return kernel.BpeEncoder(pattern, texts_from_strings(tokens), ids, *merges, whole, cache_bytes)
+    return kernel.BpeEncoder(pattern, make_texts_from_strings(tokens), ids, *merges, whole, cache_bytes)
 
 
-def merges_of_ranks(tokens: Sequence[bytes], ids: Ids) -> Ids:
+def find_merges_of_ranks(tokens: Sequence[bytes], ids: Ids) -> Ids:
     """The two tokens that each token is made of, by merging its bytes in rank order: ids, int32 [m, 2], in rank order.
 
     Raises FormatError, naming the token, for ranks that merges cannot express.
     """
-    left, right, made = kernel.rank_parts(texts_from_strings(tokens))
+    left, right, made = kernel.rank_parts(make_texts_from_strings(tokens))
     without = np.flatnonzero((left < 0) | (right < 0))
     if len(without):
         i = int(made[without[0]])
@@ -74,8 +74,8 @@ def check_ranks_suffice(tokens: Sequence[bytes], ids: Ids, table: MergeTable) ->
 
 def check_own_encoding(tokens: Sequence[bytes], ids: Ids, table: MergeTable) -> None:
     """Raise FormatError, naming the first, unless every token's bytes encode to it by merging alone."""
-    texts = texts_from_strings(tokens)
-    encoder = encoder_of(tokens, ids, table, pattern=None, whole=False, cache_bytes=0)
+    texts = make_texts_from_strings(tokens)
+    encoder = make_encoder(tokens, ids, table, pattern=None, whole=False, cache_bytes=0)
     found, offsets, _ = encoder.encode_pieces(texts, texts.offsets[1:], np.arange(texts.num_texts + 1))
     wrong = np.flatnonzero(np.diff(offsets) != 1)
     if not len(wrong):

@@ -21,7 +21,7 @@ from tokcore.models.model import (
     LearnOptions,
     Rules,
     Unreachable,
-    unlike_themselves,
+    find_unlike_themselves,
 )
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets, Texts
@@ -62,7 +62,7 @@ class ByteModel:
         return Rules("", [])
 
     def unreachable(self, encode: Encode) -> list[Unreachable]:
-        return unlike_themselves(self, encode)
+        return find_unlike_themselves(self, encode)
 
     def as_bpe(self) -> BpeModel:
         return MergesModel(self.tokens, self.ids, np.zeros((0, 2), np.int32), ignore_merges=False)

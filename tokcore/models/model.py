@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place
 from tokcore.pretoken_rows import Counts
-from tokcore.texts import Offsets, Texts, texts_from_strings
+from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
 if TYPE_CHECKING:
     from tokcore.models.bpe import BpeModel
@@ -37,7 +37,7 @@ class Encoder(Protocol):
 
     def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         """The same for str, which are encoded as UTF-8, and bytes."""
-        return self.encode(texts_from_strings(texts), threads)
+        return self.encode(make_texts_from_strings(texts), threads)
 
     def encode_pieces(
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
@@ -198,10 +198,10 @@ class JoinedTokens:
             ) from error
 
 
-def unlike_themselves(model: Model, encode: Encode) -> list[Unreachable]:
+def find_unlike_themselves(model: Model, encode: Encode) -> list[Unreachable]:
     """The ordinary tokens whose own bytes, encoded as one pre-token, become anything but their id; by id."""
     ids = model.ids
-    encoded, offsets, _ = encode(texts_from_strings(model.tokens))
+    encoded, offsets, _ = encode(make_texts_from_strings(model.tokens))
     alone = np.diff(offsets) == 1
     same = np.zeros(len(alone), bool)
     same[alone] = encoded[offsets[:-1][alone]] == ids[alone]
@@ -211,7 +211,7 @@ def unlike_themselves(model: Model, encode: Encode) -> list[Unreachable]:
     )
 
 
-def too_long(length: int, total: int, what: str) -> FormatError:
+def make_too_long_error(length: int, total: int, what: str) -> FormatError:
     """The error for a vocabulary that passes one of the limits."""
     return FormatError(
         f"{what} makes a token of {length} bytes, {total} in all: the limits are {MAX_TOKEN_BYTES} a token and "

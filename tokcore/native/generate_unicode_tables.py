@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 Ranges = list[tuple[int, int]]
 
 
-def ranges_of(members: Iterable[int]) -> Ranges:
+def find_ranges(members: Iterable[int]) -> Ranges:
     """Ascending code points as inclusive ranges."""
     ranges: Ranges = []
     for c in members:
@@ -44,7 +44,7 @@ def ranges_of(members: Iterable[int]) -> Ranges:
     return ranges
 
 
-def packed(ranges: Ranges) -> str:
+def pack_ranges(ranges: Ranges) -> str:
     """Text form of the data module: gap and length - 1 of each range, in hexadecimal, length left out when one."""
     words = []
     position = 0
@@ -54,7 +54,7 @@ def packed(ranges: Ranges) -> str:
     return " ".join(words)
 
 
-def lowercase_of() -> dict[int, str]:
+def find_lowercase() -> dict[int, str]:
     """Lowercase of each character that has another one, without context (a final sigma is a sigma)."""
     by_name: dict[str, str] = {}
     for c in range(NUM_CODE_POINTS):
@@ -79,7 +79,7 @@ def lowercase_of() -> dict[int, str]:
     return lower
 
 
-def packed_lowercase(lower: dict[int, str]) -> str:
+def pack_lowercase(lower: dict[int, str]) -> str:
     """Runs first+count*step>delta in hexadecimal; a longer lowercase is first=code points joined by a comma."""
     words = []
     single = sorted((c, ord(low) - c) for c, low in lower.items() if len(low) == 1)
@@ -96,16 +96,16 @@ def packed_lowercase(lower: dict[int, str]) -> str:
     return " ".join(words)
 
 
-def scalar_values() -> str:
+def list_scalar_values() -> str:
     return "".join(chr(c) for c in range(NUM_CODE_POINTS) if not 0xD800 <= c < 0xE000)
 
 
-def matched_by_tokenizers(pattern: str, text: str) -> frozenset[int]:
+def match_by_tokenizers(pattern: str, text: str) -> frozenset[int]:
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed")
     return frozenset(map(ord, text)) - {ord(c) for piece, _ in split.pre_tokenize_str(text) for c in piece}
 
 
-def matched_by_tiktoken(pattern: str, text: str) -> frozenset[int]:
+def match_by_tiktoken(pattern: str, text: str) -> frozenset[int]:
     # Its encoder drops what no match covers.
     ranks = {bytes([i]): i for i in range(256)}
     encoding = tiktoken.Encoding("bytes", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
@@ -114,10 +114,10 @@ def matched_by_tiktoken(pattern: str, text: str) -> frozenset[int]:
 
 def compare_with_engines(categories: list[str], lower: dict[int, str]) -> None:
     """SystemExit if an engine disagrees about one code point."""
-    text = scalar_values()
+    text = list_scalar_values()
     engines: list[tuple[str, Callable[[str, str], frozenset[int]]]] = [
-        ("tokenizers", matched_by_tokenizers),
-        ("tiktoken", matched_by_tiktoken),
+        ("tokenizers", match_by_tokenizers),
+        ("tiktoken", match_by_tiktoken),
     ]
     for name in ["L", "N", "M", "Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "P", "S", "Z", "C", "White_Space"]:
         if name == "White_Space":
@@ -139,7 +139,7 @@ def compare_with_engines(categories: list[str], lower: dict[int, str]) -> None:
     print(f"lowercase  {len(lower):7,} equal, but for {len(wrong)} unassigned in {VERSION}")
 
 
-def python_source(categories: list[str], lower: dict[int, str]) -> tuple[str, str]:
+def write_python_source(categories: list[str], lower: dict[int, str]) -> tuple[str, str]:
     """The data module and the hash of its content."""
 
     def quoted(text: str, indent: str) -> str:
@@ -147,9 +147,11 @@ def python_source(categories: list[str], lower: dict[int, str]) -> tuple[str, st
         return "\n".join(f'{indent}"{line}{" " if i + 1 < len(lines) else ""}"' for i, line in enumerate(lines))
 
     names = sorted(set(categories))
-    ranges = {name: packed(ranges_of(c for c in range(NUM_CODE_POINTS) if categories[c] == name)) for name in names}
-    ranges["White_Space"] = packed(ranges_of(sorted(WHITE_SPACE)))
-    mapping = packed_lowercase(lower)
+    ranges = {
+        name: pack_ranges(find_ranges(c for c in range(NUM_CODE_POINTS) if categories[c] == name)) for name in names
+    }
+    ranges["White_Space"] = pack_ranges(find_ranges(sorted(WHITE_SPACE)))
+    mapping = pack_lowercase(lower)
     content = "".join(f"{name}:{text}\n" for name, text in [("version", VERSION), *ranges.items(), ("lower", mapping)])
     digest = hashlib.sha256(content.encode()).hexdigest()
     rows = ""
@@ -167,7 +169,7 @@ def python_source(categories: list[str], lower: dict[int, str]) -> tuple[str, st
     return source, digest
 
 
-def cpp_source(categories: list[str], digest: str) -> str:
+def write_cpp_source(categories: list[str], digest: str) -> str:
     bits = {"Lu": 17, "Lt": 17, "Ll": 33, "Lm": 1, "Lo": 1, "Nd": 2, "Nl": 2, "No": 2, "Mn": 8, "Mc": 8, "Me": 8}
     classes = [4 if c in WHITE_SPACE else bits.get(categories[c], 0) for c in range(NUM_CODE_POINTS)]
     leaves: dict[tuple[int, ...], int] = {}
@@ -210,11 +212,11 @@ def main() -> None:
     if unicodedata2.unidata_version != VERSION:
         sys.exit(f"unicodedata2 has Unicode {unicodedata2.unidata_version}, expected {VERSION}")
     categories = [unicodedata2.category(chr(c)) for c in range(NUM_CODE_POINTS)]
-    lower = lowercase_of()
+    lower = find_lowercase()
     compare_with_engines(categories, lower)
-    data, digest = python_source(categories, lower)
+    data, digest = write_python_source(categories, lower)
     files = {
-        HERE / "kernel" / "scan" / "unicode_tables.cpp": cpp_source(categories, digest),
+        HERE / "kernel" / "scan" / "unicode_tables.cpp": write_cpp_source(categories, digest),
         HERE.parent / "unicode_data.py": data,
     }
     for path, text in files.items():

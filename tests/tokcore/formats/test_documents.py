@@ -14,7 +14,7 @@ from support.token_batches import EXAMPLE, FINGERPRINT, batch_of, dealt, documen
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, COMPRESSIONS
-from tokcore.formats.documents import Documents, DocumentsWriter, documents_path, find_documents
+from tokcore.formats.documents import Documents, DocumentsWriter, find_documents, get_documents_path
 from tokcore.labels import repeat_label
 from tokcore.token_batch import TokenBatch
 
@@ -93,8 +93,8 @@ def test_it_is_found_beside_a_shard_and_where_a_build_has_it(tmp_path, suffix):
     write_shard("nanogpt", tmp_path / "beside" / "x", EXAMPLE)
     data = (tmp_path / "beside" / "x.documents").read_bytes()
     for stem in ("x", "en/x"):
-        (tmp_path / stem / documents_path(stem)).parent.mkdir(parents=True)
-        (tmp_path / stem / documents_path(stem)).write_bytes(data)
+        (tmp_path / stem / get_documents_path(stem)).parent.mkdir(parents=True)
+        (tmp_path / stem / get_documents_path(stem)).write_bytes(data)
     for path in ("beside/x", "x/megatron/x", "en/x/megatron/en/x"):
         found = find_documents(str(tmp_path / f"{path}{suffix}"), (suffix, ".bin"))
         assert found is not None

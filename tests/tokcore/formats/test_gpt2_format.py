@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.vocabularies import published_tokenizer, spec_of_merges
 
-from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, printable
+from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, to_printable
 from tokcore.errors import FormatError
-from tokcore.formats.gpt2 import left_out, vocabulary_files
+from tokcore.formats.gpt2 import describe_left_out, write_vocabulary_files
 from tokcore.tokenizer_spec import SpecialToken
 
 Merge = namedtuple("Merge", "left right count")
@@ -21,7 +21,7 @@ Merge = namedtuple("Merge", "left right count")
 def test_files():
     merges = [Merge(b" ", b"t", 3), Merge(b"\n", b"\n", 2)]
     spec = spec_of_merges(merges, {"name": "gpt2"}, [], [SpecialToken("<|end|>", 300)])
-    (vocab_name, vocab), (merges_name, merges_text) = vocabulary_files(spec)
+    (vocab_name, vocab), (merges_name, merges_text) = write_vocabulary_files(spec)
     assert (vocab_name, merges_name) == ("vocab.json", "merges.txt")
     assert merges_text.decode() == "#version: 0.2\nĠ t\nĊ Ċ\n"
     names = json.loads(vocab)
@@ -31,34 +31,34 @@ def test_files():
 
 def test_what_the_files_cannot_hold():
     with pytest.raises(FormatError, match="cannot hold the normalizer nfkc, lowercase: export to huggingface"):
-        vocabulary_files(spec_of_merges([], {"name": "gpt2"}, ["nfkc", "lowercase"], []))
-    assert left_out(spec_of_merges([], {"name": "gpt2"}, [], [])) == ""
-    assert "this tokenizer's is cl100k" in left_out(spec_of_merges([], {"name": "cl100k"}, [], []))
-    assert r"is '\\p{L}+|.'" in left_out(spec_of_merges([], {"regex": r"\p{L}+|."}, [], []))
+        write_vocabulary_files(spec_of_merges([], {"name": "gpt2"}, ["nfkc", "lowercase"], []))
+    assert describe_left_out(spec_of_merges([], {"name": "gpt2"}, [], [])) == ""
+    assert "this tokenizer's is cl100k" in describe_left_out(spec_of_merges([], {"name": "cl100k"}, [], []))
+    assert r"is '\\p{L}+|.'" in describe_left_out(spec_of_merges([], {"regex": r"\p{L}+|."}, [], []))
 
 
 @pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
 def test_published_vocabularies_have_a_merge_for_every_token(name):
     spec = published_tokenizer(name).spec
-    _, (_, merges) = vocabulary_files(spec)
+    _, (_, merges) = write_vocabulary_files(spec)
     assert merges.count(b"\n") - 1 == len(spec.model.tokens) - 256
 
 
 def test_gpt2_first_merges():
     """As published with GPT-2."""
-    merges = dict(vocabulary_files(published_tokenizer("r50k").spec))["merges.txt"].decode().split("\n")
+    merges = dict(write_vocabulary_files(published_tokenizer("r50k").spec))["merges.txt"].decode().split("\n")
     assert merges[:6] == ["#version: 0.2", "Ġ t", "Ġ a", "h e", "i n", "r e"]
 
 
 def test_alphabet():
-    assert printable(bytes(range(256))) == "".join(printable(bytes([byte])) for byte in range(256))
-    assert len(set(printable(bytes(range(256))))) == 256
-    assert printable(b"\n \xc3\xa9!~\xa1\xad") == "ĊĠÃ©!~¡Ń"
+    assert to_printable(bytes(range(256))) == "".join(to_printable(bytes([byte])) for byte in range(256))
+    assert len(set(to_printable(bytes(range(256))))) == 256
+    assert to_printable(b"\n \xc3\xa9!~\xa1\xad") == "ĊĠÃ©!~¡Ń"
     assert all(ID_OF_BYTE[byte] == id for id, byte in enumerate(BYTE_OF_ID))
     # hf order sorts bytes by the characters that stand for them, so printable ones come first.
-    assert sorted(range(256), key=lambda byte: ord(printable(bytes([byte])))) == list(BYTE_OF_ID)
+    assert sorted(range(256), key=lambda byte: ord(to_printable(bytes([byte])))) == list(BYTE_OF_ID)
 
 
 @given(st.binary())
 def test_names_are_reversible(token):
-    assert from_printable(printable(token)) == token
+    assert from_printable(to_printable(token)) == token

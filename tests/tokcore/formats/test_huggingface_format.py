@@ -15,10 +15,10 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import (
-    _indented,
+    _format_indented,
+    expand_possessive_intervals,
     read_tokenizer_json,
-    tokenizer_json,
-    without_possessive_intervals,
+    write_tokenizer_json,
 )
 from tokcore.models.byte import ByteModel
 from tokcore.normalize import Normalizer
@@ -38,7 +38,7 @@ SPEC = spec_of_merges(
 
 def changed(**changes) -> bytes:
     """The tokenizer.json of SPEC with parts replaced (dotted names), or removed where the value is ..."""
-    content = json.loads(tokenizer_json(SPEC))
+    content = json.loads(write_tokenizer_json(SPEC))
     for key, value in changes.items():
         *path, last = key.split("__")
         inner = content
@@ -57,7 +57,7 @@ def changed(**changes) -> bytes:
 @settings(max_examples=60, deadline=None)
 def test_what_is_written_is_read_back(model, pattern):
     spec = TokenizerSpec(("nfkc", "lowercase"), {"name": pattern}, model, (SpecialToken("<|é|>", 2**31 - 1),))
-    again = read_tokenizer_json(tokenizer_json(spec), "x")
+    again = read_tokenizer_json(write_tokenizer_json(spec), "x")
     assert again.normalizer == spec.normalizer
     assert again.special == spec.special
     assert again.model.tokens == model.tokens
@@ -67,11 +67,11 @@ def test_what_is_written_is_read_back(model, pattern):
     ours, theirs = Tokenizer(again)._shared.pretokenizer, Tokenizer(spec)._shared.pretokenizer
     assert ours.native_name == theirs.native_name
     # A second time, nothing changes.
-    assert read_tokenizer_json(tokenizer_json(again), "x") == again
+    assert read_tokenizer_json(write_tokenizer_json(again), "x") == again
 
 
 def test_layout():
-    content = json.loads(tokenizer_json(SPEC))
+    content = json.loads(write_tokenizer_json(SPEC))
     assert list(content) == [
         "version",
         "truncation",
@@ -92,7 +92,7 @@ def test_layout():
 
 def test_no_exported_pattern_has_a_possessive_interval():
     for name, pattern in PATTERNS.items():
-        content = json.loads(tokenizer_json(spec_of_merges([], {"name": name}, [], [])))
+        content = json.loads(write_tokenizer_json(spec_of_merges([], {"name": name}, [], [])))
         written = content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
         assert not regex.search(r"\{[\d,]+\}\+", written)
         assert written == pattern.replace("{1,3}+", "{1,3}")
@@ -115,7 +115,7 @@ def test_no_exported_pattern_has_a_possessive_interval():
     ],
 )
 def test_possessive_intervals_are_rewritten(pattern, expected):
-    assert without_possessive_intervals(pattern) == expected
+    assert expand_possessive_intervals(pattern) == expected
     text = "aabcccab{1,3}}+ddéé]]xx1234567 aab aby"
     assert regex.findall(pattern, text) == regex.findall(expected, text)
 
@@ -158,14 +158,14 @@ def test_a_users_pattern_is_kept():
 def test_an_own_export_has_the_same_fingerprint(model, pattern):
     special = (SpecialToken("<e>", 900, "document_end"), SpecialToken("<b>", 901, "document_begin"))
     spec = TokenizerSpec(("nfc", "strip_accents"), {"name": pattern}, model, (*special, SpecialToken("<x>", 902)))
-    again = read_tokenizer_json(tokenizer_json(spec), "x")
+    again = read_tokenizer_json(write_tokenizer_json(spec), "x")
     assert again.fingerprint == spec.fingerprint
     assert again.special == spec.special
 
 
 def test_a_users_own_pattern_is_kept_as_it_was_written():
     spec = spec_of_merges([], {"regex": r"\p{N}{1,3}+|\P{N}"}, [], [])
-    data = tokenizer_json(spec)
+    data = write_tokenizer_json(spec)
     assert read_tokenizer_json(data, "x").fingerprint == spec.fingerprint
     edited = data.replace(rb"(?>\\p{N}{1,3})", rb"\\p{N}")
     assert edited != data
@@ -175,7 +175,7 @@ def test_a_users_own_pattern_is_kept_as_it_was_written():
 def test_a_foreign_numbering_is_no_learned_model():
     models = [read_tokenizer_json(changed(model__ignore_merges=flag), "x").model.kind for flag in (False, True)]
     assert models == ["learned", "merges"]
-    swapped = {**json.loads(tokenizer_json(SPEC))["model"]["vocab"], "!": 1, '"': 0}
+    swapped = {**json.loads(write_tokenizer_json(SPEC))["model"]["vocab"], "!": 1, '"': 0}
     assert read_tokenizer_json(changed(model__vocab=swapped), "x").model.kind == "merges"
 
 
@@ -278,7 +278,7 @@ def test_other_files_are_refused(data):
 def test_what_a_step_removes_is_removed_by_them_too(step):
     """Over all code points, 4,096 at a time."""
     spec = spec_of_merges([], {"name": "gpt2"}, [step], [])
-    data = tokenizer_json(spec)
+    data = write_tokenizer_json(spec)
     assert read_tokenizer_json(data, "tokenizer.json").normalizer == (step,)
     theirs = HuggingFaceTokenizer.from_str(data.decode()).normalizer
     ours = Normalizer([step])
@@ -291,9 +291,9 @@ def test_a_special_token_with_the_name_of_another_is_refused():
     spec = copy.copy(SPEC)
     clash = TokenizerSpec((), {"name": "gpt2"}, spec.model, (SpecialToken("Ġab", 900),))
     with pytest.raises(FormatError, match="special token 'Ġab'"):
-        tokenizer_json(clash)
+        write_tokenizer_json(clash)
 
 
 def test_indentation_is_that_of_the_standard_library():
     content = {"a": [], "b": {}, "c": [1, ["\t\n  é\x7f", [[[[[["deep"]]]]]]]], "d": None, "": {"x": {"y": [{}]}}}
-    assert _indented(content) == json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"
+    assert _format_indented(content) == json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"

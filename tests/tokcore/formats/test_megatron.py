@@ -41,8 +41,8 @@ from tokcore.formats.megatron import (
     PREFIX,
     MegatronFormat,
     MegatronShardWriter,
-    index_bytes,
     read_index,
+    write_index,
 )
 from tokcore.formats.shard_format import ShardFacts, ShardSettings
 from tokcore.token_batch import ShardContent
@@ -113,7 +113,7 @@ def test_golden_bytes():
     assert files[BIN].hex() == GOLDEN_BIN
     assert files[IDX].hex() == GOLDEN_IDX
     assert len(files[IDX]) == 42 + 20 * 2
-    assert index_bytes(np.array([3, 2], np.int32)) == files[IDX]
+    assert write_index(np.array([3, 2], np.int32)) == files[IDX]
 
 
 def test_zero_documents(tmp_path):
@@ -139,7 +139,7 @@ def test_golden_bytes_of_uint16():
     files = megatron_bytes([batch_of(rows)], dtype="uint16", vocab_size=65_536)
     assert files[BIN].hex() == "0100020003000400ffff"
     assert files[IDX].hex() == GOLDEN_IDX.replace("01" + "00" * 7 + "04", "01" + "00" * 7 + "08").replace("0c", "06")
-    assert index_bytes(np.array([3, 2], np.int32), "uint16") == files[IDX]
+    assert write_index(np.array([3, 2], np.int32), "uint16") == files[IDX]
 
 
 ids_of_16_bits = st.lists(st.lists(st.integers(0, 65_535), max_size=20), max_size=30)
@@ -287,7 +287,7 @@ def test_a_document_beyond_the_layout_is_refused_before_anything_is_written():
 
 def test_offsets_are_computed_in_64_bits():
     longest = np.full(3, MAX_DOCUMENT_TOKENS, np.int32)
-    offsets = np.frombuffer(index_bytes(longest), "<i8", 3, 34 + 12)
+    offsets = np.frombuffer(write_index(longest), "<i8", 3, 34 + 12)
     assert offsets.tolist() == [0, 4 * MAX_DOCUMENT_TOKENS, 8 * MAX_DOCUMENT_TOKENS]
 
 
@@ -391,7 +391,7 @@ def test_an_index_of_2_to_the_31_documents_costs_neither_time_nor_memory(tmp_pat
 
 def test_lengths_beyond_any_file_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(megatron, "MAX_TOKENS", 10)
-    (tmp_path / "x.idx").write_bytes(index_bytes(np.array([5, 6, 1], np.int32)))
+    (tmp_path / "x.idx").write_bytes(write_index(np.array([5, 6, 1], np.int32)))
     with pytest.raises(FormatError, match="sum up to 12 ids"):
         read_index(str(tmp_path / "x.idx"))
 

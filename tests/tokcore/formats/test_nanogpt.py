@@ -26,7 +26,7 @@ from support.token_batches import (
 
 from tokcore import open_shards
 from tokcore.errors import FormatError
-from tokcore.formats.nanogpt import NanogptFormat, NanogptShardWriter, dtype_of
+from tokcore.formats.nanogpt import NanogptFormat, NanogptShardWriter, find_dtype
 from tokcore.formats.shard_format import ShardFacts, ShardSettings
 
 SMALL = [([1, 2, 3], "a", "en", "s", 0), ([], None, "sw", "s", 1), ([65_535, 0], "c", "en", "s", 2)]
@@ -46,7 +46,7 @@ def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, vocab_size):
     shard = open_shard("nanogpt", str(folder / "x.bin"))
     assert rows_of(shard.batches()) == rows
     assert [(shard.tokens(i).tolist(), *shard.columns(i)) for i in range(len(shard))] == rows
-    assert (shard.num_tokens, shard.fingerprint, shard.dtype) == (len(ids), FINGERPRINT, dtype_of(vocab_size))
+    assert (shard.num_tokens, shard.fingerprint, shard.dtype) == (len(ids), FINGERPRINT, find_dtype(vocab_size))
     # The same documents are the same content in every format.
     (folder / "x.arrow").write_bytes(shard_bytes("arrow", [batch_of(rows)])[".arrow"])
     one, other = content_of("nanogpt", str(folder / "x.bin")), content_of("arrow", str(folder / "x.arrow"))

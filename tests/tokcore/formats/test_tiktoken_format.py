@@ -20,9 +20,9 @@ from support.vocabularies import (
 )
 
 from tokcore.errors import FormatError
-from tokcore.formats.tiktoken import rank_file, read_rank_file
+from tokcore.formats.tiktoken import read_rank_file, write_rank_file
 from tokcore.models.bpe import MergesModel, RanksModel
-from tokcore.texts import texts_from_strings
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
@@ -30,19 +30,19 @@ GPT2 = {"name": "gpt2"}
 
 
 def ids_of(model, pieces):
-    texts = texts_from_strings([piece for piece in pieces if piece])
+    texts = make_texts_from_strings([piece for piece in pieces if piece])
     ends = texts.offsets[1:]
     return encoder_of(model, cache_bytes=0).encode_pieces(texts, ends, np.arange(len(ends) + 1))[0].tolist()
 
 
 @pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
 def test_published_files_survive(name):
-    assert rank_file(published_tokenizer(name).spec) == rank_file_bytes(name)
+    assert write_rank_file(published_tokenizer(name).spec) == rank_file_bytes(name)
 
 
 def test_golden_line():
     spec = spec_of_merges([Merge(b"t", b"h", 2), Merge(b"th", b"e", 2), Merge(b" ", b"the", 1)], GPT2, [], [])
-    lines = rank_file(spec).splitlines()
+    lines = write_rank_file(spec).splitlines()
     assert len(lines) == 259
     assert lines[0] == b"IQ== 0"
     assert lines[-1] == b"IHRoZQ== 258"
@@ -52,7 +52,7 @@ def test_golden_line():
 @settings(max_examples=150, deadline=None)
 def test_ranks_of_a_learned_vocabulary_give_its_ids(data):
     model = data.draw(learned_models())
-    again = read_rank_file(rank_file(TokenizerSpec((), GPT2, model)), "x", GPT2)
+    again = read_rank_file(write_rank_file(TokenizerSpec((), GPT2, model)), "x", GPT2)
     pieces = data.draw(pieces_for(model))
     assert ids_of(again.model, pieces) == ids_of(model, pieces)
 
@@ -62,7 +62,7 @@ def test_ranks_of_a_learned_vocabulary_give_its_ids(data):
 def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
     model = data.draw(merges_models())
     try:
-        written = rank_file(TokenizerSpec((), GPT2, model))
+        written = write_rank_file(TokenizerSpec((), GPT2, model))
     except FormatError:
         return
     pieces = data.draw(pieces_for(model))
@@ -73,7 +73,7 @@ def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
 @settings(max_examples=50, deadline=None)
 def test_an_own_export_has_the_same_fingerprint(model):
     spec = TokenizerSpec((), GPT2, model)
-    assert read_rank_file(rank_file(spec), "x", GPT2).fingerprint == spec.fingerprint
+    assert read_rank_file(write_rank_file(spec), "x", GPT2).fingerprint == spec.fingerprint
 
 
 @given(st.data())
@@ -102,12 +102,12 @@ def test_ids_that_are_no_ranks_are_refused():
     model = spec.model
     swapped = MergesModel(model.tokens, model.ids, model.merges[::-1].copy(), False)
     with pytest.raises(FormatError, match="breaks the order of merges"):
-        rank_file(TokenizerSpec((), GPT2, swapped))
+        write_rank_file(TokenizerSpec((), GPT2, swapped))
 
 
 def test_a_normalizer_is_refused():
     with pytest.raises(FormatError, match="normalizer nfc"):
-        rank_file(spec_of_merges([], GPT2, ["nfc"], []))
+        write_rank_file(spec_of_merges([], GPT2, ["nfc"], []))
 
 
 @pytest.mark.parametrize(
