@@ -7,7 +7,9 @@ OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test check lint chaos fuzz mutants conformance bench bench-record bench-quick schema clean help
+SERVERS = $(VENV)/servers
+
+.PHONY: demo test servers check lint chaos fuzz mutants conformance bench bench-record bench-quick schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -26,6 +28,19 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 
 test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
+
+# The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server ## install the object stores that tests start
+
+$(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
+	mkdir -p $(@D)
+	cp tests/stores/azurite/package.json tests/stores/azurite/package-lock.json $(@D)
+	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+$(SERVERS)/fake-gcs-server: tests/stores/fake_gcs/go.sum
+	cd tests/stores/fake_gcs && go build -mod=readonly -o $(abspath $@) github.com/fsouza/fake-gcs-server
+	touch $@
 
 lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/ruff check .
