@@ -20,12 +20,14 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import ROOT, build_file, run, small_corpus, texts, tokcore, tree
 
+from pipelines.inspect.audit import audit
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
 from pipelines.reading import column_reader, column_reader_messages, limits
 from pipelines.reading.input_range import FileRejected, read_documents
 from pipelines.store import storage
+from pipelines.store.tokenizers import load_tokenizer
 from schemas.plan import ReadSettings
 from tokcore.errors import FormatError, StageError
 
@@ -194,6 +196,15 @@ def test_the_output_can_be_verified_rebuilt_and_repaired(built, careless, tmp_pa
     assert report.left == ()
     assert "rejected/rejected.jsonl" in report.repaired
     assert tree(out) == before
+
+
+def test_an_audit_names_no_file_that_crashes(built):
+    out = str(built[0] / "out")
+    report = audit(out, load_tokenizer(out), rare=0, sources=True)
+    assert report["missing"] == {}
+    tops = {one["top_source"] for one in report["one_document"] + report["one_source"]}
+    assert tops
+    assert not any("bad" in source for source in tops)
 
 
 @pytest.mark.parametrize("point", ["count.item", "encode.shard"])

@@ -229,7 +229,7 @@ class SharedRowMerger : Shared {
 };
 
 OutputArray<int64_t> assign_partitions(InputArray<uint8_t> data, InputArray<int64_t> offsets,
-                                  uint64_t num_partitions) {
+                                       uint64_t num_partitions) {
   check_ascending("offsets", offsets, data.shape(0));
   if (!std::has_single_bit(num_partitions) || num_partitions > (uint64_t{1} << 32)) {
     throw std::invalid_argument("num_partitions = " + std::to_string(num_partitions) +
@@ -303,7 +303,8 @@ void bind_counter(nb::module_& module) {
       .def_prop_ro("hungry", &SharedRowMerger::hungry)
       .def("merge", &SharedRowMerger::merge, nb::arg("max_rows"),
            "(data, offsets, counts, documents) of the next rows, or None at the end of all runs.");
-  module.def("assign_partitions", &assign_partitions, nb::arg("data"), nb::arg("offsets"), nb::arg("num_partitions"));
+  module.def("assign_partitions", &assign_partitions, nb::arg("data"), nb::arg("offsets"),
+             nb::arg("num_partitions"));
   module.def("pack_rows", &pack_rows, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"),
              nb::arg("documents"));
 }
