@@ -663,12 +663,15 @@ def _build(
 ) -> Any:
     from pipelines.local.run_options import RunOptions
     from pipelines.stages.build import Build
+    from pipelines.store.options import use_options
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
+    config = load_config(_expand(build_file), assigned)
+    use_options(dataclasses.asdict(config.storage))
     where = _make_absolute(output) if output else ""
-    return Build(load_config(_expand(build_file), assigned), RunOptions(workers, runner_options), where, **how)
+    return Build(config, RunOptions(workers, runner_options), where, **how)
 
 
 def _print_json(value: Any) -> None:

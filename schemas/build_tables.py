@@ -287,6 +287,30 @@ class TokenizerTable:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StorageTable:
+    """[storage]: where the stores' libraries find their servers; changes no byte. Never secrets"""
+
+    s3: Annotated[
+        Mapping[str, str | bool],
+        "for s3: endpoint_url, region, profile, anon, requester_pays",
+        Limits(keys=("endpoint_url", "region", "profile", "anon", "requester_pays")),
+    ] = dataclasses.field(default_factory=dict)
+    gcs: Annotated[
+        Mapping[str, str | bool],
+        "for gs: endpoint_url, project, anon, requester_pays",
+        Limits(keys=("endpoint_url", "project", "anon", "requester_pays")),
+    ] = dataclasses.field(default_factory=dict)
+    azure: Annotated[
+        Mapping[str, str | bool],
+        "for abfs and az: account_name, account_host, anon",
+        Limits(keys=("account_name", "account_host", "anon")),
+    ] = dataclasses.field(default_factory=dict)
+    hf: Annotated[Mapping[str, str | bool], "for hf: endpoint", Limits(keys=("endpoint",))] = dataclasses.field(
+        default_factory=dict
+    )
+
+
 # Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
@@ -301,6 +325,7 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "encode": ("encode", EncodeTable),
     "shards": ("shards", ShardsTable),
     "tokenizer": ("tokenizer", TokenizerTable),
+    "storage": ("storage", StorageTable),
 }
 
 
@@ -322,6 +347,7 @@ class BuildConfig:
     encode: EncodeTable = EncodeTable()
     shards: ShardsTable = ShardsTable()
     tokenizer: TokenizerTable | None = None
+    storage: StorageTable = StorageTable()
     text: str = dataclasses.field(default="", repr=False, compare=False)  # of the build file, for messages
     assigned: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # KEY=VALUE of the command line
     assigned_keys: tuple[Key, ...] = dataclasses.field(default=(), compare=False)  # that these set

@@ -26,6 +26,10 @@ T = TypeVar("T")
 # Digits of a decimal after the point. Bounds exact arithmetic, and the plain spelling of 1e-999999999.
 _MAX_DIGITS = 30
 
+# Of [storage]: options that are true or false, and names that a secret would have.
+_SWITCHES = ("anon", "requester_pays")
+_SECRET = re.compile(r"key|secret|token|passw|credential|sas|connection_string", re.IGNORECASE)
+
 
 class BuildFile:
     """A parsed build file that knows the line of each key."""
@@ -166,9 +170,30 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
         return value
     if kind in (int, Decimal):
         return _read_number(file, setting, value, key, whole=kind is int)
+    if limits.keys:
+        return _read_options(file, setting, value, key)
     if not isinstance(value, dict):
         raise file.error(key, f"= {show_value(value)}: expected a table of lines like en = 1.5.")
     return {name: _read_number(file, setting, item, (*key, name), whole=False) for name, item in value.items()}
+
+
+def _read_options(file: BuildFile, setting: Setting, value: Any, key: Key) -> dict[str, str | bool]:
+    known = setting.limits.keys
+    if not isinstance(value, dict):
+        raise file.error(key, f"= {show_value(value)}: expected a table: {key[-1]} = {{ {known[0]} = ... }}.")
+    for name, item in value.items():
+        if name not in known and _SECRET.search(name):
+            raise file.error(
+                (*key, name),
+                "may be a secret, which no build file may hold. Set it in the environment or in a profile.",
+            )
+        if name not in known:
+            hint = suggest_nearest(name, known) or f" Known are {', '.join(known)}."
+            raise file.error((*key, name), f"is not an option of [{'.'.join(map(str, key))}].{hint}")
+        if type(item) is not (bool if name in _SWITCHES else str) or item == "":
+            expected = "true or false" if name in _SWITCHES else "a string that is not empty"
+            raise file.error((*key, name), f"= {show_value(item)}: expected {expected}.")
+    return dict(value)
 
 
 def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str:

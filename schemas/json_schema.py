@@ -65,6 +65,9 @@ def _describe_type(setting: Setting) -> dict[str, Any]:
         return {"type": "number", **_describe_limits(setting)}
     if kind is str or setting.options:
         return _describe_string(setting)
+    if limits.keys:
+        named = {name: {"type": ["string", "boolean"]} for name in limits.keys}
+        return {"type": "object", "properties": named, "additionalProperties": False}
     return {"type": "object", "additionalProperties": {"type": "number", **_describe_limits(setting)}}
 
 

@@ -29,6 +29,7 @@ class Limits:
     may_be_empty: bool = False  # for a string
     distinct: bool = False  # for a list: no value twice
     or_one: bool = False  # for a list: a string stands for a list of one
+    keys: tuple[str, ...] = ()  # for a table of strings and booleans: its keys
     is_path: bool = False  # `~` and environment variables are replaced
     meant: tuple[tuple[str, str], ...] = ()  # (what others call it, the option that it is)
 
@@ -38,7 +39,7 @@ class Setting:
     """One key of a table, as its class declares it."""
 
     attribute: str
-    kind: Any  # str, int, bool, Decimal, Literal[...], tuple[..., ...] or Mapping[str, Decimal]; None is left out
+    kind: Any  # str, int, bool, Decimal, Literal[...], tuple[..., ...] or Mapping[str, Decimal | str | bool]; no None
     text: str
     limits: Limits
     default: Any  # dataclasses.MISSING if the key is required

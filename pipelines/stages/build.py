@@ -44,6 +44,7 @@ from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
+from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
 from schemas.config import BuildConfig, check_dtype_of, take_over_roles
@@ -80,6 +81,7 @@ class Build:
     _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        use_options(dataclasses.asdict(self.config.storage))
         self._workers = Workers(self.options, WORKER_MODULES)
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
         if (scheme := urls.find_scheme(self.output)) in urls.INPUT_ONLY:

@@ -205,5 +205,9 @@ def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
 def _spell_as_written(base: str, pattern: str, url: str) -> str:
     """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
     relative = "://" not in pattern and not pattern.startswith("/")
-    prefix = urls.resolve(base, ".").rstrip("/") + "/" if relative and "://" not in base else base.rstrip("/") + "/"
+    prefix = (
+        urls.resolve(base, ".").rstrip("/") + "/"
+        if relative and "://" not in base
+        else f"{urls.spell(base).rstrip('/')}/"
+    )
     return url.removeprefix(prefix) if relative and url.startswith(prefix) else url

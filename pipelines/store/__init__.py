@@ -1,7 +1,8 @@
 """Files and URLs. No other folder opens the files that a build file or a command line names.
 
 storage: start here: read, list, write and publish files, on local disks and in object stores.
-urls: join and resolve URLs. listing, not_data: what a glob matches, and what it never takes. pins: notice a change.
+urls, azure_names: join and resolve URLs. options: [storage] of the build file.
+listing, not_data: what a glob matches, and what it never takes. pins: notice a change.
 read_file: reads local and remote files alike. local_files, remote_files: where they differ. retries: tries again.
 attempts: unfinished work under names of its own. tokenizers: the tokenizer of an output.
 redaction: no secret in a message. crashpoints: places where the tests kill a build.

@@ -15,7 +15,7 @@ from fsspec.utils import glob_translate
 from pipelines.store.pins import FileId, find_version, stat
 from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import is_local, open_file_system
+from pipelines.store.urls import find_scheme, is_local, name_file, open_file_system
 from tokcore.errors import ConfigError
 
 _GLOB = re.compile(r"[*?\[]")
@@ -36,6 +36,8 @@ def list_files(pattern: str) -> list[FileId]:
         if kind == "file":
             return [stat(pattern)]
         if _GLOB.search(path):
+            if find_scheme(pattern) in ("http", "https"):
+                raise ConfigError(f"{redact(pattern)}: a web server lists no files: name each one")
             found = [_pin_listed(pattern, system, info) for info in _list_matching(system, path)]
             return [file for file in found if file is not None]
         if kind == "directory":
@@ -126,4 +128,4 @@ def _pin_listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | Non
         return stat(name) if Path(name).is_file() else None  # a listing calls symbolic links "other"
     if info["type"] != "file":
         return None
-    return FileId(str(system.unstrip_protocol(name)), int(info["size"]), find_version(info))
+    return FileId(name_file(system, pattern, name), int(info["size"]), find_version(info))

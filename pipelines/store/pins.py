@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import is_local, open_file_system
+from pipelines.store.urls import is_local, name_file, open_file_system
 from tokcore.errors import StageError
 
 
@@ -49,7 +49,9 @@ def stat(url: str) -> FileId:
             return cast(dict[str, Any], system.info(path))
 
         described = retry("read", url, info)
-        return FileId(str(system.unstrip_protocol(path)), int(described["size"]), find_version(described))
+        if described["size"] is None:
+            raise StageError(f"{redact(url)}: the server does not say how long it is. Copy it to a bucket")
+        return FileId(name_file(system, url, path), int(described["size"]), find_version(described))
 
 
 def find_version(info: Mapping[str, Any]) -> str:
@@ -57,7 +59,7 @@ def find_version(info: Mapping[str, Any]) -> str:
     for key, name in (("generation", "generation"), ("ETag", "etag"), ("etag", "etag"), ("blob_id", "blob")):
         if info.get(key):
             return f"{name}:{str(info[key]).strip(chr(34))}"
-    for key in ("LastModified", "last_modified", "mtime", "created"):
+    for key in ("LastModified", "last_modified", "Last-Modified", "mtime", "created"):
         if (time_of_change := info.get(key)) is not None:
             # A listing may give seconds where a look at one file gives a datetime.
             is_datetime = isinstance(time_of_change, datetime.datetime)

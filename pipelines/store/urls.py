@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import fsspec
 
+from pipelines.store import azure_names
+from pipelines.store.options import make_arguments
 from pipelines.store.redaction import redact, remove_credentials
 from tokcore.errors import ConfigError, FormatError
 
@@ -23,16 +25,17 @@ _SCHEMES: Mapping[str, str | None] = {
     "memory": None,  # lives in one process: for tests
     "s3": "s3",
     "s3a": "s3",
-    "gs": "gcp",
-    "gcs": "gcp",
+    "gs": "gcs",
+    "gcs": "gcs",
     "abfs": "azure",
     "abfss": "azure",
     "az": "azure",
-    "adl": "azure",
     "hf": "hf",
+    "http": "http",
+    "https": "http",
 }
-# Their libraries look whether a file is there, then overwrite it: two builds could both create a manifest.
-INPUT_ONLY = frozenset({"hf"})
+# Their libraries cannot create a file only if its name is free: two builds could both create a manifest.
+INPUT_ONLY = frozenset({"hf", "http", "https"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -78,9 +81,23 @@ def resolve(base: str, url: str) -> str:
     check_url(url)
     if find_scheme(url) is None and not url.startswith("/"):
         if not is_local(check_url(base)):
-            return join(base, check_relative(url))
+            return spell(join(base, check_relative(url)))
         url = f"{get_local_path(base)}/{url}"
-    return str(get_local_path(url)) if is_local(url) else url
+    return str(get_local_path(url)) if is_local(url) else spell(url)
+
+
+def spell(url: str) -> str:
+    """The URL with all that tells its file from others: Azure's account, where only the environment names it."""
+    return azure_names.spell_azure(url) if find_scheme(url) in azure_names.SCHEMES else url
+
+
+def name_file(system: Any, url: str, path: str) -> str:
+    """The URL of a file of the same store as url. system: of that store. path: of the file in it."""
+    if find_scheme(url) in azure_names.SCHEMES:
+        container, _, below = path.partition("/")
+        host = spell(url).partition("@")[2].partition("/")[0]
+        return f"abfs://{container}@{host}/{below}"
+    return str(system.unstrip_protocol(path))
 
 
 def join(base: str, *parts: str) -> str:
@@ -114,8 +131,11 @@ def open_file_system(url: str) -> tuple[Any, str]:
     scheme = find_scheme(check_url(url))
     if scheme is None:
         scheme = "file"
+    told = make_arguments(scheme)
+    if scheme in azure_names.SCHEMES:
+        told |= azure_names.make_azure_arguments(url)
     try:
-        system = fsspec.filesystem(scheme, use_listings_cache=False)
+        system = fsspec.filesystem(scheme, use_listings_cache=False, **told)
     except ImportError as error:
         extra = _SCHEMES[scheme]
         raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error

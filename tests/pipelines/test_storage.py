@@ -66,8 +66,7 @@ def test_resolve(base, url, expected):
     "url",
     [
         "reference://x",
-        "http://example.org/a",
-        "https://example.org/a",
+        "https://example.org/a?sig=secret",
         "ftp://x/a",
         "data://x",
         "simplecache::s3://bucket/a",

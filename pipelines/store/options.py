@@ -1,0 +1,52 @@
+"""Where the stores' libraries find their servers: what [storage.s3] and its like in the build file say. Never secrets.
+
+Credentials come from the places that each library looks in by itself: environment, profiles, metadata servers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+Option = str | bool
+
+# Holds the options for this process and those that it starts.
+_VARIABLE = "TOKCORE_STORAGE"
+
+_TABLES: Mapping[str, str] = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "azure"),
+    "hf": "hf",
+}
+
+
+def use_options(tables: Mapping[str, Mapping[str, Option]]) -> None:
+    """Use these options from now on, here and in processes that are started later. tables: "s3" -> its options."""
+    if any(tables.values()):
+        os.environ[_VARIABLE] = json.dumps({name: dict(table) for name, table in tables.items() if table})
+    else:
+        os.environ.pop(_VARIABLE, None)
+
+
+def find_option(scheme: str, name: str) -> Option | None:
+    """An option of the store that a scheme names, None if it is not set."""
+    return _options_of(scheme).get(name)
+
+
+def make_arguments(scheme: str) -> dict[str, Any]:
+    """What the constructor of a scheme's file system is told."""
+    told: dict[str, Any] = dict(_options_of(scheme))
+    table = _TABLES.get(scheme)
+    if table == "s3" and "region" in told:
+        told["client_kwargs"] = {"region_name": told.pop("region")}
+    if table == "gcs" and told.pop("anon", False):
+        told["token"] = "anon"
+    return told
+
+
+def _options_of(scheme: str) -> Mapping[str, Option]:
+    held: dict[str, dict[str, Option]] = json.loads(os.environ.get(_VARIABLE, "{}"))
+    return held.get(_TABLES.get(scheme, ""), {})
