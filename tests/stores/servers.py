@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -147,28 +148,27 @@ def _free_port() -> int:
 @contextlib.contextmanager
 def _running(command: list[str], port: int, extra: Mapping[str, str] | None = None) -> Iterator[None]:
     """Runs a server until the block ends; it dies with this process, too."""
+    said = tempfile.TemporaryFile()  # a pipe that nobody reads would stop a server that logs
     process = subprocess.Popen(
         command,
         env={**os.environ, **(extra or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=said,
         preexec_fn=_die_with_parent,
     )
     try:
         deadline = time.monotonic() + _SECONDS_TO_START
         while not _listens(port):
             if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                assert process.stderr is not None
-                raise RuntimeError(f"{command[0]} did not start: {process.stderr.read().decode()[-2000:]}")
+                said.seek(0)
+                raise RuntimeError(f"{command[0]} did not start: {said.read().decode(errors='replace')[-2000:]}")
             time.sleep(0.05)
         yield
     finally:
         process.kill()
         process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+        said.close()
 
 
 def _die_with_parent() -> None:
