@@ -270,10 +270,10 @@ class ShardsTable:
     validation: Annotated[Decimal, "share of documents, by key, for the validation split", Limits(least=0, below=1)] = (
         Decimal(0)
     )
-    compression: Annotated[Literal["zstd", "lz4", "none"], "for Arrow files"] = "zstd"
+    compression: Annotated[Literal["zstd", "lz4", "none"], "for Arrow, Parquet and documents files"] = "zstd"
     dtype: Annotated[
-        Literal["int32", "uint16"],
-        "for Megatron files: type of the ids; uint16 is half the size, for at most 65,536 ids",
+        Literal["int32", "uint16", "uint32"],
+        "type of the ids in formats that leave the choice; uint16 is half the size, for at most 65,536 ids",
     ] = "int32"
 
 

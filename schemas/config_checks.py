@@ -87,6 +87,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     if _declares_special(config):
         _check_end(config, file)
     _check_dtype(config, file)
+    _check_target_tokens(config, file)
 
 
 def _declares_special(config: BuildConfig) -> bool:
@@ -296,13 +297,13 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
 
 def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
     dtype = config.shards.dtype
-    choosing = [name for name, one in SHARD_FORMATS.items() if one.dtypes]
+    choosing = [name for name, one in SHARD_FORMATS.items() if dtype in one.dtypes]
     # A default that is spelled out does no harm.
     if dtype != list_settings(type(config.shards))["dtype"].default and not {*choosing} & {*config.shards.formats}:
         raise file.error(
             ("shards", "dtype"),
-            f"= {show_value(dtype)}: is for the format {' or '.join(choosing)}, which shards.formats does not name. "
-            f"Add it there, or remove the setting.",
+            f"= {show_value(dtype)}: is for {', '.join(choosing)}, and shards.formats names none of them. "
+            f"Add one there, or remove the setting.",
         )
     if config.tokenizer is None:
         holds = f"shards.dtype = {show_value(dtype)} holds ids below {count_most_ids(dtype)}"
@@ -312,6 +313,17 @@ def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
                 raise file.error(("special", token.text, "id"), f"= {token.id}: {limit}")
         if config.vocab_size > count_most_ids(dtype):
             raise file.error(("learn", "vocab_size"), f"= {config.vocab_size}: {limit}")
+
+
+def _check_target_tokens(config: BuildConfig, file: BuildFile) -> None:
+    for name in config.shards.formats:
+        limit = SHARD_FORMATS[name].most_tokens
+        if limit is not None and config.shards.target_tokens > limit:
+            raise file.error(
+                ("shards", "target_tokens"),
+                f"= {config.shards.target_tokens}: expected at most {limit} for the format {name}, which cannot count "
+                f"more in one file.",
+            )
 
 
 def check_dtype_of(spec: TokenizerSpec, config: BuildConfig) -> None:

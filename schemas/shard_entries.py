@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.stage_manifests import ShardsConfig, ShardsManifest
-from tokcore.format_table import find_format
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.format_table import find_format, list_paths
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 
 
 def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
@@ -36,7 +36,7 @@ def make_shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int)
 
 
 def write_folder_indexes(
-    formats: Sequence[str], shards: Sequence[ShardFacts], settings: ShardSettings
+    formats: Sequence[str], shards: Sequence[ShardRef], settings: ShardSettings
 ) -> dict[str, bytes]:
     """Files that describe a format's folder: path -> content. They follow from the shards, so nothing else is kept.
 
@@ -45,5 +45,14 @@ def write_folder_indexes(
     return {
         f"{name}/{path}": data
         for name in formats
-        for path, data in find_format(name).folder_index(shards, settings).items()
+        for path, data in find_format(name)
+        .folder_index([_find_stored(shard, name) for shard in shards], settings)
+        .items()
     }
+
+
+def _find_stored(shard: ShardRef, name: str) -> StoredShard:
+    """The shard in the format of that name. A manifest that lacks its file, which is reported elsewhere, has size 0."""
+    path = list_paths(find_format(name), shard.facts.stem)[0]
+    sizes = {file.path: file.size_bytes for file in shard.files}
+    return StoredShard(shard.facts, sizes.get(path, 0), shard.content_sha256)

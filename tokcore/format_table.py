@@ -10,18 +10,33 @@ from typing import NamedTuple
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_shards import ArrowFormat
+from tokcore.formats.datatrove import DatatroveFormat
 from tokcore.formats.documents import find_documents, get_documents_path
+from tokcore.formats.litdata import LitdataFormat
+from tokcore.formats.llmc import LlmcFormat
+from tokcore.formats.mds import MdsFormat
 from tokcore.formats.megatron import MegatronFormat
 from tokcore.formats.nanogpt import NanogptFormat
+from tokcore.formats.olmo import OlmoFormat
+from tokcore.formats.parquet_shards import ParquetFormat
+from tokcore.formats.saved_datasets import SavedDatasetFormat
 from tokcore.formats.shard_format import ShardFormat, ShardReader
 
+# A file is of the first format that knows it: those that look into a file are before those that go by its name alone.
 _ALL: tuple[ShardFormat, ...] = (
-    ArrowFormat(),
     MegatronFormat(),
+    SavedDatasetFormat(),
+    ArrowFormat(),
+    DatatroveFormat(),
+    LitdataFormat(),
+    LlmcFormat(),
+    MdsFormat(),
     NanogptFormat(),
+    OlmoFormat(),
+    ParquetFormat(),
 )
 
-SHARD_FORMATS: Mapping[str, ShardFormat] = {one.name: one for one in _ALL}
+SHARD_FORMATS: Mapping[str, ShardFormat] = {one.name: one for one in sorted(_ALL, key=lambda one: one.name)}
 
 # What a build writes unless its file says otherwise.
 DEFAULT_FORMATS = (ArrowFormat.name, MegatronFormat.name)
@@ -52,12 +67,22 @@ def find_format(name: str) -> ShardFormat:
 
 
 def list_paths(one: ShardFormat, stem: str) -> tuple[str, ...]:
-    """Paths of a shard's files in a format, below the folder of all shards. stem: [LANG/]NAME.
+    """Paths of a shard's files in a format, below the folder of all shards. stem: [LANG/]SPLIT-ITEM-SHARD.
 
     >>> list_paths(SHARD_FORMATS["megatron"], "en/train-00003-00001")
     ('megatron/en/train-00003-00001_text_document.bin', 'megatron/en/train-00003-00001_text_document.idx')
     """
-    return tuple(f"{one.name}/{stem}{suffix}" for suffix in one.suffixes)
+    folder = get_folder(one, stem.rpartition("/")[2].partition("-")[0])
+    return tuple(f"{folder}/{stem}{suffix}" for suffix in one.suffixes)
+
+
+def get_folder(one: ShardFormat, split: str) -> str:
+    """The folder of a split's shards in a format, below the folder of all shards.
+
+    >>> get_folder(SHARD_FORMATS["megatron"], "train"), get_folder(SHARD_FORMATS["mds"], "train")
+    ('megatron', 'mds/train')
+    """
+    return f"{one.name}/{split}" if one.splits_apart else one.name
 
 
 def needs_documents(formats: Iterable[str]) -> bool:

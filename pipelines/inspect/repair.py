@@ -178,7 +178,7 @@ class _Repair:
         if not of_all:
             return
         made, tokenizer = self._manifests["shards"], self._manifests["tokenizer"]
-        shards = [shard.facts for shard in list_named_shards(made)]
+        shards = list_named_shards(made)
         settings = make_shard_settings(made.config, made.totals.fingerprint, tokenizer.totals.vocab_size)
         indexes = write_folder_indexes(made.config.formats, shards, settings)
         for entry in of_all:

@@ -290,7 +290,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     for shard in shards:
         yield from _check_place(shard, made.config)
     yield from _check_entries(made, shards)
-    yield from _check_indexes(manifests, facts)
+    yield from _check_indexes(manifests, shards)
     yield from _check_numbers(facts, plan, made.config)
     totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
     expected = {"shards": len(shards), "tokens": sum(one.tokens for one in facts)}
@@ -344,7 +344,7 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
                 yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
 
 
-def _check_indexes(manifests: BuiltManifests, shards: list[ShardFacts]) -> Iterator[str]:
+def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterator[str]:
     """That the indexes of formats' folders are what follows from the shards."""
     made = manifests.shards
     settings = make_shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)

@@ -16,7 +16,7 @@ from pipelines.store.redaction import redact
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
 from tokcore.errors import ConfigError
-from tokcore.format_table import find_format
+from tokcore.format_table import find_format, get_folder
 from tokcore.formats.shard_format import ShardFacts, ShardFormat
 
 CARD = "README.md"
@@ -118,15 +118,14 @@ def _list_names(stored: Sequence[ShardFacts]) -> list[str]:
 def _list_configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardFacts]) -> list[dict[str, Any]]:
     """All documents, and where shards are kept apart by language each of them alone."""
     apart = sorted({shard.lang for shard in stored if shard.lang} - {_ALL})
-    folder = f"shards/{one.name}"
-    everything = f"{folder}/*" if shards.config.by == "lang" else folder
+    everything = "/*" if shards.config.by == "lang" else ""
     return [
         {"config_name": _ALL, "data_files": _list_data_files(everything, one, _list_names(stored))},
         *(
             {
                 "config_name": lang,
                 "data_files": _list_data_files(
-                    f"{folder}/{lang}", one, _list_names([shard for shard in stored if shard.lang == lang])
+                    f"/{lang}", one, _list_names([shard for shard in stored if shard.lang == lang])
                 ),
             }
             for lang in apart
@@ -134,8 +133,12 @@ def _list_configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[Sha
     ]
 
 
-def _list_data_files(folder: str, one: ShardFormat, splits: Sequence[str]) -> list[dict[str, str]]:
-    return [{"split": split, "path": f"{folder}/{split}-*{one.suffixes[0]}"} for split in splits]
+def _list_data_files(below: str, one: ShardFormat, splits: Sequence[str]) -> list[dict[str, str]]:
+    """Split -> the files of it. below: the folder of their language, below that of their split."""
+    return [
+        {"split": split, "path": f"shards/{get_folder(one, split)}{below}/{split}-*{one.suffixes[0]}"}
+        for split in splits
+    ]
 
 
 def _find_size_category(num: int) -> str:

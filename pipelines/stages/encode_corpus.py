@@ -17,7 +17,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.make_jobs import make_encode_job
 from schemas.plan import Plan
-from schemas.refs import ItemEncoded, LanguageCounts, StoredFile
+from schemas.refs import ItemEncoded, LanguageCounts, ShardRef, StoredFile
 from schemas.shard_entries import make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import (
     CorpusAbout,
@@ -88,7 +88,7 @@ def _check_and_finish(
     ledger.check_documents(read.records.documents, facts, languages, num_digests)
     num_tokens = sum(shard.tokens for shard in facts)
     token_counts = write_token_counts(attempts, num_tokens)
-    indexes = _write_indexes(config, facts, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
+    indexes = _write_indexes(config, shards, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
     corpus = CorpusAbout(read.records.documents, num_tokens)
     return Made(
         [
@@ -124,7 +124,7 @@ def _check_read_as_counted(output: str, files: list[ledger.FileLedger], language
 
 
 def _write_indexes(
-    config: ShardsConfig, shards: list[ShardFacts], settings: ShardSettings, attempts: Attempts
+    config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
 ) -> list[StoredFile]:
     """Write the files in which formats describe all shards together, under attempt names."""
     stored = []

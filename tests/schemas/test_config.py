@@ -480,7 +480,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (
             MINIMAL + "[shards]\nformats = ['arow']",
-            '8: shards.formats = "arow": expected one of arrow, megatron, nanogpt. Did you',
+            '8: shards.formats = "arow": expected one of arrow, datatrove, huggingface, litdata, llmc, mds, megatron',
         ),
         (
             MINIMAL + "[shards]\nformats = ['arrow', 'arrow']",

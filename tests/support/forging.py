@@ -183,8 +183,13 @@ class Forger:
         fingerprint = fingerprint or self.manifests["shards"]["totals"]["fingerprint"]
         vocab_size = self.manifests["tokenizer"]["totals"]["vocab_size"]
         for name in formats:
+            one = SHARD_FORMATS[name]
+            paths = {
+                **dict(zip(one.suffixes, list_paths(one, stem), strict=True)),
+                DOCUMENTS: get_documents_path(stem),
+            }
             for suffix, data in shard_bytes(name, [batch], fingerprint=fingerprint, vocab_size=vocab_size).items():
-                path = get_documents_path(stem) if suffix == DOCUMENTS else f"{name}/{stem}{suffix}"
+                path = paths[suffix]
                 self.write(self.output / "shards" / path, data)
 
 

@@ -39,7 +39,7 @@ import tokcore
 from tokcore import shards as shards_module
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, IdentityError, VersionError
-from tokcore.format_table import SHARD_FORMATS, list_all_paths
+from tokcore.format_table import SHARD_FORMATS, list_all_paths, list_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import get_documents_path
 from tokcore.shards import ShardDocument, Shards, describe, open_shards
@@ -66,8 +66,10 @@ def write_build(
             name = f"{split}-00003-{number:05d}"
             stem = lang + name
             for one in formats:
+                paths = dict(zip(SHARD_FORMATS[one].suffixes, list_paths(SHARD_FORMATS[one], stem), strict=True))
+                paths[DOCUMENTS] = get_documents_path(stem)
                 for suffix, data in shard_bytes(one, [batch_of(rows)], fingerprint=fingerprint).items():
-                    below = get_documents_path(stem) if suffix == DOCUMENTS else f"{one}/{stem}{suffix}"
+                    below = paths[suffix]
                     (output / "shards" / below).parent.mkdir(parents=True, exist_ok=True)
                     (output / "shards" / below).write_bytes(data)
             about = {
@@ -480,7 +482,7 @@ def test_formats_that_hold_different_shards_are_refused(tmp_path):
 
 def test_one_shard(tmp_path):
     """The path of any of its files opens it, with or without suffix; a single one is opened whatever its split."""
-    dtypes = {"arrow": "int32", "megatron": "int32", "nanogpt": "uint32"}
+    unsigned = ("datatrove", "llmc", "nanogpt", "olmo")
     for name, one in SHARD_FORMATS.items():
         stem = tmp_path / name / "validation-x"
         main = write_shard(name, stem, EXAMPLE)
@@ -491,7 +493,7 @@ def test_one_shard(tmp_path):
             assert describe(path) == {
                 "path": main,
                 "format": name,
-                "dtype": dtypes[name],
+                "dtype": "uint32" if name in unsigned else "int32",
                 "documents": 4,
                 "tokens": 6,
                 "tokenizer": FINGERPRINT,

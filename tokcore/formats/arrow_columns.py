@@ -8,6 +8,7 @@ its content from the documents alone.
 
 from __future__ import annotations
 
+import abc
 import bisect
 import functools
 import threading
@@ -36,6 +37,8 @@ COLUMNS = (
     pa.field("source", pa.string(), nullable=False),
     pa.field("ordinal", pa.int64(), nullable=False),
 )
+
+_NULLABLE = {field.name for field in COLUMNS if field.nullable}
 
 _VERSION_KEY, _FINGERPRINT_KEY = "tokcore.format_version", "tokcore.fingerprint"
 
@@ -76,14 +79,13 @@ class ColumnFile:
     A record batch is decoded when a document of it is asked for, and kept until another one is.
     """
 
-    def __init__(self, path: str, fields: Sequence[pa.Field], what: str) -> None:
+    def __init__(self, batches: Batches, fields: Sequence[pa.Field], what: str) -> None:
         """fields: the columns it must have. what: a file of that kind is called so in errors.
 
         Raises FormatError if it is not such a file, VersionError if another release wrote it.
         """
-        self.path = path
-        self._file = _map_file(path)
-        self._batches = RecordBatches(path, self._file)
+        self.path = path = batches.path
+        self._batches = batches
         self.metadata = _check_metadata(path, self._batches.schema, pa.schema(list(fields)), what)
 
     def __len__(self) -> int:
@@ -104,43 +106,39 @@ class ColumnFile:
     @functools.cached_property
     def _starts(self) -> list[int]:
         # How many rows a batch has, only the batch says. Of its columns, the ordinals are the cheapest to decode.
-        ordinals = self._only("ordinal")
+        ordinals = self._batches.only("ordinal")
         return [0, *accumulate(ordinals.decoded(number).num_rows for number in range(len(ordinals)))]
 
     @functools.cached_property
-    def _name_batches(self) -> RecordBatches:
-        return self._only(*(field.name for field in COLUMNS))
-
-    def _only(self, *names: str) -> RecordBatches:
-        """The record batches with these columns alone."""
-        return RecordBatches(self.path, self._file, [self._batches.schema.get_field_index(name) for name in names])
+    def _name_batches(self) -> Batches:
+        return self._batches.only(*(field.name for field in COLUMNS))
 
     def _find(self, row: int) -> tuple[int, int]:
         number = bisect.bisect_right(self._starts, row) - 1
         return number, row - self._starts[number]
 
 
-class RecordBatches:
+class Batches(abc.ABC):
     """The record batches of a file, each checked; the last one asked for is kept."""
 
-    def __init__(self, path: str, file: Any, columns: Sequence[int] | None = None) -> None:
-        """columns: those to decode. None is all: only then are uncompressed ones views of the file."""
-        self._path = path
+    path: str
+    schema: pa.Schema
+
+    def __init__(self) -> None:
         self._kept: tuple[int, pa.RecordBatch] | None = None
         # Readers keep state of their own between batches.
         self._lock = threading.Lock()
-        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
-        try:
-            self._reader = pa.ipc.open_file(file, options=options)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self._reader.schema
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
 
-    def __len__(self) -> int:
-        return int(self._reader.num_record_batches)
+    @abc.abstractmethod
+    def only(self, *names: str) -> Batches:
+        """The same batches with these columns alone."""
+
+    @abc.abstractmethod
+    def _decode(self, number: int) -> pa.RecordBatch:
+        """The batch, unchecked. Raises an error of Arrow, or OSError, if it is damaged."""
 
     def __getitem__(self, number: int) -> pa.RecordBatch:
         kept = self._kept
@@ -152,18 +150,47 @@ class RecordBatches:
     def decoded(self, number: int) -> pa.RecordBatch:
         """The batch, without keeping it. Raises FormatError if it is damaged."""
         try:
-            batch = self._reader.get_batch(number)
+            batch = self._decode(number)
             batch.validate(full=True)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"{self._path}: record batch {number} is damaged: {error}") from error
+            raise FormatError(f"{self.path}: record batch {number} is damaged: {error}") from error
         for field, column in zip(batch.schema, batch.columns, strict=True):
             items = column.values.null_count if pa.types.is_list(column.type) else 0
-            if items or (column.null_count and not field.nullable):
-                raise FormatError(f"{self._path}: record batch {number} is damaged: nulls in column {field.name}")
+            if items or (column.null_count and field.name not in _NULLABLE):
+                raise FormatError(f"{self.path}: record batch {number} is damaged: nulls in column {field.name}")
         return batch
 
 
-def _map_file(path: str) -> Any:
+class RecordBatches(Batches):
+    """The record batches of an Arrow IPC file, memory-mapped."""
+
+    def __init__(self, path: str, file: Any = None, columns: Sequence[int] | None = None) -> None:
+        """file: the open map of it, if there is one. columns: those to decode; None: all.
+
+        Only with all of them are uncompressed ones views of the file. Raises FormatError if it is no such file.
+        """
+        super().__init__()
+        self.path = path
+        self._file = map_arrow_file(path) if file is None else file
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
+        try:
+            self._reader = pa.ipc.open_file(self._file, options=options)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
+        self.schema = self._reader.schema
+
+    def __len__(self) -> int:
+        return int(self._reader.num_record_batches)
+
+    def only(self, *names: str) -> RecordBatches:
+        return RecordBatches(self.path, self._file, [self.schema.get_field_index(name) for name in names])
+
+    def _decode(self, number: int) -> pa.RecordBatch:
+        return self._reader.get_batch(number)
+
+
+def map_arrow_file(path: str) -> Any:
+    """An open memory map of a file. Raises FormatError if it cannot be opened."""
     try:
         return pa.memory_map(path, "r")
     except (pa.ArrowException, OSError) as error:

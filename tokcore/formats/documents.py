@@ -21,6 +21,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import (
     COLUMNS,
     ColumnFile,
+    RecordBatches,
     make_column_arrays,
     make_columns_schema,
     make_rechunker,
@@ -52,7 +53,9 @@ def find_documents(path: str, suffixes: tuple[str, ...]) -> Documents | None:
     file = Path(path)
     stem = file.name.removesuffix(next(suffix for suffix in (*suffixes, "") if file.name.endswith(suffix))) + SUFFIX
     folder = file.parent
-    for place in (folder, folder.parent / FOLDER, folder.parent.parent / FOLDER / folder.name):
+    # Above the shard may be folders of its language, its split and its format.
+    above = list(folder.parents[:3])
+    for place in (folder, *(up / FOLDER for up in above), *(up / FOLDER / folder.name for up in above[1:])):
         if (place / stem).is_file():
             return Documents(str(place / stem))
     return None
@@ -92,7 +95,7 @@ class Documents(ColumnFile):
 
     def __init__(self, path: str) -> None:
         """Raises FormatError if it is not a documents file, VersionError if another release wrote it."""
-        super().__init__(path, _FIELDS, "documents file")
+        super().__init__(RecordBatches(path), _FIELDS, "documents file")
         told = self.metadata.get("tokcore.vocab_size", "")
         if not (told.isascii() and told.isdigit() and len(told) <= 10):
             raise FormatError(f"{path}: vocab_size {told!r} in its schema: expected a number")
@@ -101,7 +104,7 @@ class Documents(ColumnFile):
     @functools.cached_property
     def lengths(self) -> Offsets:
         """int64, ids of each document. Raises FormatError for a negative one."""
-        decoded = self._only("length")
+        decoded = self._batches.only("length")
         parts = [decoded.decoded(number).column(0).to_numpy() for number in range(len(decoded))]
         return self._checked_lengths(np.concatenate([np.zeros(0, np.int64), *parts]), 0)
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats.documents import Documents
+from tokcore.formats.flat_ids import choose_dtype, find_stored_dtype, map_file, measure_file
 from tokcore.formats.shard_format import (
-    ShardFacts,
     ShardSettings,
     ShardWithDocuments,
+    StoredShard,
     check_ids,
     check_lengths,
     count_most_ids,
@@ -66,16 +66,12 @@ class MegatronShardWriter:
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         if self._dtype != "int32":
             check_ids(tokens, min(self._vocab_size, count_most_ids(self._dtype)))
-        self._bin.write(np.ascontiguousarray(tokens, _find_stored_dtype(self._dtype)).view(np.uint8).data)
+        self._bin.write(np.ascontiguousarray(tokens, find_stored_dtype(self._dtype)).view(np.uint8).data)
         self._lengths.append(np.diff(batch.offsets).astype("<i4"))
 
     def close(self) -> None:
         """Write the index."""
         self._idx.write(write_index(np.concatenate([np.zeros(0, "<i4"), *self._lengths]), self._dtype))
-
-
-def _find_stored_dtype(dtype: str) -> np.dtype[Any]:
-    return np.dtype(dtype).newbyteorder("<")
 
 
 def write_index(lengths: Ids, dtype: str = "int32") -> bytes:
@@ -88,7 +84,7 @@ def write_index(lengths: Ids, dtype: str = "int32") -> bytes:
     offsets = np.zeros(num + 1, "<i8")
     np.cumsum(lengths, out=offsets[1:], dtype="<i8")
     header = _HEADER.pack(MAGIC, VERSION, CODES[dtype], num, num + 1)
-    starts = offsets[:-1] * _find_stored_dtype(dtype).itemsize
+    starts = offsets[:-1] * find_stored_dtype(dtype).itemsize
     first_sequences = np.arange(num + 1, dtype="<i8")
     return header + lengths.astype("<i4").tobytes() + starts.tobytes() + first_sequences.tobytes()
 
@@ -116,13 +112,13 @@ class MegatronIds:
         self.path = prefix + BIN
         self._index = read_index(prefix + IDX)
         self.dtype = self._index.dtype
-        stored = _find_stored_dtype(self.dtype)
+        stored = find_stored_dtype(self.dtype)
         self._width = stored.itemsize
         expected = self._width * self._index.num_tokens
-        size = _measure(self.path)
+        size = measure_file(self.path)
         if size != expected:
             raise FormatError(f"{self.path}: {size} bytes, its index accounts for {expected}")
-        self._tokens = _map_file(self.path, stored, 0, self._index.num_tokens)
+        self._tokens = map_file(self.path, stored, 0, self._index.num_tokens)
 
     def __len__(self) -> int:
         return len(self._index.lengths)
@@ -157,7 +153,7 @@ def read_index(path: str) -> Index:
     Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
     ids of its dtype and one sequence per document, VersionError for another version.
     """
-    size = _measure(path)
+    size = measure_file(path)
     with Path(path).open("rb") as file:
         header = file.read(_HEADER.size)
     if header.startswith(OLD_MAGIC):
@@ -172,16 +168,16 @@ def read_index(path: str) -> Index:
     if (dtype := next((name for name, its_code in CODES.items() if its_code == code), None)) is None:
         known = " or ".join(f"{its_code} ({name})" for name, its_code in CODES.items())
         raise FormatError(f"{path}: byte 17: dtype code {code}, expected {known}")
-    width = _find_stored_dtype(dtype).itemsize
+    width = find_stored_dtype(dtype).itemsize
     if num_bounds != num + 1:
         raise FormatError(f"{path}: byte 26: {num_bounds} document bounds for {num} sequences, expected one more")
     expected = _HEADER.size + 12 * num + 8 * num_bounds
     if size != expected:
         raise FormatError(f"{path}: byte 18: {num} sequences make {expected} bytes, the file has {size}")
     places = (_HEADER.size, _HEADER.size + 4 * num, _HEADER.size + 12 * num)
-    lengths = _map_file(path, "<i4", places[0], num)
-    offsets = _map_file(path, "<i8", places[1], num)
-    bounds = _map_file(path, "<i8", places[2], num_bounds)
+    lengths = map_file(path, "<i4", places[0], num)
+    offsets = map_file(path, "<i8", places[1], num)
+    bounds = map_file(path, "<i8", places[2], num_bounds)
     num_tokens = 0
     for start in range(0, num, _BLOCK):
         block = lengths[start : start + _BLOCK]
@@ -208,19 +204,6 @@ def _check_equal(path: str, what: str, place: int, start: int, found: Offsets, e
         raise FormatError(f"{at} is {int(found[i])}, expected {int(expected[i])}")
 
 
-def _measure(path: str) -> int:
-    try:
-        return Path(path).stat().st_size
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise FormatError(f"{path}: cannot be opened: {reason}") from error
-
-
-def _map_file(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any]:
-    """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
-    return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
-
-
 _USAGE = """\
 Megatron's indexed datasets, one sequence per document. `data_path.train` and, if there is a validation split,
 `data_path.validation` list them for blending: one line per file, with its weight (its number of tokens) and its prefix.
@@ -244,12 +227,14 @@ class MegatronFormat:
     suffixes = (PREFIX + BIN, PREFIX + IDX)
     has_columns = False
     maps_ids = True
+    splits_apart = False
     dtypes = tuple(CODES)
+    most_tokens = None
     features = ()
     usage = _USAGE
 
     def dtype(self, settings: ShardSettings) -> str:
-        return settings.dtype
+        return choose_dtype(settings, self.dtypes)
 
     def main_file(self, path: str) -> str | None:
         prefix = path.removesuffix(IDX).removesuffix(BIN)
@@ -260,12 +245,12 @@ class MegatronFormat:
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> MegatronShardWriter:
         bin_file, idx_file = files
-        return MegatronShardWriter(bin_file, idx_file, settings)
+        return MegatronShardWriter(bin_file, idx_file, settings._replace(dtype=self.dtype(settings)))
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(MegatronIds(path.removesuffix(BIN)), documents)
 
-    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """data_path.SPLIT: a line for each shard with tokens, `WEIGHT PREFIX`, as Megatron's --data-args-path reads it.
 
         The weight is the shard's tokens, so that every token is as likely as any other. The prefix is relative to the
@@ -273,9 +258,9 @@ class MegatronFormat:
         """
         return {
             f"{DATA_PATH}{split}": "".join(
-                f"{shard.tokens} {shard.stem}{PREFIX}\n"
+                f"{shard.facts.tokens} {shard.facts.stem}{PREFIX}\n"
                 for shard in shards
-                if shard.split == split and shard.tokens  # a set without tokens stops Megatron
+                if shard.facts.split == split and shard.facts.tokens  # a set without tokens stops Megatron
             ).encode()
-            for split in sorted({shard.split for shard in shards if shard.tokens})
+            for split in sorted({shard.facts.split for shard in shards if shard.facts.tokens})
         }

@@ -4,12 +4,12 @@
     index.json   one for the folder: what the files cannot say of themselves
 
 A trainer maps a file: `np.memmap(path, dtype="uint16", mode="r")`. Where documents begin, and which dtype the ids have,
-is in the documents file, without which tokcore refuses to open a shard; for other readers the dtype is in index.json.
+is in the documents file. Without that the dtype is in index.json, and a shard is one document.
 """
 
 from __future__ import annotations
 
-import functools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -19,12 +19,15 @@ import numpy as np
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, ShardWithDocuments, check_ids
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.formats.flat_ids import FlatIds, find_stored_dtype, measure_file, store_ids
+from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
+from tokcore.token_batch import TokenBatch
 
 SUFFIX = ".bin"
 INDEX = "index.json"
 INDEX_VERSION = 1
+_INDEX_FORMAT = "tokcore-nanogpt-index"
+_LEVELS_UP = 2  # from a shard's folder to the index
 
 
 def find_dtype(vocab_size: int) -> str:
@@ -42,67 +45,42 @@ class NanogptShardWriter:
     def __init__(self, file: BinaryIO, vocab_size: int) -> None:
         self._file = file
         self._vocab_size = vocab_size
-        self._dtype = np.dtype(find_dtype(vocab_size)).newbyteorder("<")
+        self._dtype = find_dtype(vocab_size)
 
     def write(self, batch: TokenBatch) -> None:
         """Append documents. Raises FormatError, before any of them is written, for an id outside of the vocabulary."""
-        tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
-        check_ids(tokens, self._vocab_size)
-        self._file.write(np.ascontiguousarray(tokens, self._dtype).view(np.uint8).data)
+        self._file.write(store_ids(batch, self._dtype, self._vocab_size))
 
     def close(self) -> None:
         """Nothing waits."""
 
 
-class NanogptIds:
-    """The ids of one shard, memory-mapped; documents are copies of it where ids are uint16.
+def open_ids(path: str, documents: Documents | None) -> FlatIds:
+    """The ids of a shard; all of them as one document where no documents file says more.
 
-    Safe to read from several threads.
+    Raises FormatError unless the file's size is what the documents file accounts for, and if nothing names the dtype.
     """
+    if documents is not None:
+        return FlatIds(path, find_dtype(documents.vocab_size), documents.lengths, 0, documents.path)
+    dtype = _read_dtype(path)
+    num_tokens = measure_file(path) // find_stored_dtype(dtype).itemsize
+    return FlatIds(path, dtype, np.array([num_tokens], np.int64), 0, "its index")
 
-    def __init__(self, path: str, documents: Documents) -> None:
-        """documents: of the same shard. Raises FormatError unless the file's size is what they account for."""
-        self.path = path
-        self.dtype = find_dtype(documents.vocab_size)
-        self._documents = documents
-        stored = np.dtype(self.dtype).newbyteorder("<")
-        num_tokens = int(documents.lengths.sum())
-        try:
-            size = Path(path).stat().st_size
-        except OSError as error:
-            raise FormatError(f"{path}: cannot be opened: {error.strerror}") from error
-        if size != stored.itemsize * num_tokens:
-            raise FormatError(
-                f"{path}: {size} bytes, {documents.path} accounts for {num_tokens} ids of {self.dtype}, "
-                f"{stored.itemsize * num_tokens} bytes"
-            )
-        self.num_tokens = num_tokens
-        # A plain array, since slices of a memmap cost several times as much.
-        self._tokens = np.asarray(np.memmap(path, stored, "r")) if size else np.zeros(0, stored)
 
-    def __len__(self) -> int:
-        return len(self._documents.lengths)
-
-    def tokens(self, row: int) -> Ids:
-        """int32 ids of a document, read-only."""
-        return self._as_int32(int(self._starts[row]), int(self._starts[row + 1]))
-
-    def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
-        """Documents start to end, end excluded: their ids back to back, and their lengths."""
-        lengths = self._documents.lengths[start:end]
-        first = int(self._starts[start]) if len(lengths) else 0
-        return self._as_int32(first, first + int(lengths.sum())), lengths
-
-    @functools.cached_property
-    def _starts(self) -> Offsets:
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._documents.lengths)])
-
-    def _as_int32(self, start: int, end: int) -> Ids:
-        # Ids are below 2^31: as uint32 they are the same bytes.
-        stored = self._tokens[start:end]
-        ids: Ids = stored.view("<i4") if stored.itemsize == 4 else stored.astype(np.int32)
-        ids.flags.writeable = False
-        return ids
+def _read_dtype(path: str) -> str:
+    """The dtype that the index of the shard's folder names."""
+    for folder in Path(path).resolve().parents[:_LEVELS_UP]:
+        if (index := folder / INDEX).is_file():
+            try:
+                content = json.loads(index.read_bytes())
+                if content["format"] == _INDEX_FORMAT and content["dtype"] in ("uint16", "uint32"):
+                    return str(content["dtype"])
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise FormatError(f"{index}: not an index of nanoGPT shards: {error!r:.80}") from error
+    raise FormatError(
+        f"{path}: flat ids without a header: neither its documents file nor the folder's {INDEX}, which have the "
+        f"dtype, is there. Copy one of them beside it, or open the build's output."
+    )
 
 
 _USAGE = """\
@@ -129,7 +107,9 @@ class NanogptFormat:
     suffixes = (SUFFIX,)
     has_columns = False
     maps_ids = False
+    splits_apart = False
     dtypes = ()  # it follows from the vocabulary
+    most_tokens = None
     features = ()
     usage = _USAGE
 
@@ -145,27 +125,22 @@ class NanogptFormat:
         return NanogptShardWriter(file, settings.vocab_size)
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
-        if documents is None:
-            raise FormatError(
-                f"{path}: flat ids without a header: where documents begin is in its documents file, which is neither "
-                f"beside it nor in ../documents. Copy it there, or open the build's output."
-            )
-        return ShardWithDocuments(NanogptIds(path, documents), documents)
+        return ShardWithDocuments(open_ids(path, documents), documents)
 
-    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """index.json: dtype, vocab_size, tokenizer, and of each shard path, split, documents and tokens."""
         index = {
-            "format": "tokcore-nanogpt-index",
+            "format": _INDEX_FORMAT,
             "format_version": INDEX_VERSION,
             "dtype": find_dtype(settings.vocab_size),
             "vocab_size": settings.vocab_size,
             "fingerprint": settings.fingerprint,
             "files": [
                 {
-                    "path": shard.stem + SUFFIX,
-                    "split": shard.split,
-                    "documents": shard.documents,
-                    "tokens": shard.tokens,
+                    "path": shard.facts.stem + SUFFIX,
+                    "split": shard.facts.split,
+                    "documents": shard.facts.documents,
+                    "tokens": shard.facts.tokens,
                 }
                 for shard in shards
             ],

@@ -44,6 +44,14 @@ class ShardFacts:
         return f"{self.lang}/{self.shard}" if self.lang else self.shard
 
 
+class StoredShard(NamedTuple):
+    """A finished shard in one format, as an index of the format's folder describes it."""
+
+    facts: ShardFacts
+    size_bytes: int  # of the file that the shard goes by
+    content_sha256: str  # of the documents, the same in every format
+
+
 class ShardWriter(Protocol):
     """Writes one shard to open binary files; close() ends their content, not the files."""
 
@@ -101,8 +109,16 @@ class ShardFormat(Protocol):
         """Whether a document of int32 ids is a view of the file. open_shards prefers such a format."""
 
     @property
+    def splits_apart(self) -> bool:
+        """Whether each split has a folder of its own below the format's: where readers open one split."""
+
+    @property
     def dtypes(self) -> tuple[str, ...]:
         """Those of ids that a build file can choose between; empty where the format leaves no choice."""
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The largest target_tokens that a build file may ask for; None: any."""
 
     @property
     def features(self) -> Sequence[Mapping[str, str]]:
@@ -130,7 +146,7 @@ class ShardFormat(Protocol):
         Raises FormatError, naming file and place, unless its files fit together, VersionError for a later version.
         """
 
-    def folder_index(self, shards: Sequence[ShardFacts], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """Files to write once all shards are known: path below the format's folder -> content; often none."""
 
 
@@ -209,6 +225,14 @@ class ShardWithDocuments:
                 f"{self._documents.path}: {len(self._documents)} documents, {self._ids.path} has {len(self)}"
             )
         return self._documents
+
+
+def group_by_split(shards: Sequence[StoredShard]) -> dict[str, list[StoredShard]]:
+    """Split -> its shards, in order; only splits that have any."""
+    found: dict[str, list[StoredShard]] = {}
+    for shard in shards:
+        found.setdefault(shard.facts.split, []).append(shard)
+    return dict(sorted(found.items()))
 
 
 def count_most_ids(dtype: str) -> int:

@@ -28,7 +28,8 @@ from support.token_batches import (
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats import arrow_columns
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, COMPRESSIONS
-from tokcore.formats.arrow_shards import MAX_DOCUMENT_TOKENS, ArrowShard, ArrowShardWriter, make_schema
+from tokcore.formats.arrow_shards import IDS, ArrowShard, ArrowShardWriter
+from tokcore.formats.row_shards import MAX_DOCUMENT_TOKENS, make_schema
 from tokcore.labels import repeat_label
 from tokcore.token_batch import ShardContent, TokenBatch
 
@@ -176,7 +177,7 @@ def test_uncompressed_tokens_are_views_of_the_file(tmp_path):
 
 
 def test_empty_record_batches_of_other_writers(tmp_path):
-    good = make_schema(FINGERPRINT)
+    good = make_schema(IDS, FINGERPRINT)
     path = forged(tmp_path / "x.arrow", good, {field.name: pa.array([], field.type) for field in good})
     assert len(ArrowShard(path)) == ArrowShard(path).num_tokens == content_of("arrow", path).num_documents == 0
 
@@ -228,7 +229,7 @@ def forged(path, changed: pa.Schema, columns: dict[str, pa.Array]) -> str:
 
 def columns_of_one() -> dict[str, pa.Array]:
     return {
-        "tokens": pa.array([[1]], make_schema("").field("tokens").type),
+        "tokens": pa.array([[1]], make_schema(IDS, "").field("tokens").type),
         "id": pa.array(["a"]),
         "lang": pa.array(["en"]),
         "source": pa.array(["s"]),
@@ -237,7 +238,7 @@ def columns_of_one() -> dict[str, pa.Array]:
 
 
 def test_other_arrow_files_are_refused(tmp_path):
-    good = make_schema(FINGERPRINT)
+    good = make_schema(IDS, FINGERPRINT)
     columns = columns_of_one()
     assert len(ArrowShard(forged(tmp_path / "good.arrow", good, columns))) == 1
     with pytest.raises(FormatError, match="no format version"):
@@ -262,7 +263,7 @@ def test_other_arrow_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize("column", ["tokens", "items", "lang", "source", "ordinal"])
 def test_nulls_where_there_are_none_are_refused(tmp_path, column):
-    good = make_schema(FINGERPRINT)
+    good = make_schema(IDS, FINGERPRINT)
     columns = columns_of_one()
     if column == "items":
         items = pa.array([None], pa.int32())

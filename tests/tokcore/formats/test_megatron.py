@@ -44,7 +44,7 @@ from tokcore.formats.megatron import (
     read_index,
     write_index,
 )
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 from tokcore.token_batch import ShardContent
 
 # Documents [1, 2, 3] and [4, 5].
@@ -198,10 +198,13 @@ def blend_of(data: bytes) -> tuple[list[str], list[float]]:
 
 def test_the_files_for_blending():
     shards = [
-        ShardFacts("train-00000-00000", 0, "en", "train", 3, 500, 8),
-        ShardFacts("train-00001-00000", 1, "en", "train", 2, 0, -1),  # empty documents alone: Megatron would stop
-        ShardFacts("train-00000-00000", 0, "sw", "train", 1, 20, 8),
-        ShardFacts("validation-00000-00000", 0, "sw", "validation", 1, 2, 8),
+        StoredShard(facts, 0, "")
+        for facts in (
+            ShardFacts("train-00000-00000", 0, "en", "train", 3, 500, 8),
+            ShardFacts("train-00001-00000", 1, "en", "train", 2, 0, -1),  # empty documents alone: Megatron would stop
+            ShardFacts("train-00000-00000", 0, "sw", "train", 1, 20, 8),
+            ShardFacts("validation-00000-00000", 0, "sw", "validation", 1, 2, 8),
+        )
     ]
     settings = ShardSettings(FINGERPRINT, 9, "zstd")
     files = MegatronFormat().folder_index(shards, settings)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.token_batches import (
-    EXAMPLE,
     FINGERPRINT,
     batch_of,
     content_of,
@@ -27,7 +26,7 @@ from support.token_batches import (
 from tokcore import open_shards
 from tokcore.errors import FormatError
 from tokcore.formats.nanogpt import NanogptFormat, NanogptShardWriter, find_dtype
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 
 SMALL = [([1, 2, 3], "a", "en", "s", 0), ([], None, "sw", "s", 1), ([65_535, 0], "c", "en", "s", 2)]
 
@@ -111,17 +110,30 @@ def test_zero_documents(tmp_path):
     assert (len(shard), shard.num_tokens, list(shard.batches())) == (0, 0, [])
 
 
-def test_without_its_documents_file_it_is_refused(tmp_path):
-    path = write_shard("nanogpt", tmp_path / "x", EXAMPLE)
-    (tmp_path / "x.documents").unlink()
-    with pytest.raises(FormatError, match=r"x\.bin: flat ids without .* its documents file, which is neither"):
+def test_without_its_documents_file_a_shard_is_one_document_of_the_dtype_in_the_index(tmp_path):
+    path = Path(write_shard("nanogpt", tmp_path / "en" / "x", SMALL, vocab_size=65_536))
+    (tmp_path / "en" / "x.documents").unlink()
+    with pytest.raises(
+        FormatError, match=r"x\.bin: flat ids without a header: neither .* nor the folder's index\.json"
+    ):
+        open_shards(path)
+    for dtype, ids in (("uint16", [1, 2, 3, 65_535, 0]), ("uint32", None)):
+        index = {"format": "tokcore-nanogpt-index", "dtype": dtype}
+        (tmp_path / "index.json").write_text(json.dumps(index))
+        if ids is None:
+            with pytest.raises(FormatError, match=r"x\.bin: 10 bytes"):
+                open_shards(path)
+        else:
+            assert [tokens.tolist() for tokens in open_shards(path)] == [ids]
+    (tmp_path / "index.json").write_text("{")
+    with pytest.raises(FormatError, match=r"index\.json: not an index of nanoGPT shards"):
         open_shards(path)
 
 
 def test_index_of_the_folder():
     shards = [
-        ShardFacts("train-00000-00000", 0, "en", "train", 3, 5, 8),
-        ShardFacts("validation-00001-00000", 1, "", "validation", 1, 2, 8),
+        StoredShard(ShardFacts("train-00000-00000", 0, "en", "train", 3, 5, 8), 20, ""),
+        StoredShard(ShardFacts("validation-00001-00000", 1, "", "validation", 1, 2, 8), 8, ""),
     ]
     files = NanogptFormat().folder_index(shards, ShardSettings(FINGERPRINT, 65_537, "zstd"))
     assert list(files) == ["index.json"]

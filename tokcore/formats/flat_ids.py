@@ -1,0 +1,161 @@
+"""Ids back to back in a file, perhaps after a header: what the formats without columns have in common."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.errors import FormatError
+from tokcore.formats.shard_format import ShardSettings, check_ids, count_most_ids
+from tokcore.token_batch import Ids, Offsets, TokenBatch
+
+_SPOOL_MEMORY = 1 << 23  # bytes of a spool that stay in memory
+_COPIED = 1 << 20  # bytes that are copied at a time
+
+
+def find_stored_dtype(dtype: str) -> np.dtype[Any]:
+    """The numpy type of ids in a file: little-endian on every machine."""
+    return np.dtype(dtype).newbyteorder("<")
+
+
+def choose_dtype(settings: ShardSettings, dtypes: Sequence[str]) -> str:
+    """The dtype of the build file, if the format has it; else int32, if it has that; else the smallest that holds all.
+
+    dtypes: those of the format, the smallest first.
+
+    >>> [choose_dtype(ShardSettings("", 70_000, "zstd", dtype), ["uint16", "uint32"]) for dtype in ("int32", "uint16")]
+    ['uint32', 'uint16']
+    """
+    for dtype in (settings.dtype, "int32"):
+        if dtype in dtypes:
+            return dtype
+    return next(dtype for dtype in dtypes if settings.vocab_size <= count_most_ids(dtype))
+
+
+def store_ids(batch: TokenBatch, dtype: str, vocab_size: int) -> memoryview:
+    """The ids of a batch as a file has them.
+
+    Raises FormatError for an id outside of the vocabulary, or one that dtype does not hold: in fewer bits it would
+    become another one.
+    """
+    tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
+    check_ids(tokens, min(vocab_size, count_most_ids(dtype)))
+    return np.ascontiguousarray(tokens, find_stored_dtype(dtype)).view(np.uint8).data
+
+
+def compute_lengths(ends: npt.NDArray[Any], path: str) -> Offsets:
+    """The number of ids of each document. ends: where each ends, in ids. Raises FormatError if one is negative."""
+    bounds: Offsets = np.concatenate([np.zeros(1, np.int64), ends.astype(np.int64)])
+    lengths = bounds[1:] - bounds[:-1]
+    wrong = np.flatnonzero(lengths < 0)
+    if len(wrong):
+        i = int(wrong[0])
+        raise FormatError(f"{path}: document {i} ends at {int(ends[i])}, before it begins")
+    return lengths
+
+
+def find_dtype(path: str, num_tokens: int, dtypes: Sequence[str], bounds: str) -> str:
+    """The dtype with which that many ids make a file as large as it is; the first for a file without any.
+
+    bounds: the file that num_tokens is from. Raises FormatError if there is none.
+    """
+    size = measure_file(path)
+    sizes = {dtype: find_stored_dtype(dtype).itemsize * num_tokens for dtype in dtypes}
+    for dtype, expected in sizes.items():
+        if size == expected:
+            return dtype
+    known = " or ".join(f"{expected} ({dtype})" for dtype, expected in sizes.items())
+    raise FormatError(f"{path}: {size} bytes, {bounds} accounts for {num_tokens} ids: expected {known}")
+
+
+def measure_file(path: str) -> int:
+    """The size of a file in bytes. Raises FormatError if it cannot be opened."""
+    try:
+        return Path(path).stat().st_size
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FormatError(f"{path}: cannot be opened: {reason}") from error
+
+
+def map_file(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any]:
+    """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
+    return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
+
+
+class FlatIds:
+    """The ids of one shard, memory-mapped: views of the file where they are four bytes wide, else copies.
+
+    Safe to read from several threads.
+    """
+
+    def __init__(self, path: str, dtype: str, lengths: Offsets, header_bytes: int = 0, bounds: str = "") -> None:
+        """lengths: int64, ids of each document. bounds: the file that says so, for errors.
+
+        Raises FormatError unless the file's size is what they account for.
+        """
+        self.path = path
+        self.dtype = dtype
+        self._lengths = lengths
+        stored = find_stored_dtype(dtype)
+        self.num_tokens = int(lengths.sum())
+        expected = header_bytes + stored.itemsize * self.num_tokens
+        if (size := measure_file(path)) != expected:
+            raise FormatError(
+                f"{path}: {size} bytes, {bounds or 'its header'} accounts for {self.num_tokens} ids of {dtype}, "
+                f"{expected} bytes"
+            )
+        self._tokens = map_file(path, stored, header_bytes, self.num_tokens)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def tokens(self, row: int) -> Ids:
+        """int32 ids of a document, read-only."""
+        return self._as_int32(int(self._starts[row]), int(self._starts[row + 1]))
+
+    def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
+        """Documents start to end, end excluded: their ids back to back, and their lengths."""
+        lengths = self._lengths[start:end]
+        first = int(self._starts[start]) if len(lengths) else 0
+        return self._as_int32(first, first + int(lengths.sum())), lengths
+
+    @functools.cached_property
+    def _starts(self) -> Offsets:
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._lengths)])
+
+    def _as_int32(self, start: int, end: int) -> Ids:
+        # Ids are below 2^31: as uint32 they are the same bytes.
+        stored = self._tokens[start:end]
+        ids: Ids = stored.view("<i4") if stored.itemsize == 4 else stored.astype(np.int32)
+        ids.flags.writeable = False
+        return ids
+
+
+class Spool:
+    """The body of a file whose header says how long it is: kept in a temporary file until that is known."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_SPOOL_MEMORY)  # noqa: SIM115 - closed by copy_to or __del__
+
+    def write(self, data: bytes | memoryview) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:  # which names no file
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
+
+    def copy_to(self, file: BinaryIO) -> None:
+        """Write all of it to another file, and forget it."""
+        self._file.seek(0)
+        while data := self._file.read(_COPIED):
+            file.write(data)
+        self._file.close()
+
+    def __del__(self) -> None:
+        # The writer of a shard that fails half-way is never closed.
+        self._file.close()

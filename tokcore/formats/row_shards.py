@@ -1,0 +1,137 @@
+"""Shards with a row for each document: a list of ids beside the columns, in whatever file holds the record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokcore.formats.arrow_columns import (
+    BATCH_TOKENS,
+    COLUMNS,
+    Batches,
+    ColumnFile,
+    make_column_arrays,
+    make_columns_schema,
+    make_rechunker,
+)
+from tokcore.formats.shard_format import check_lengths
+from tokcore.labels import label_arrow
+from tokcore.token_batch import Ids, Offsets, TokenBatch
+
+DTYPE = "int32"
+
+# One list<int32> column of a record batch holds at most 2^31 - 1 values, and all but the last of a batch's documents
+# together fewer than BATCH_TOKENS.
+MAX_DOCUMENT_TOKENS = 2**31 - 1 - BATCH_TOKENS
+
+_ITEMS = pa.field("item", pa.int32(), nullable=False)
+
+
+def make_fields(ids_name: str) -> tuple[pa.Field, ...]:
+    """The columns of a file. ids_name: of the column of ids, the first one."""
+    return (pa.field(ids_name, pa.list_(_ITEMS), nullable=False), *COLUMNS)
+
+
+def make_schema(ids_name: str, fingerprint: str) -> pa.Schema:
+    """The schema of a shard. ids_name: of the column of ids."""
+    return make_columns_schema(make_fields(ids_name), fingerprint, dtype=DTYPE)
+
+
+def describe_feature(field: pa.Field) -> Mapping[str, str]:
+    """A column as the head of a dataset card has it."""
+    if pa.types.is_list(field.type):
+        return {"name": field.name, "list": str(field.type.value_type)}
+    return {"name": field.name, "dtype": str(field.type)}
+
+
+class RowShardWriter:
+    """Writes the documents of one shard in record batches; close() ends the file's content, not the file."""
+
+    def __init__(
+        self,
+        open_writer: Callable[[pa.Schema], Any],
+        ids_name: str,
+        fingerprint: str,
+        format_name: str,
+        most_tokens: int = MAX_DOCUMENT_TOKENS,
+    ) -> None:
+        """open_writer: gives what has write_batch and close. ids_name: of the column of ids.
+
+        most_tokens: of a document that the format, format_name in errors, can hold.
+        """
+        self._schema = make_schema(ids_name, fingerprint)
+        self._writer = open_writer(self._schema)
+        self._rechunker = make_rechunker()
+        self._format_name = format_name
+        self._most_tokens = most_tokens
+
+    def write(self, batch: TokenBatch) -> None:
+        """Append documents. Raises FormatError, before any of them is written, for one that is too long."""
+        check_lengths(batch, self._most_tokens, self._format_name)
+        for chunk in self._rechunker.add(batch):
+            self._write(chunk)
+
+    def close(self) -> None:
+        """Write what waits, and the footer."""
+        for chunk in self._rechunker.rest():
+            self._write(chunk)
+        self._writer.close()
+
+    def _write(self, chunk: TokenBatch) -> None:
+        start, end = int(chunk.offsets[0]), int(chunk.offsets[-1])
+        offsets = pa.array((chunk.offsets - start).astype(np.int32))
+        lists = pa.ListArray.from_arrays(offsets, pa.array(chunk.tokens[start:end]), type=self._schema.field(0).type)
+        self._writer.write_batch(pa.RecordBatch.from_arrays([lists, *make_column_arrays(chunk)], schema=self._schema))
+
+
+class RowShard(ColumnFile):
+    """One shard. Safe to read from several threads.
+
+    A record batch is decoded when a document of it is asked for, and kept until another one is. Without tokens, if
+    only the other columns are asked for.
+    """
+
+    dtype = DTYPE
+
+    def __init__(self, batches: Batches, ids_name: str) -> None:
+        """ids_name: of the column of ids.
+
+        Raises FormatError if it is not a shard, VersionError if another release wrote it.
+        """
+        self._ids_name = ids_name
+        super().__init__(batches, make_fields(ids_name), "shard")
+
+    @property
+    def num_tokens(self) -> int:
+        """The ids of all documents together; decodes the tokens of every record batch, and nothing else."""
+        batches = self._batches.only(self._ids_name)
+        offsets = (batches.decoded(number).column(0).offsets for number in range(len(batches)))
+        return sum(of_batch[-1].as_py() - of_batch[0].as_py() for of_batch in offsets)
+
+    def tokens(self, row: int) -> Ids:
+        """int32 ids of a document; read-only, a view of the decoded batch, or of the mapped file if uncompressed."""
+        number, i = self._find(row)
+        lists = self._batches[number].column(0)
+        values: Ids = lists.values.to_numpy(zero_copy_only=True)
+        return values[lists.offsets[i].as_py() : lists.offsets[i + 1].as_py()]
+
+    def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
+        """Documents start to end, end excluded: their ids back to back, a copy, and their numbers of ids."""
+        parts = [self.tokens(row) for row in range(start, min(end, len(self)))]
+        return np.concatenate([np.zeros(0, np.int32), *parts]), np.array([len(part) for part in parts], np.int64)
+
+    def batches(self) -> Iterator[TokenBatch]:
+        """All documents, a record batch at a time."""
+        for number in range(len(self._batches)):
+            lists, ids, langs, sources, ordinals = self._batches[number].columns
+            yield TokenBatch(
+                lists.values.to_numpy(zero_copy_only=True),
+                lists.offsets.to_numpy().astype(np.int64),
+                ids.to_pylist(),
+                label_arrow(langs),
+                label_arrow(sources),
+                ordinals.to_numpy(zero_copy_only=True),
+            )
