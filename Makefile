@@ -9,7 +9,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 SERVERS = $(VENV)/servers
 
-.PHONY: demo test servers check lint chaos fuzz mutants conformance bench bench-record bench-quick schema clean help
+.PHONY: demo test servers check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,9 @@ fuzz: $(VENV)/installed ## give broken input to every reader, under sanitizers: 
 
 mutants: $(VENV)/installed ## put in seeded defects one by one, to see that tests notice: make mutants [MUTANTS="--only NAME"]
 	PYTHONPATH=tests $(BIN)/python -m mutants.run $(MUTANTS)
+
+clients: $(VENV)/installed ## have the trainers' own readers read shards: make clients [CLIENTS="mds olmo"]; downloads gigabytes
+	PYTHONPATH=tests $(BIN)/python tests/clients/run.py $(CLIENTS)
 
 conformance: $(VENV)/installed ## compare encodings with tiktoken and tokenizers: make conformance CORPUS=PATH
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }

@@ -64,7 +64,9 @@ def read_litdata(shards: Path, split: str, expected: Expected) -> int:
     """litdata's TokensLoader: blocks of each chunk in order; its tail is shorter than a block and not given."""
     from litdata import StreamingDataset, TokensLoader
 
-    dataset = StreamingDataset(str(shards / "litdata" / split), item_loader=TokensLoader(block_size=BLOCK), shuffle=False)
+    dataset = StreamingDataset(
+        str(shards / "litdata" / split), item_loader=TokensLoader(block_size=BLOCK), shuffle=False
+    )
     number = 0
     for ids, _ in expected.shards():
         for start in range(0, len(ids) - len(ids) % BLOCK, BLOCK):

@@ -13,15 +13,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from clients.read import READERS
 
 import tokcore
-from clients.read import READERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "build" / "clients"
 
 # What a reader imports besides its own distribution, where that does not say so or says more than it needs.
-MORE = {"megatron": ["packaging"], "huggingface": []}
+MORE = {"megatron": ["packaging"]}
 WITHOUT_DEPENDENCIES = {"megatron"}
 
 
@@ -29,7 +29,8 @@ def main(names: list[str]) -> int:
     shards, expected = make_shards()
     failed = []
     for name in names or READERS:
-        done = subprocess.run([make_environment(name), ROOT / "tests/clients/read.py", name, shards, expected], check=False)
+        command = [make_environment(name), ROOT / "tests/clients/read.py", name, shards, expected]
+        done = subprocess.run(command, check=False)
         if done.returncode:
             failed.append(name)
             print(f"{name}: failed, with exit status {done.returncode}", flush=True)
