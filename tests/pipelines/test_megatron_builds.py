@@ -99,7 +99,7 @@ def test_dtype_says_nothing_where_no_format_leaves_the_choice(corpus):
     [
         (
             '[shards]\ndtype = "uint16"\nformats = ["arrow"]\n',
-            r'b\.toml:\d+: shards\.dtype = "uint16": is for the format megatron, which shards\.formats does not name',
+            r'b\.toml:\d+: shards\.dtype = "uint16": is for datatrove, litdata, llmc, mds, megatron, olmo, and',
         ),
         (
             '[learn]\nvocab_size = 65537\n[shards]\ndtype = "uint16"\n',

@@ -123,7 +123,8 @@ def test_a_flipped_bit_in_any_file_is_found(output):
             assert str(path.relative_to(output)) in problems(output)
             forger.hash_anew(2)
             found = problems(output)
-            assert found or path.suffix in (".arrow", ".documents"), path  # a bit between Arrow's buffers means nothing
+            # A bit between Arrow's buffers, in the name of a version or in gzip's header means nothing.
+            assert found or path.suffix in (".arrow", ".documents", ".gz", ".parquet"), path
             forger.restore()
     assert problems(output) == ""
 

@@ -495,6 +495,22 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
             MINIMAL + "format = 'text'\nunit = 'line'\nseparator = 'x'",
             "9: source[0].separator and unit exclude each other",
         ),
+        (
+            MINIMAL + "[shards]\nformats = ['llmc']\ndtype = 'uint16'\n[learn]\nvocab_size = 65_537",
+            '11: learn.vocab_size = 65537: shards.dtype = "uint16" holds ids below 65536.',
+        ),
+        (
+            MINIMAL + "[shards]\nformats = ['megatron']\ndtype = 'uint32'",
+            '9: shards.dtype = "uint32": is for datatrove, llmc, mds, olmo, and shards.formats names none of them.',
+        ),
+        (
+            MINIMAL + "[shards]\nformats = ['mds']\ntarget_tokens = 600_000_000",
+            "9: shards.target_tokens = 600000000: expected at most 536870912 for the format mds",
+        ),
+        (
+            MINIMAL + "[shards]\nformats = ['llmc']\ntarget_tokens = 2_147_483_648",
+            "9: shards.target_tokens = 2147483648: expected at most 2147483647 for the format llmc",
+        ),
         (MINIMAL + "quotes = false", '7: source[0].quotes is for csv and tsv files: remove it, or set format = "csv".'),
         (MINIMAL + "delimiter = ';'", "7: source[0].delimiter is for csv and tsv files"),
         (MINIMAL + "format = 'csv'\ndelimiter = ';;'", '8: source[0].delimiter = ";;": expected one ASCII character'),
