@@ -65,7 +65,7 @@ class CountPretokens(beam.PTransform):
         if self.num_partitions < 1 or self.num_partitions & (self.num_partitions - 1):
             raise ConfigError(f"num_partitions = {self.num_partitions}: must be a power of two")
         self.mask = check_mask(self.mask)
-        self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex)
+        self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex, self.folder)
 
     def expand(self, documents: Any) -> Any:
         check_documents("CountPretokens", documents)

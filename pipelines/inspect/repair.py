@@ -24,7 +24,7 @@ from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.replacing import find_command
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.encode_item import encode_item
@@ -143,12 +143,14 @@ class _Repair:
             for stage, entry in entries:
                 self._give_up(stage, entry)
         elif entries:
-            attempts = Attempts(self._output, "counts", made.identity)
+            apart = urls.join(self._output, FOLDER, "again")
+            attempts = Attempts(self._output, "counts", made.identity, apart)
             again = count_again(self._options, self._base, self._plan, made, attempts)
             for stage, entry in entries:
                 file = again.get(f"{stage}/{entry.path}")
-                self._put(stage, entry, attempts.url(file.attempt) if file is not None else "")
+                self._put(stage, entry, attempts.find(file) if file is not None else "")
             storage.remove_tree(attempts.folder)
+            storage.remove_tree(apart)
 
     def _repair_shards(self, entries: list[FileEntry[Any]], plan: Plan) -> None:
         """Encode again the work items whose shards are damaged, on this machine, and take the files that are needed."""
@@ -170,7 +172,7 @@ class _Repair:
                 again = {file.path: file for shard in encoded.shards for file in shard.files}
                 for entry in (entry for entry in wanted.values() if entry.about.item == number):
                     file = again.get(entry.path)
-                    self._put("shards", entry, attempts.url(file.attempt) if file is not None else "")
+                    self._put("shards", entry, attempts.find(file) if file is not None else "")
 
     def _repair_indexes(self, entries: list[FileEntry[Any]]) -> None:
         """Write the files again that describe all shards together."""
@@ -220,13 +222,17 @@ class _Repair:
                 stage, entry, "what was made again has other bytes; see run.json for the versions then in use"
             )
             return
-        attempts = Attempts(self._output, "repair", self._manifests[stage].identity)
-        with attempts.new_file(entry.path) as new:
-            new.file.write(storage.read_bytes(source))
+        folder = get_folder(self._output, stage)
+        attempts = Attempts(self._output, "repair", self._manifests[stage].identity, folder)
+        data = storage.read_bytes(source)
+        if not urls.is_local(self._output):
+            storage.remove_file(urls.join(folder, entry.path))
+        with attempts.new_final(entry.path) as new:
+            new.file.write(data)
         stored = new.stored(entry.path)
-        target = urls.join(get_folder(self._output, stage), entry.path)
-        storage.remove_file(target)
-        storage.publish(attempts.url(stored.attempt), target, stored.sha256)
+        if stored.attempt:
+            storage.remove_file(urls.join(folder, entry.path))
+        publish(attempts, folder, [stored])
         storage.remove_tree(attempts.folder)
         self.repaired.append(get_path_below(stage, entry.path))
 

@@ -267,7 +267,9 @@ class Build:
                 self._sign = ""
 
     def _begin_work(self) -> None:
-        self._sign = self._sign or begin_work(self.output)
+        if not self._sign:
+            self._sign = begin_work(self.output)
+            storage.require_exclusive_creation(f"{self._sign}.probe")
 
     def _refuse_foreign_output(self) -> None:
         make_room_for_card(self.output)

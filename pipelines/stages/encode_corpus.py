@@ -129,7 +129,7 @@ def _write_indexes(
     """Write the files in which formats describe all shards together, under attempt names."""
     stored = []
     for path, data in write_folder_indexes(config.formats, shards, settings).items():
-        with attempts.new_file(path) as new:
+        with attempts.new_final(path) as new:
             new.file.write(data)
         stored.append(new.stored(path))
     return stored

@@ -106,7 +106,7 @@ def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger],
     parts: URLs of what the workers wrote, in the order of items.
     """
     first = number_first_records(ranges)
-    with attempts.new_file(REJECTED) as new:
+    with attempts.new_final(REJECTED) as new:
         for part in parts:
             with io.BufferedReader(storage.open_read(part)) as lines:
                 for line in lines:

@@ -30,7 +30,7 @@ def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> list[tuple[
     copied = []
     for entry in made.files:
         url = urls.join(get_folder(other, made.stage), entry.path)
-        with attempts.new_file(entry.path) as new, storage.open_read(url) as source:
+        with attempts.new_final(entry.path) as new, storage.open_read(url) as source:
             shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
         stored = new.stored(entry.path, entry.content_sha256)
         if (stored.size_bytes, stored.sha256) != (entry.size_bytes, entry.sha256):

@@ -10,12 +10,22 @@ from typing import Any, Generic, cast
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import claim, commit, find_manifest, get_folder, get_manifest_url, read_run_facts
+from pipelines.stages.commit import (
+    MANIFEST,
+    RUN,
+    claim,
+    commit,
+    find_manifest,
+    get_folder,
+    get_manifest_url,
+    read_run_facts,
+)
 from pipelines.stages.named_files import require_files
 from pipelines.stages.reuse import copy_files, find_reusable
 from pipelines.stages.semantics import SEMANTICS
-from pipelines.store import storage
+from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
+from pipelines.store.objects import OtherContentError
 from pipelines.store.redaction import redact
 from schemas.changed_settings import describe_changed_settings
 from schemas.config import BuildConfig
@@ -24,7 +34,10 @@ from schemas.refs import StoredFile
 from schemas.run_json import RunFacts
 from schemas.stage_manifests import BUILD
 from tokcore import kernel
-from tokcore.errors import ConfigError, LedgerError, TokError
+from tokcore.errors import ConfigError, LedgerError, StageError, TokError
+
+# Stages whose files are small, and written where the build was started. In object stores they are claimed before.
+_CLAIMED_FIRST = ("plan", "rejected", "tokenizer", BUILD)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,6 +112,8 @@ def run_stage(
     theirs = find_reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
     try:
         attempts.begin()
+        if key.stage in _CLAIMED_FIRST and not urls.is_local(run.output):
+            claim(attempts)
         made = take_over(run, theirs, attempts) if theirs is not None else make(attempts)
         claim(attempts)
     except TokError as error:
@@ -115,11 +130,33 @@ def run_stage(
         standing()  # a build that committed and is done holds no claim any more
         _require_inputs(run.output, key)
         files = [file for file, _ in made.files]
-        publish(attempts, get_folder(run.output, key.stage), files, claimed=True, on_file=shown.advance)
+        if urls.is_local(run.output):
+            publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
+        else:
+            _settle_objects(attempts, files)
         manifest = commit(run.output, _make_manifest(key, made), _collect_facts(run, started), attempts.scratch)
     run.made.append(key.stage)
     run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
     return manifest
+
+
+def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:
+    """Remove what other builds left among the objects of a claimed stage, which have their final names already.
+
+    Raises StageError if one of them is gone; the next run makes it again. One listing says it all.
+    """
+    if attempts.stage == BUILD:  # its folder holds those of all stages, and its one file was just checked
+        return
+    there = storage.list_sizes(attempts.final_folder)
+    lost = [file.path for file in files if there.get(file.path) != file.size_bytes]
+    if lost:
+        storage.remove_tree(attempts.folder)
+        raise StageError(
+            f"{redact(attempts.final_folder)}: {lost[0]} is gone, which this build wrote, "
+            f"and {len(lost) - 1} more. Run the command again to redo this stage"
+        )
+    for path in sorted(there.keys() - {file.path for file in files} - {MANIFEST, RUN}):
+        storage.remove_file(urls.join(attempts.final_folder, path))
 
 
 def _say_in_words(run: BuildRun, manifest: AnyManifest) -> str:
@@ -188,7 +225,18 @@ def make_other_build_error(
 
 
 def write_file(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:
-    """A small file of a stage, written whole to the working folder. path: its final one."""
-    with attempts.new_file(path) as new:
-        new.file.write(data)
-    return new.stored(path, content_sha256)
+    """A small file of a stage, written whole. path: its final one."""
+
+    def write() -> StoredFile:
+        with attempts.new_final(path) as new:
+            new.file.write(data)
+        return new.stored(path, content_sha256)
+
+    try:
+        return write()
+    except OtherContentError:
+        if attempts.stage not in _CLAIMED_FIRST:
+            raise
+        # The claim is ours and there is no manifest: a killed build left it.
+        storage.remove_file(urls.join(attempts.final_folder, path))
+        return write()

@@ -31,7 +31,7 @@ def write_token_counts(attempts: Attempts, num_tokens: int) -> StoredFile:
     if (total := int(rows.counts.sum())) != num_tokens:
         raise StageError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
     table = token_counts.make_table(rows)
-    with attempts.new_file(TOKEN_COUNTS) as new:
+    with attempts.new_final(TOKEN_COUNTS) as new:
         token_counts.write_id_table(new.file, table)
     return new.stored(TOKEN_COUNTS, token_counts.hash_content(table))
 

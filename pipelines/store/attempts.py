@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pipelines.store import storage, urls
+from pipelines.store.objects import NewObject
 from pipelines.store.redaction import redact
 from schemas.refs import RunRef, StoredFile
+from schemas.stage_manifests import BUILD
 from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
@@ -32,6 +34,7 @@ class Attempts:
     output: str  # the build's output
     stage: str
     identity: str
+    target: str = ""  # URL of the folder of the files that the manifest will name; empty: the stage's in the output
 
     @property
     def folder(self) -> str:
@@ -54,13 +57,42 @@ class Attempts:
         with storage.write_attempt(url) as file:
             yield NewFile(attempt, url, Sha256Writer(file))
 
+    @contextlib.contextmanager
+    def new_final(self, path: str) -> Iterator[NewFile]:
+        """A file that the stage's manifest will name by that path.
+
+        On a disk it is written as new_file() writes one, and publish() moves it. An object store cannot move, so there
+        it gets its place at once, if that is free.
+        """
+        if urls.is_local(self.output):
+            with self.new_file(path) as new:
+                yield new
+            return
+        url = urls.join(self.final_folder, path)
+        with storage.write_once(url) as object:
+            yield NewFile("", url, Sha256Writer(object), object)
+
+    @property
+    def final_folder(self) -> str:
+        """The folder of the files that the stage's manifest will name."""
+        return self.target or (self.output if self.stage == BUILD else urls.join(self.output, self.stage))
+
+    def find(self, file: StoredFile) -> str:
+        """The URL of a file that is finished, but perhaps not published."""
+        return self.url(file.attempt) if file.attempt else urls.join(self.final_folder, file.path)
+
     def begin(self) -> None:
         """Leave a new file that tells `tokcore gc` that a build is at work."""
         with storage.write_attempt(self.url(f"begun.{uuid.uuid4().hex[:12]}")):
             pass
 
     def name_by_content(self, run: RunRef) -> RunRef:
-        """Rename the run's file, which holds only this run, after its bytes, so that equal merges share one file."""
+        """Rename the run's file, which holds only this run, after its bytes, so that equal merges share one file.
+
+        An object keeps its name: a store would have to copy it.
+        """
+        if not urls.is_local(self.output):
+            return run
         name = f"{run.sha256}.run"
         storage.publish(self.url(run.attempt), self.url(name))
         return dataclasses.replace(run, attempt=name)
@@ -96,15 +128,20 @@ class NewFile:
     attempt: str
     url: str
     file: Sha256Writer
+    object: NewObject | None = None  # if it is written under its final name
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
-        """Read the closed file back and describe it. content_sha256: None if the content is the file's own bytes.
+        """Check the closed file and describe it. content_sha256: None if the content is the file's own bytes.
 
-        Every file that a manifest will name passes here, on the machine that wrote it, and so is durable and read back.
+        Every file that a manifest will name passes here, on the machine that wrote it, and so is durable. It is read
+        back unless a store has compared a checksum.
         Raises StageError if the store returns other bytes than were written.
         """
         sha256 = self.file.sha256
-        storage.require_sha256(self.url, sha256)
+        if self.object is not None:
+            self.object.require_content(sha256)
+        else:
+            storage.require_sha256(self.url, sha256)
         return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
 
 
@@ -117,21 +154,22 @@ def publish(
     attempts: Attempts,
     folder: str,
     files: Iterable[StoredFile],
-    claimed: bool = False,
     on_file: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Move finished files from their attempt names to their final ones below folder, a URL.
 
     An interrupted build, or an equal one at work, may have moved some of them. Raises StageError if a file at a final
-    name is not the recorded one. claimed: this build has claimed the folder and no manifest names its files, so a
-    wrong copy by an object store is replaced. on_file: called with 1 for each file that is about to be moved.
+    name is not the recorded one. on_file: called with 1 for each file that is about to be moved. Files that have their
+    final names already, in object stores, are left alone.
     """
     for file in files:
         on_file(1)
+        if not file.attempt:
+            continue
         source, target = attempts.url(file.attempt), urls.join(folder, file.path)
         if storage.exists(source):
             try:
-                storage.publish(source, target, file.sha256, repair=claimed)
+                storage.publish(source, target)
                 continue
             except StageError:
                 if storage.exists(source):

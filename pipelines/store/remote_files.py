@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
+from pipelines.store import objects
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import find_kind, list_everything_below
 from pipelines.store.pins import Footprint, stat
-from pipelines.store.read_file import BLOCK_BYTES, compute_sha256, read_bytes, require_same, require_sha256
+from pipelines.store.read_file import BLOCK_BYTES, read_bytes
 from pipelines.store.redaction import redact
 from pipelines.store.retries import retry
 from pipelines.store.urls import open_file_system
@@ -72,53 +73,18 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
     reach("write.after_sync")
 
 
-def publish(source: str, target: str, known: str, repair: bool) -> None:
-    """Gives a finished object its final name; an object of that name must hold the same bytes.
-
-    known: its sha256, or empty. repair: a target of other bytes is copied again.
-    """
-    system, path = open_file_system(source)
-    _, target_path = open_file_system(target)
-    if exists(target) and not (repair and known and compute_sha256(target) != known):
-        require_same(source, target)
-    else:
-
-        def copy() -> None:
-            system.copy(path, target_path)
-            try:
-                _confirm_copy(source, target, known)
-            except StageError as error:
-                # Copied again: left as it is, it would be in the way of every rerun.
-                raise OSError(str(error)) from error
-
-        retry("publish", target, copy)
-    reach("publish.after_link")
-    with contextlib.suppress(FileNotFoundError):  # removed, and the answer was lost
-        retry("publish", target, lambda: system.rm_file(path))
-
-
-def _confirm_copy(source: str, target: str, known: str) -> None:
-    one, copy = stat(source), stat(target)
-    if copy.size_bytes != one.size_bytes:
-        raise StageError(f"{redact(target)}: the store's copy is not as long as {redact(source)}")
-    # Two objects have the same etag only if the store makes it of their bytes.
-    if not (one.version == copy.version and one.version.startswith(("etag:", "blob:"))):
-        require_sha256(target, known or compute_sha256(source))
-
-
 def create_exclusive(url: str, data: bytes) -> bool:
     """Creates an object with these bytes unless the name is taken; whether it did.
 
     If an answer got lost on the way, the object is read: bytes equal to these are taken for ours.
     """
-    system, path = open_file_system(url)
     unsure = False
 
     def create() -> bool:
         nonlocal unsure
         try:
             reach("create.before_link")
-            system.pipe_file(path, data, mode="create")
+            objects.create(url, data)
             reach("create.after_link")
             return True
         except FileExistsError:
@@ -139,13 +105,17 @@ def remove_folder(url: str) -> None:
 
 def list_tree(url: str) -> list[str]:
     """Relative names of all objects below a folder."""
-    system, path = open_file_system(url)
+    return list(list_sizes(url))
 
-    def listing() -> list[str]:
+
+def list_sizes(url: str) -> dict[str, int]:
+    """Relative name -> size in bytes of all objects below a folder."""
+    system, path = open_file_system(url)
+    folder = path.rstrip("/")
+
+    def listing() -> dict[str, int]:
         system.invalidate_cache()
-        files = (
-            info["name"] for info in list_everything_below(system, path.rstrip("/")) if info["type"] != "directory"
-        )
-        return [str(name)[len(path.rstrip("/")) + 1 :] for name in files]
+        found = list_everything_below(system, folder)
+        return {str(one["name"])[len(folder) + 1 :]: int(one["size"]) for one in found if one["type"] != "directory"}
 
     return retry("list", url, listing)

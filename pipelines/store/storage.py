@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from pipelines.store import local_files, remote_files
+from pipelines.store import local_files, objects, remote_files
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import list_files
 from pipelines.store.pins import FileId, Footprint, stat
@@ -35,8 +35,8 @@ from pipelines.store.read_file import (
 )
 from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_scheme, get_local_path, is_local, open_file_system
-from tokcore.errors import StageError
+from pipelines.store.urls import get_local_path, is_local, open_file_system
+from tokcore.errors import ConfigError, StageError
 
 __all__ = [
     "FileId",
@@ -46,6 +46,7 @@ __all__ = [
     "create_exclusive",
     "exists",
     "list_files",
+    "list_sizes",
     "list_tree",
     "open_pinned",
     "open_read",
@@ -56,10 +57,12 @@ __all__ = [
     "remove_empty_folders",
     "remove_file",
     "remove_tree",
+    "require_exclusive_creation",
     "require_inside",
     "require_sha256",
     "stat",
     "write_attempt",
+    "write_once",
 ]
 
 
@@ -90,25 +93,42 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
             yield file
 
 
-def publish(source: str, target: str, sha256: str = "", repair: bool = False) -> None:
-    """Gives a finished file its final name, in the same store. A reader that sees the name sees the whole file.
+@contextlib.contextmanager
+def write_once(url: str) -> Iterator[objects.NewObject]:
+    """A new object to write under its final name, with all its bytes at once when the block ends, if the name is free.
 
-    sha256: of its bytes, if known. A copy in an object store is confirmed: by the store's checksums, or read back.
-    If the target is there already with the same bytes (another attempt was first), the source is just removed; with
-    other bytes, StageError. repair: there is no reader of the target yet, so a copy in an object
-    store that went wrong before is made again.
+    Its require_content() says whether it is there.
     """
-    _, path = open_file_system(source)
-    _, target_path = open_file_system(target)
-    are_local = is_local(source) and is_local(target)
-    if find_scheme(source) != find_scheme(target) and not are_local:
-        raise StageError(f"cannot publish {redact(source)} as {redact(target)}: not the same store")
+    with name_errors("write", url), objects.write_once(url) as new:
+        yield new
+
+
+def require_exclusive_creation(url: str) -> None:
+    """Raise ConfigError if a store creates an object although its name is taken. url: of one that is not there.
+
+    Two builds could both create a manifest there. Leaves nothing behind.
+    """
+    if is_local(url):
+        return
+    try:
+        if remote_files.create_exclusive(url, b"first") and remote_files.create_exclusive(url, b"second"):
+            raise ConfigError(
+                f"{redact(url)}: the store creates an object although its name is taken, so two builds could overwrite "
+                f"each other. It must support conditional writes (If-None-Match); choose another build.output."
+            )
+    finally:
+        remove_file(url)
+
+
+def publish(source: str, target: str) -> None:
+    """Gives a finished file its final name, on local disks. A reader that sees the name sees the whole file.
+
+    If the target is there already with the same bytes (another attempt was first), the source is just removed; with
+    other bytes, StageError. In object stores files get their final names at once: write_once.
+    """
     reach("publish.before_link")
     with name_errors("publish", target):
-        if are_local:
-            local_files.publish(Path(path), Path(target_path))
-        else:
-            remote_files.publish(source, target, sha256, repair)
+        local_files.publish(get_local_path(source), get_local_path(target))
 
 
 def require_inside(folder: str, path: str) -> None:
@@ -157,6 +177,12 @@ def remove_empty_folders(url: str) -> None:
     """Removes the folder and those below it that hold no file; object stores have no such thing."""
     if is_local(url):
         local_files.remove_empty_folders(get_local_path(url))
+
+
+def list_sizes(url: str) -> dict[str, int]:
+    """Size in bytes of each object below a folder of a store, by its path below it, as one listing says."""
+    with name_errors("list", url):
+        return remote_files.list_sizes(url)
 
 
 def list_tree(url: str) -> list[str]:

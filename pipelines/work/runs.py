@@ -74,7 +74,7 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -
         report_progress("merged", sum(run.size_bytes for run in runs))
         return done
     path = f"{lang}.parquet"
-    with attempts.new_file(path) as new:
+    with attempts.new_final(path) as new:
         totals = write_table(new.file, merge_rows([_report_rows(attempts, run) for run in runs]))
     reach("count.table")
     stored = new.stored(path, totals.content_sha256)

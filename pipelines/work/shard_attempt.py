@@ -50,7 +50,7 @@ class ShardAttempt:
         return writers
 
     def _new(self, path: str) -> Any:
-        self._files[path] = self._stack.enter_context(self._job.attempts.new_file(path))
+        self._files[path] = self._stack.enter_context(self._job.attempts.new_final(path))
         return self._files[path].file
 
     def write(self, tokens: TokenBatch, pretokens: Positions) -> None:

@@ -1,9 +1,8 @@
 """`faultfs://`: a store that misbehaves as a schedule says, on top of a local folder.
 
-It behaves like an object store: a file appears whole when its upload ends, folders are only prefixes, listings come
-from a cache until it is invalidated. A fault is (operation, number of the call, kind, how many calls). The same list
-over the same calls gives the same faults. Kinds:
-
+It behaves like an object store: a file appears whole when its upload ends, creation is atomic, folders are only
+prefixes, listings come from a cache until it is invalidated. A fault is (operation, number of the call, kind, how many
+calls). The same list over the same calls gives the same faults. Kinds:
     error        the call fails and does nothing
     foreign      the same, with an exception of the store's own
     lost_answer  the call does its work, but fails
@@ -19,6 +18,7 @@ over the same calls gives the same faults. Kinds:
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import shutil
@@ -144,14 +144,15 @@ class FaultFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> Any:  # type: ignore[override]
         path = self._strip_protocol(path)
-        return _Upload(Path(path)) if "w" in mode else _Download(Path(path))
+        return _Download(Path(path)) if "r" in mode else _Upload(Path(path), is_new="x" in mode)
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
         target = Path(self._strip_protocol(path))
         with now.around("create", str(target)):
-            if mode == "create" and target.exists():
-                raise FileExistsError(errno.EEXIST, "precondition failed", str(target))
-            _put(target, value)
+            if mode == "create":
+                _create(target, value)
+            else:
+                _put(target, value)
 
     def copy(self, path1: str, path2: str, **_: Any) -> None:  # type: ignore[override]
         source, target = Path(self._strip_protocol(path1)), Path(self._strip_protocol(path2))
@@ -195,6 +196,15 @@ def _put(target: Path, data: bytes) -> None:
     shutil.move(part, target)
 
 
+def _create(target: Path, data: bytes) -> None:
+    """Write the file, whole, unless there is one: of several racers, in any processes, exactly one does."""
+    with Path("/dev/shm/faultfs.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, "precondition failed", str(target))
+        _put(target, data)
+
+
 def _damaged(data: bytes, kind: str) -> bytes:
     if kind == "torn":
         return data[: len(data) // 2]
@@ -232,16 +242,17 @@ def _is_of_an_output(path: Path) -> bool:
 
 
 class _Upload(io.BytesIO):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_new: bool) -> None:
         super().__init__()
         self._path = path
+        self._put = _create if is_new else _put
 
     def close(self) -> None:
         if not self.closed:
             with now.around("upload", str(self._path)) as kind:
                 data = self.getvalue()
                 super().close()
-                _put(self._path, _damaged(data, kind))
+                self._put(self._path, _damaged(data, kind))
 
     def discard(self) -> None:
         super().close()

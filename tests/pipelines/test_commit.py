@@ -17,6 +17,7 @@ from support.manifests import MANIFESTS
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import commit, find_manifest
+from pipelines.stages.stage import write_file
 from pipelines.store import retries, storage
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.crashpoints import watch
@@ -40,7 +41,7 @@ def store(monkeypatch):
 
 
 def write_one() -> StoredFile:
-    with ATTEMPTS.new_file("en.parquet") as new:
+    with ATTEMPTS.new_final("en.parquet") as new:
         new.file.write(b"rows" * 1000)
     return new.stored("en.parquet")
 
@@ -114,44 +115,61 @@ def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
     assert find_manifest(OUTPUT, "counts") is None
 
 
-def test_a_copy_that_loses_the_file(monkeypatch):
-    stored = write_one()
-    faulty(monkeypatch, cp_file=lambda real, source, target, **options: None)
-    with pytest.raises(StageError, match=r"counts/en.parquet"):
-        commit_all(manifest(files=(stored,)), (stored,))
-    assert storage.exists(ATTEMPTS.url(stored.attempt))
-    monkeypatch.undo()
-    assert find_manifest(OUTPUT, "counts") is None
-
-
-def test_a_copy_of_other_bytes(monkeypatch):
-    stored = write_one()
-
-    def copy(real, source, target, **options):
-        real(source, target, **options)
-        MemoryFileSystem.store[target] = type(MemoryFileSystem.store[target])(
-            MemoryFileSystem(), target, b"ROWS" * 1000
-        )
-
-    faulty(monkeypatch, cp_file=copy)
+def test_an_object_of_other_bytes_is_no_file_of_the_build(monkeypatch):
+    """The store flips bits while it keeps an object: it is named, and removed, so that the next run can write it."""
+    faulty(monkeypatch, pipe_file=lambda real, path, value, **options: real(path, value.upper(), **options))
     with pytest.raises(StageError, match=r"counts/en.parquet: written with sha256 .* read back with"):
-        commit_all(manifest(files=(stored,)), (stored,))
-    assert find_manifest(OUTPUT, "counts") is None
+        write_one()
+    assert not storage.exists(f"{OUTPUT}/counts/en.parquet")
+    monkeypatch.undo()
+    assert write_one().size_bytes == 4000
 
 
-@pytest.mark.parametrize("claimed", [True, False])
-def test_a_copy_that_went_wrong_before(claimed):
-    """A copy that a claim says is ours is made again. Otherwise it may be another build's, and stays."""
-    stored = write_one()
+def test_an_equal_object_that_is_there_counts_as_done_and_another_is_named():
+    assert write_one() == write_one()
+    storage.remove_file(f"{OUTPUT}/counts/en.parquet")
     with storage.write_attempt(f"{OUTPUT}/counts/en.parquet") as file:
-        file.write(b"half of it")
-    if claimed:
-        publish(ATTEMPTS, f"{OUTPUT}/counts", (stored,), claimed=True)
-        assert storage.compute_sha256(f"{OUTPUT}/counts/en.parquet") == stored.sha256
-    else:
-        with pytest.raises(StageError, match="exists with other bytes"):
-            publish(ATTEMPTS, f"{OUTPUT}/counts", (stored,))
-        assert storage.read_bytes(f"{OUTPUT}/counts/en.parquet") == b"half of it"
+        file.write(b"theirs")
+    with pytest.raises(StageError, match=r"counts/en.parquet: is there with sha256 .*, and this build made .* gc"):
+        write_one()
+    assert storage.read_bytes(f"{OUTPUT}/counts/en.parquet") == b"theirs"
+
+
+def test_a_lost_answer_to_the_creation_of_a_file(monkeypatch):
+    """The object is there, and the client saw an error and then that the name is taken: it is ours."""
+
+    def create(real, path, value, mode="overwrite", **options):
+        real(path, value, mode=mode, **options)
+        raise TimeoutError("no answer")
+
+    faulty(monkeypatch, pipe_file=create)
+    assert write_one().size_bytes == 4000
+
+
+def test_objects_are_neither_copied_nor_moved(monkeypatch):
+    def never(real, *arguments, **options):
+        raise AssertionError("a copy")
+
+    faulty(monkeypatch, cp_file=never)
+    stored = write_one()
+    made = manifest(files=(stored,))
+    assert commit_all(made, (stored,)) == made
+    assert storage.list_tree(f"{OUTPUT}/counts") == ["en.parquet", "manifest.json", "run.json"]
+
+
+def test_a_small_file_that_a_killed_build_left_gives_way_to_the_one_with_the_claim():
+    for data in (b"theirs", b"ours", b"ours"):
+        stored = write_file(Attempts(OUTPUT, "plan", "0" * 64), "files.jsonl", data)
+        assert storage.compute_sha256(f"{OUTPUT}/plan/files.jsonl") == stored.sha256
+
+
+def test_a_store_that_ignores_the_condition_is_refused(monkeypatch):
+    storage.require_exclusive_creation(f"{OUTPUT}/probe")
+    assert storage.list_tree(OUTPUT) == []
+    faulty(monkeypatch, pipe_file=lambda real, path, value, mode="", **options: real(path, value, **options))
+    with pytest.raises(ConfigError, match=r"memory://commit/probe: the store creates an object although its name is"):
+        storage.require_exclusive_creation(f"{OUTPUT}/probe")
+    assert storage.list_tree(OUTPUT) == []
 
 
 def test_a_store_that_keeps_other_bytes(monkeypatch, tmp_path):

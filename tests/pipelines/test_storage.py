@@ -441,20 +441,20 @@ def test_names_are_given_to_what_is_durable_and_are_durable_themselves(tmp_path,
     assert done == ["link", folder]
 
 
-def test_publish(folder):
-    put(f"{folder}/attempt", b"content")
-    storage.publish(f"{folder}/attempt", f"{folder}/final/name")
-    assert storage.read_bytes(f"{folder}/final/name") == b"content"
-    assert storage.list_tree(folder) == ["final/name"]
+def test_publish(tmp_path):
+    put(f"{tmp_path}/attempt", b"content")
+    storage.publish(f"{tmp_path}/attempt", f"{tmp_path}/final/name")
+    assert storage.read_bytes(f"{tmp_path}/final/name") == b"content"
+    assert storage.list_tree(str(tmp_path)) == ["final/name"]
 
-    put(f"{folder}/attempt", b"content")
-    storage.publish(f"{folder}/attempt", f"{folder}/final/name")
-    assert storage.list_tree(folder) == ["final/name"]
+    put(f"{tmp_path}/attempt", b"content")
+    storage.publish(f"{tmp_path}/attempt", f"{tmp_path}/final/name")
+    assert storage.list_tree(str(tmp_path)) == ["final/name"]
 
-    put(f"{folder}/attempt", b"CONTENT")
+    put(f"{tmp_path}/attempt", b"CONTENT")
     with pytest.raises(StageError, match="other bytes"):
-        storage.publish(f"{folder}/attempt", f"{folder}/final/name")
-    assert storage.read_bytes(f"{folder}/final/name") == b"content"
+        storage.publish(f"{tmp_path}/attempt", f"{tmp_path}/final/name")
+    assert storage.read_bytes(f"{tmp_path}/final/name") == b"content"
 
 
 def test_create_exclusive(folder):
