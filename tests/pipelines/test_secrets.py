@@ -118,7 +118,7 @@ def test_unexpected_errors(corpus):
     code = (
         "import sys, os\nfrom pipelines import cli, print_reports\n"
         "def broken(*_): raise RuntimeError(os.environ['AWS_SECRET_ACCESS_KEY'] + ' https://me:CANARY-in-url@host')\n"
-        "report.make_check_report = broken\nsys.argv = ['tokcore', 'check', sys.argv[1]]\ncli.main()\n"
+        "print_reports.make_check_report = broken\nsys.argv = ['tokcore', 'check', sys.argv[1]]\ncli.main()\n"
     )
     done = tokcore_code(code, build_file(corpus, source()))
     assert "Traceback" in done.stderr
