@@ -465,14 +465,13 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
     For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen.
     """
     from pipelines import show as run
-    from pipelines.store import urls
 
     url = _make_absolute(what)
     name, _, row = url.rpartition(":")
     if name and row.isdecimal():
         document = run.read_document(name, int(row), _load_tokenizer(path) if path else None)
         _print_json(document.as_json()) if as_json else run.print_document(document, show_all)
-    elif urls.is_local(url) and not Path(url).is_dir():
+    elif run.names_a_shard(url):
         described = run.describe_shard(url)
         _print_json(described) if as_json else run.print_described(described)
     else:
@@ -664,11 +663,12 @@ def _build(
     from pipelines.local.run_options import RunOptions
     from pipelines.stages.build import Build
     from pipelines.store.options import use_options
+    from pipelines.store.storage import read_bytes
     from schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
-    config = load_config(_expand(build_file), assigned)
+    config = load_config(_expand(build_file), assigned, read_bytes)
     use_options(dataclasses.asdict(config.storage))
     where = _make_absolute(output) if output else ""
     return Build(config, RunOptions(workers, runner_options), where, **how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import dataclasses
 import itertools
 import shutil
@@ -26,10 +27,15 @@ from pipelines.local.terminal import (
 )
 from pipelines.stages.commit import require_manifest
 from pipelines.store import urls
+from pipelines.store.local_copies import copy_if_remote
+from pipelines.store.tokenizers import load_tokenizer
 from schemas.shard_entries import list_named_shards
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
+
+# What is between an output and a shard in a URL.
+_SHARDS = "/shards/"
 
 # Folders from an output to a shard's file: shards, the format, the language.
 _LEVELS_UP = 4
@@ -88,9 +94,17 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
 # ------------------------------------------------------------------------------------------------- shards and documents
 
 
-def describe_shard(path: str) -> dict[str, Any]:
-    """A shard's header: format, tokenizer, documents, tokens."""
-    return describe(str(urls.get_local_path(path)))
+def names_a_shard(url: str) -> bool:
+    """Whether a URL is of a shard, not of an output."""
+    return not urls.get_local_path(url).is_dir() if urls.is_local(url) else _SHARDS in url
+
+
+def describe_shard(url: str) -> dict[str, Any]:
+    """A shard's header: format, tokenizer, documents, tokens. At a URL, a build's manifest must name it."""
+    if urls.is_local(url):
+        return describe(str(urls.get_local_path(url)))
+    with _copy_remote_shard(url) as path:
+        return {**describe(path), "path": url}
 
 
 def print_described(report: dict[str, Any]) -> None:
@@ -122,7 +136,14 @@ def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocu
 
     Raises ConfigError if there are fewer documents, IdentityError for a tokenizer that did not write them.
     """
-    place = urls.get_local_path(path)
+    if not urls.is_local(path):
+        with _copy_remote_shard(path) as copy:
+            written_with = load_tokenizer(path.rpartition(_SHARDS)[0]) if tokenizer is None else tokenizer
+            return _read_document(path, Path(copy), row, written_with)
+    return _read_document(path, urls.get_local_path(path), row, tokenizer)
+
+
+def _read_document(path: str, place: Path, row: int, tokenizer: Tokenizer | None) -> ShownDocument:
     shards = open_shards(place, split="all")
     if row >= len(shards):
         raise ConfigError(f"{path}:{row}: the shard holds {len(shards)} documents, numbered from 0")
@@ -134,6 +155,22 @@ def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocu
             f"Name the one that wrote it with --tokenizer."
         )
     return ShownDocument(*document, shards[row].tolist(), found)
+
+
+@contextlib.contextmanager
+def _copy_remote_shard(url: str) -> Iterator[str]:
+    """A copy of the file at the URL of a shard, with the shard's other files beside it, while the block runs.
+
+    Raises ConfigError if it is no file that the manifest of an output names.
+    """
+    output, _, path = url.rpartition(_SHARDS)
+    for shard in list_named_shards(require_manifest(output, "shards", "build")):
+        files = [file.path for file in shard.files]
+        if path in files:
+            with copy_if_remote(urls.join(output, "shards"), files) as folder:
+                yield f"{folder}/{path}"
+            return
+    raise ConfigError(f"{url}: no shard of {output}: `tokcore show {output}` lists them")
 
 
 def _find_tokenizer_above(place: Path, shards: Shards) -> Tokenizer | None:

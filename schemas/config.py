@@ -6,15 +6,16 @@ build_tables says what there is to set; input_format what files' names tell.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
 from schemas.config_checks import check, check_dtype_of, complete, take_over_roles
 from schemas.config_reader import BuildFile, read_tables
 from schemas.input_format import find_format
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, StageError
 
 __all__ = [
     "VERSION",
@@ -30,29 +31,40 @@ __all__ = [
 ]
 
 
-def load_config(path: str, assigned: Sequence[str] = ()) -> BuildConfig:
-    """The build file at a local path. Raises ConfigError naming file, line, key, what was expected and found.
+def load_config(path: str, assigned: Sequence[str] = (), read_url: Callable[[str], bytes] | None = None) -> BuildConfig:
+    """The build file at a path. Raises ConfigError naming file, line, key, what was expected and found.
 
-    assigned: KEY=VALUE, each in place of what the file sets.
+    assigned: KEY=VALUE, each in place of what the file sets. read_url: reads a URL; without it, path must be local.
     """
+    read = functools.partial(_read_file, read_url)
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")  # editors may begin a file with a byte order mark
+        text = read(path).decode("utf-8-sig")  # editors may begin a file with a byte order mark
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
     config = parse_config(text, path, assigned)
-    return dataclasses.replace(config, chat_template=_read_chat_template(config))
+    return dataclasses.replace(config, chat_template=_read_chat_template(config, read))
 
 
-def _read_chat_template(config: BuildConfig) -> str:
+def _read_file(read_url: Callable[[str], bytes] | None, path: str) -> bytes:
+    if read_url is None or "://" not in path:
+        return Path(path).read_bytes()
+    try:
+        return read_url(path)
+    except StageError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _read_chat_template(config: BuildConfig, read: Callable[[str], bytes]) -> str:
     """What is in the file that learn.chat_template names."""
     if config.learn.chat_template is None:
         return ""
-    file = Path(config.base, config.learn.chat_template)
+    named = config.learn.chat_template
+    file = named if "://" in named else posixpath.join(config.base, named)
     key = config.at("learn", "chat_template")
     try:
-        template = file.read_bytes().decode()
+        template = read(file).decode()
     except OSError as error:
         raise ConfigError(f"{key} = {file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

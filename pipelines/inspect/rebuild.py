@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from pipelines.inspect.stored_shards import copy_if_remote, find_main_files
+from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
 from pipelines.stages.commit import find_package_versions, read_run_facts
@@ -142,7 +142,7 @@ def _find_first_difference(output: str, shard: ShardRef, attempts: Attempts, ref
     """The first document that is not the same in the stored file and the one made again."""
     again = urls.join(attempts.output, "again")
     publish(attempts, again, ref.files)
-    with copy_if_remote(output, shard) as stored:
+    with copy_shard_if_remote(output, shard) as stored:
         for name, path in find_main_files(ref):
             one, other = FormatFile(name, f"{stored}/{path}"), FormatFile(name, f"{again}/{path}")
             try:

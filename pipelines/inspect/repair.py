@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.inspect.stored_shards import copy_if_remote, open_formats
+from pipelines.inspect.stored_shards import copy_shard_if_remote, open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below
@@ -194,7 +194,7 @@ class _Repair:
     def _put_token_counts(self, entry: FileEntry[Any]) -> None:
         ids = IdCounter()
         for shard in list_named_shards(self._manifests["shards"]):
-            with copy_if_remote(self._output, shard) as folder:
+            with copy_shard_if_remote(self._output, shard) as folder:
                 for batch in open_formats(folder, shard)[0].reader.batches():
                     ids.add(batch.tokens, batch.offsets)
         with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:

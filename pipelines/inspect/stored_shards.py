@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from pipelines.store import storage, urls
+from pipelines.store import urls
+from pipelines.store.local_copies import copy_if_remote
 from schemas.refs import ShardRef
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.documents import Documents, get_documents_path
@@ -24,20 +21,9 @@ class OpenShard(NamedTuple):
     reader: ShardReader
 
 
-@contextlib.contextmanager
-def copy_if_remote(output: str, shard: ShardRef) -> Iterator[str]:
-    """The folder, on this machine, below which the shard's files are."""
-    url = urls.join(output, "shards")
-    if urls.is_local(url):
-        yield str(urls.get_local_path(url))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        for file in shard.files:
-            path = Path(folder, urls.check_relative(file.path))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with storage.open_read(urls.join(url, file.path)) as source, path.open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-        yield folder
+def copy_shard_if_remote(output: str, shard: ShardRef) -> AbstractContextManager[str]:
+    """The folder, on this machine, below which the shard's files are, while the block runs."""
+    return copy_if_remote(urls.join(output, "shards"), [file.path for file in shard.files])
 
 
 def find_main_files(shard: ShardRef) -> list[FormatFile]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.stored_shards import copy_if_remote, find_main_files
+from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.stages.plan_corpus import read_plan
 from schemas.plan import AssignedRange
 from schemas.refs import ShardRef
@@ -75,7 +75,7 @@ def _count_by_file(
     counter = IdCounter()
     for shard in shards:
         last = ""
-        with copy_if_remote(output, shard) as folder:
+        with copy_shard_if_remote(output, shard) as folder:
             for batch in _open(folder, shard).batches():
                 end = 0
                 for source, rows in itertools.groupby(batch.sources):

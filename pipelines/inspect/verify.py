@@ -322,12 +322,20 @@ def _decode(
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
     plan = read_plan(output, manifests.plan)
     shards: dict[int, list[str]] = {}
+    files: dict[int, list[str]] = {}
     for shard in list_named_shards(manifests.shards):
         shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
+        files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     jobs = [
         DecodeJob(
-            output, base, plan.assignment(item), tuple(shards.get(item.number, ())), limit, manifests.shards.config
+            output,
+            base,
+            plan.assignment(item),
+            tuple(shards.get(item.number, ())),
+            tuple(files.get(item.number, ())),
+            limit,
+            manifests.shards.config,
         )
         for item in plan.items
     ]

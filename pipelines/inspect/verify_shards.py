@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inspect.stored_shards import copy_if_remote, open_documents, open_formats
+from pipelines.inspect.stored_shards import copy_shard_if_remote, open_documents, open_formats
 from pipelines.work.digest_runs import DIGEST_BYTES
 from pipelines.work.make_jobs import find_special_ids
 from schemas.plan import AssignedRange, Assignment
@@ -87,7 +87,7 @@ def check_item(
     found = Found()
     order = _Order(assignment.ranges, num_records, found.problems)
     for shard in shards:
-        with copy_if_remote(output, shard) as folder:
+        with copy_shard_if_remote(output, shard) as folder:
             try:
                 _check_shard(folder, rules, shard, order, found)
             except TokError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.store import urls
+from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.make_jobs import find_special_ids
@@ -22,17 +23,23 @@ class DecodeJob:
     base: str
     assignment: Assignment
     shards: tuple[str, ...]  # paths below shards/, of the .arrow and .bin files
+    files: tuple[str, ...]  # paths below shards/, of all files of these shards
     limit: int | None
     config: ShardsConfig
 
 
 def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
     """(documents compared, what is wrong): a work item's shards, in each format, against its sources."""
+    with copy_if_remote(urls.join(job.output, "shards"), job.files) as folder:
+        return _compare_documents(job, folder)
+
+
+def _compare_documents(job: DecodeJob, folder: str) -> tuple[int, list[str]]:
     tokenizer = load_tokenizer(job.output)
     prepend = list(find_special_ids(tokenizer.spec, "prepend", job.config.prepend))
     append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
     with_special = job.config.special_text == "special"
-    written = _index_written(job)
+    written = _index_written(job, folder)
     compared = 0
     wrong: list[str] = []
     for source, batch in ItemReader(job.assignment, job.base):
@@ -75,11 +82,11 @@ def _make_comparer(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Cal
     return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
 
 
-def _index_written(job: DecodeJob) -> dict[tuple[str, int], list[tuple[Any, int]]]:
+def _index_written(job: DecodeJob, folder: str) -> dict[tuple[str, int], list[tuple[Any, int]]]:
     """(source, ordinal) -> where it is stored: one place per format."""
     places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
     for path in job.shards:
-        shards = open_shards(str(urls.get_local_path(urls.join(job.output, "shards", path))), split="all")
+        shards = open_shards(f"{folder}/{path}", split="all")
         for row in range(len(shards)):
             document = shards.document(row)
             places.setdefault((document.source, document.ordinal), []).append((shards, row))

@@ -1,0 +1,31 @@
+"""Files of a folder as files on this machine, for libraries that map them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pipelines.store import storage, urls
+
+_BLOCK_BYTES = 1 << 20
+
+
+@contextlib.contextmanager
+def copy_if_remote(folder: str, paths: Iterable[str]) -> Iterator[str]:
+    """The folder, on this machine, below which these files of a folder are; copies go when the block ends.
+
+    paths: relative to the folder, a URL.
+    """
+    if urls.is_local(folder):
+        yield str(urls.get_local_path(folder))
+        return
+    with tempfile.TemporaryDirectory(prefix="tokcore-") as copies:
+        for path in paths:
+            copy = Path(copies, urls.check_relative(path))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with storage.open_read(urls.join(folder, path)) as source, copy.open("wb") as target:
+                shutil.copyfileobj(source, target, _BLOCK_BYTES)
+        yield copies

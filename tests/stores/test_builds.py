@@ -1,0 +1,134 @@
+"""Whole builds from and to each store, and every command on what they made; equal to the build on local disks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from stores.files import put, read, remove, tree
+from stores.servers import STARTS, Store
+from support.builds import jsonl, texts, tokcore, write
+from support.builds import tree as local_tree
+
+BUILD = """
+version = 1
+[build]
+output = "out"
+[[source]]
+lang = "en"
+files = "data/en*.jsonl.zst"
+id = "id"
+[[source]]
+lang = "zh"
+files = ["data/zh.jsonl"]
+id = "id"
+[learn]
+vocab_size = 300
+"""
+
+
+class Built(NamedTuple):
+    """The same corpus built on disks and in a store, from a build file beside it."""
+
+    store: Store
+    folder: str  # URL of the build file's folder
+    local: Path
+
+    @property
+    def output(self) -> str:
+        return f"{self.folder}/out"
+
+    def run(self, *arguments: str | Path, code: int = 0) -> str:
+        """What a command prints, which must end with this code."""
+        done = tokcore(*arguments, env=self.store.variables(), timeout=200)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code > 1 else done.stdout
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("local")
+    for name, lang in (("en-0.jsonl.zst", "en"), ("en-1.jsonl.zst", "en"), ("zh.jsonl", "zh")):
+        documents = [{"id": f"{name}-{i}", "text": text} for i, text in enumerate(texts(lang, 15, len(name)))]
+        write(folder / "data" / name, jsonl(documents))
+    (folder / "build.toml").write_text(BUILD)
+    done = tokcore("build", folder / "build.toml", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module", params=["s3", "gcs", "azure"])
+def built(request: pytest.FixtureRequest, local: Path) -> Iterator[Built]:
+    with STARTS[request.param]() as store:
+        made = Built(store, store.fresh(), local)
+        for path in (local / "build.toml", *sorted((local / "data").iterdir())):
+            put(store, f"{made.folder}/{path.relative_to(local)}", path.read_bytes())
+        made.run("build", f"{made.folder}/build.toml", "--workers", "2")
+        store.proxy.reset()
+        yield made
+
+
+def test_the_root_and_all_bytes_are_those_of_a_local_build(built: Built) -> None:
+    """Pins differ, and with them plan/ and the hashes that manifests keep of it."""
+    ours = json.loads(read(built.store, f"{built.output}/manifest.json"))
+    theirs = json.loads((built.local / "out/manifest.json").read_bytes())
+    assert ours["root"] == theirs["root"]
+    here, there = tree(built.store, built.output), local_tree(built.local / "out")
+    assert list(here) == list(there)
+    differ = {path for path in here if here[path] != there[path]}
+    assert {path for path in differ if not path.endswith("manifest.json")} == {"plan/files.jsonl"}
+
+
+def test_verify(built: Built) -> None:
+    report = json.loads(built.run("verify", built.output, "--decode", "all", "--json"))
+    assert report["num_decoded"] == 45
+    assert report["problems"] == []
+    assert "every byte is the same" in built.run("verify", built.output, "--rebuild", "train-00000-00000")
+
+
+def test_show(built: Built) -> None:
+    shard = json.loads(built.run("show", built.output, "--json"))[0]
+    for path in shard["files"]:
+        if path.endswith(".arrow") or (path.endswith(".bin") and built.store.kind == "s3"):
+            url = f"{built.output}/shards/{path}"
+            described = json.loads(built.run("show", url, "--json"))
+            assert (described["documents"], described["path"]) == (shard["documents"], url)
+            document = json.loads(built.run("show", f"{url}:1", "--json"))
+            here = json.loads(built.run("show", f"{built.local}/out/shards/{path}:1", "--json"))
+            assert {**document, "source": ""} == {**here, "source": ""}
+            assert document["text"]
+    stranger = built.run("show", f"{built.output}/shards/arrow/other.arrow", code=2)
+    assert "other.arrow: no shard of" in stranger
+    assert "tokcore show" in stranger
+
+
+# On one store: how they read and write is what the tests above show of each.
+@pytest.mark.parametrize("built", ["s3"], indirect=True)
+def test_commands_that_look(built: Built, tmp_path: Path) -> None:
+    differ = json.loads(built.run("diff", built.output, built.local / "out", "--json", code=1))
+    assert list(differ) == ["inputs"]
+    assert all("mtime_ns" in line for line in differ["inputs"]["changed"]["first"])
+    audit = json.loads(built.run("audit", built.output, "--sources", "--json"))
+    assert audit == json.loads(built.run("audit", built.local / "out", "--sources", "--json"))
+    built.run("export", built.output, "--to", "tiktoken", "-o", tmp_path / "ranks")
+    built.run("export", built.local / "out", "--to", "tiktoken", "-o", tmp_path / "local")
+    assert (tmp_path / "ranks").read_bytes() == (tmp_path / "local").read_bytes()
+    assert "check" in built.run("init", f"{built.folder}/data", "-o", tmp_path / "build.toml")
+    assert "nothing to do" in built.run("check", f"{built.folder}/build.toml") + built.run(
+        "build", f"{built.folder}/build.toml"
+    )
+
+
+@pytest.mark.parametrize("built", ["s3"], indirect=True)
+def test_gc_and_repair(built: Built) -> None:
+    before = tree(built.store, built.output)
+    put(built.store, f"{built.output}/shards/arrow/left.arrow", b"of a killed build")
+    collected = json.loads(built.run("gc", built.output, "--older-than", "0", "--json"))
+    assert collected["removed"] == ["shards/arrow/left.arrow"]
+    remove(built.store, f"{built.output}/shards/arrow/train-00000-00000.arrow")
+    put(built.store, f"{built.output}/counts/en.parquet", b"damaged")
+    built.run("repair", built.output)
+    assert tree(built.store, built.output) == before
