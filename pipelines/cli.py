@@ -518,8 +518,9 @@ def export(output: str, target: str, path: str, force: bool) -> None:
     """Write the tokenizer in another format.
 
     huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
-    gpt2: a folder with vocab.json and merges.txt. token_bytes: an array with the number of bytes of each token. Folders
-    are made; a file that is there is not replaced.
+    gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
+    configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. token_bytes: an array with the number of
+    bytes of each token. Folders are made; a file that is there is not replaced.
     """
     path = _expand(path)
     spec = _load_tokenizer(output).spec

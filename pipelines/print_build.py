@@ -106,6 +106,10 @@ def _print_totals(output: str, build: BuildManifest) -> None:
     per_token = f", {totals.text_bytes / totals.tokens:.4f} bytes per token" if totals.tokens else ""
     print(f"\ndocuments  {documents:,} with {totals.text_bytes:,} bytes of text")
     print(f"tokens     {totals.tokens:,} in {totals.shards:,} shards{per_token}")
+    unknown = [of.unknown for of in build.languages.values() if of.unknown is not None]
+    if unknown:
+        share = f" ({sum(unknown) / totals.tokens * 100:.4f} %)" if totals.tokens else ""
+        print(f"unknown    {sum(unknown):,} tokens{share}")
     if time := _describe_time(output, build):
         print(f"time       {time}")
     print(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")

@@ -220,7 +220,8 @@ OTHER_ROLE_NAMES = (
     *((name, "document_end") for name in ("eos", "eod", "eot", "end", "end_of_text", "endoftext")),
     *((name, "document_begin") for name in ("bos", "bod", "begin", "start")),
     ("pad", "padding"),
-    *((name, "plain") for name in ("unk", "mask", "sep", "cls", "control", "user")),
+    ("unk", "unknown"),
+    *((name, "plain") for name in ("mask", "sep", "cls", "control", "user")),
 )
 
 
@@ -230,7 +231,7 @@ class SpecialTable:
 
     text: str
     role: Annotated[
-        Literal["document_end", "document_begin", "padding", "plain"],
+        Literal["document_end", "document_begin", "padding", "unknown", "plain"],
         "what the token is for",
         Limits(meant=OTHER_ROLE_NAMES),
     ] = "plain"
@@ -254,6 +255,11 @@ class EncodeTable:
     special_text: Annotated[
         Literal["ordinary", "special", "reject"], "how to read corpus text that spells a special token; it is counted"
     ] = "ordinary"
+    max_unknown: Annotated[
+        Decimal,
+        "share of unknown tokens above which the build fails, for tokenizers that have one; 1 = never",
+        Limits(least=0, most=1),
+    ] = Decimal(1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,10 +287,17 @@ class ShardsTable:
 class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
-    from_: Annotated[str, "tokcore.json, tokenizer.json or a tiktoken rank file", Limits(is_path=True)]
+    from_: Annotated[
+        str, "tokcore.json, tokenizer.json, BERT's vocab.txt or a tiktoken rank file", Limits(is_path=True)
+    ]
     pattern: Annotated[str | None, "for a rank file, which requires it: the name of its split pattern, or a regex"] = (
         None
     )
+    normalize: Annotated[
+        tuple[str, ...],
+        "for a vocab.txt: the steps of its normalizer; not set: bert",
+        Limits(options=tuple(STEPS), distinct=True),
+    ] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ class LanguageCounts:
     num_pretokens: int = 0
     num_tokens: int = 0  # appended tokens included
     masked_bytes: int = 0  # of the pre-tokens that were not counted because they touch a masked span
+    num_unknown: int = 0  # of the tokens, those that stand for text without tokens
 
     def __add__(self, other: LanguageCounts) -> LanguageCounts:
         return LanguageCounts(*(mine + its for mine, its in zip(self.values(), other.values(), strict=True)))

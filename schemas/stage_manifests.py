@@ -202,7 +202,9 @@ class TokenizerTotals:
     fingerprint: str
     vocab_size: int
     mix: dict[str, str | int | dict[str, int]]  # Mix.describe(); empty of an imported tokenizer
-    merges: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # and so on: Model.facts()
+    # Model.facts() follow.
+    merges: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    lossless: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # False: texts do not come back
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -249,6 +251,8 @@ class EncodedLanguage:
     pretokens: int
     tokens: int
     bytes_per_token: str  # decimal
+    # Of the tokens, those that stand for text without tokens; only where the tokenizer has one for that.
+    unknown: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

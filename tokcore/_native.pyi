@@ -1,5 +1,7 @@
 """The native kernel. Used through tokcore.kernel only, which describes the functions; `implementation` comes last."""
 
+from typing import overload
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,8 +18,10 @@ def implementations() -> list[str]: ...
 def split(pattern: str, data: _Bytes, offsets: _Offsets, implementation: str) -> tuple[_Offsets, _Offsets]: ...
 def split_in_steps(pattern: str, text: bytes, implementation: str, capacity: int) -> _Offsets: ...
 def character_classes() -> _Bytes: ...
+def normalize_bert(data: _Bytes, offsets: _Offsets, cased: bool) -> tuple[_Bytes, _Offsets]: ...
 
 class Encoder:
+    @overload
     def __init__(
         self,
         pattern: str,
@@ -29,6 +33,20 @@ class Encoder:
         result: _Ids,
         priority: npt.NDArray[np.uint32],
         whole: bool,
+        cache_bytes: int,
+        implementation: str,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        pattern: str,
+        data: _Bytes,
+        offsets: _Offsets,
+        token_ids: _Ids,
+        continues: npt.NDArray[np.uint8],
+        unknown_id: int,
+        max_characters: int,
+        drops_space: bool,
         cache_bytes: int,
         implementation: str,
     ) -> None: ...

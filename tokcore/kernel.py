@@ -114,39 +114,19 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     return ends, firsts
 
 
-class BpeEncoder:
-    """BPE encoding of batches of texts: split by a named pattern (or given in pieces), merge, return external ids.
+def normalize_bert(texts: Texts, cased: bool) -> Texts:
+    """The texts as BERT's normalizer leaves them (tokcore.bert); ill-formed bytes are removed."""
+    if get_implementation() == "reference":
+        normalized: Texts = _load_reference().normalize_bert(texts, cased)
+        return normalized
+    return Texts(*_load_native().normalize_bert(texts.data, texts.offsets, cased))
 
-    tokens, token_ids: every ordinary token's bytes, the 256 single bytes among them, and its id (0 <= id < 2**31).
-    left, right, result, priority: the merges, ids of a pair and of what it becomes; in a pre-token the pair of lowest
-    priority number is merged first, the leftmost among equal ones, until no pair is left.
-    whole: a pre-token that is itself a token is emitted as such, without merging.
-    cache_bytes: budget of a thread's cache of encoded pre-tokens, kept between calls; however many threads there are,
-    at most eight times as much. Results never depend on it. Calls from several threads at once are allowed.
-    """
 
-    def __init__(
-        self,
-        pattern: str | None,
-        tokens: Texts,
-        token_ids: Ids,
-        left: Ids,
-        right: Ids,
-        result: Ids,
-        priority: npt.NDArray[np.uint32],
-        whole: bool,
-        cache_bytes: int,
-    ) -> None:
-        chosen = get_implementation()
-        merges = (left, right, result, priority)
-        self._inner: Any
-        if chosen == "reference":
-            self._inner = _load_reference().Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
-            self._native = False
-        else:
-            arrays = (tokens.data, tokens.offsets, token_ids, *merges)
-            self._inner = _load_native().Encoder(pattern or "", *arrays, whole, cache_bytes, chosen)
-            self._native = True
+class _Encoder:
+    """What encoders have in common: _inner is the kernel's, or the reference's."""
+
+    _inner: Any
+    _native: bool
 
     def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         """(ids of all texts, n + 1 offsets into them, number of pre-tokens of each text); same for any threads."""
@@ -172,6 +152,70 @@ class BpeEncoder:
 
     def _buffers(self, texts: Texts) -> tuple[Any, ...]:
         return (texts.data, texts.offsets) if self._native else (texts,)
+
+
+class BpeEncoder(_Encoder):
+    """BPE encoding of batches of texts: split by a named pattern (or given in pieces), merge, return external ids.
+
+    tokens, token_ids: every ordinary token's bytes, the 256 single bytes among them, and its id (0 <= id < 2**31).
+    left, right, result, priority: the merges, ids of a pair and of what it becomes; in a pre-token the pair of lowest
+    priority number is merged first, the leftmost among equal ones, until no pair is left.
+    whole: a pre-token that is itself a token is emitted as such, without merging.
+    cache_bytes: budget of a thread's cache of encoded pre-tokens, kept between calls; however many threads there are,
+    at most eight times as much. Results never depend on it. Calls from several threads at once are allowed.
+    """
+
+    def __init__(
+        self,
+        pattern: str | None,
+        tokens: Texts,
+        token_ids: Ids,
+        left: Ids,
+        right: Ids,
+        result: Ids,
+        priority: npt.NDArray[np.uint32],
+        whole: bool,
+        cache_bytes: int,
+    ) -> None:
+        chosen = get_implementation()
+        merges = (left, right, result, priority)
+        if chosen == "reference":
+            self._inner = _load_reference().Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
+            self._native = False
+        else:
+            arrays = (tokens.data, tokens.offsets, token_ids, *merges)
+            self._inner = _load_native().Encoder(pattern or "", *arrays, whole, cache_bytes, chosen)
+            self._native = True
+
+
+class WordpieceEncoder(_Encoder):
+    """WordPiece encoding of batches of texts: split as BpeEncoder does; take the longest token that matches, again and
+    again.
+
+    tokens, token_ids: those that begin a word where continues is 0, and those that go on with it where it is 1; all
+    of a kind are different. unknown_id: of a pre-token in which nothing matches at some place, or that has more than
+    max_characters (0: no limit). drops_space: pre-tokens of white space have no ids.
+    """
+
+    def __init__(
+        self,
+        pattern: str | None,
+        tokens: Texts,
+        token_ids: Ids,
+        continues: npt.NDArray[np.uint8],
+        unknown_id: int,
+        max_characters: int,
+        drops_space: bool,
+        cache_bytes: int,
+    ) -> None:
+        chosen = get_implementation()
+        rules = (continues, unknown_id, max_characters, drops_space)
+        self._native = chosen != "reference"
+        self._inner = (
+            _load_native().Encoder(pattern or "", tokens.data, tokens.offsets, token_ids, *rules, cache_bytes, chosen)
+            if self._native
+            else _load_reference().WordpieceEncoder(pattern, tokens, token_ids, *rules)
+        )
 
 
 class Counter:

@@ -8,8 +8,10 @@ Steps, applied in the order given:
     strip_controls      remove control characters (category Cc) except TAB, LF and CR
     strip_invisible     remove characters without width or shape of their own: see INVISIBLE. ZERO WIDTH JOINER
                         and NON-JOINER (U+200D, U+200C) stay, because they change the shapes of their neighbours
+    bert bert-cased     BERT's normalizers, uncased and cased, by the tables of tokcore.bert: remove controls, make
+                        white space blanks, put blanks around ideographs; uncased also remove accents and capitals
 
-Bytes outside of well-formed UTF-8 stay unchanged.
+Bytes outside of well-formed UTF-8 stay unchanged; bert and bert-cased remove them.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import unicodedata2
 
-from tokcore import unicode
+from tokcore import kernel, unicode
 from tokcore.errors import ConfigError
-from tokcore.texts import Texts
+from tokcore.texts import Texts, make_texts_from_strings
 
 # Unicode's default-ignorable characters without the two joiners. Bidirectional controls, tags and variation selectors
 # are among them.
@@ -85,14 +87,21 @@ class Normalizer:
         """All texts normalized; the same object if no step can change any of them."""
         if not self._steps or (not self._changes_ascii and _is_ascii(texts)):
             return texts
+        if any(step in BATCH_STEPS for step in self._steps):
+            return self._apply_in_turn(texts)
         normalized = [self._apply_bytes(texts.text(i)) for i in range(texts.num_texts)]
         offsets = np.zeros(texts.num_texts + 1, np.int64)
         np.cumsum(np.fromiter((len(t) for t in normalized), np.int64, len(normalized)), out=offsets[1:])
         return Texts(np.frombuffer(b"".join(normalized), np.uint8), offsets)
 
+    def _apply_in_turn(self, texts: Texts) -> Texts:
+        for step in self._steps:
+            texts = BATCH_STEPS[step](texts) if step in BATCH_STEPS else Normalizer([step]).apply(texts)
+        return texts
+
     @property
     def _changes_ascii(self) -> bool:
-        return "lowercase" in self._steps or "strip_controls" in self._steps
+        return not _KEEP_ASCII.issuperset(self._steps)
 
     def _apply_bytes(self, text: bytes) -> bytes:
         if not self._changes_ascii and text.isascii():
@@ -158,6 +167,21 @@ REMOVED: dict[str, Callable[[], Sequence[tuple[int, int]]]] = {
     "strip_invisible": lambda: INVISIBLE,
 }
 
+
+def _make_of_str(apply: Callable[[Texts], Texts]) -> Callable[[str], str]:
+    def normalize(text: str) -> str:
+        texts = make_texts_from_strings([text.encode("utf-8", "surrogateescape")])
+        return apply(texts).text(0).decode("utf-8", "surrogateescape")
+
+    return normalize
+
+
+# Steps that the kernel applies to a batch of texts.
+BATCH_STEPS: dict[str, Callable[[Texts], Texts]] = {
+    "bert": functools.partial(kernel.normalize_bert, cased=False),
+    "bert-cased": functools.partial(kernel.normalize_bert, cased=True),
+}
+
 STEPS: dict[str, Callable[[str], str]] = {
     "nfc": _make_form("NFC"),
     "nfd": _make_form("NFD"),
@@ -165,4 +189,6 @@ STEPS: dict[str, Callable[[str], str]] = {
     "nfkd": _make_form("NFKD"),
     "lowercase": _lowercase,
     **{step: _make_strip(ranges) for step, ranges in REMOVED.items()},
+    **{step: _make_of_str(apply) for step, apply in BATCH_STEPS.items()},
 }
+_KEEP_ASCII = frozenset({"nfc", "nfd", "nfkc", "nfkd", "strip_accents", "strip_invisible"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tokcore.bert import write_pattern
+
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _LLAMA3 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}"
@@ -26,6 +28,8 @@ PATTERNS: dict[str, str] = {
         r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}"
         r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
     ),
+    # BERT's has no text of its own: this one says the same.
+    "bert": write_pattern(),
 }
 
 DEFAULT_PATTERN = "o200k"

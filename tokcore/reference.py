@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from tokcore.bert import load_table, normalize_text
 from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.patterns import PATTERNS
 from tokcore.pretoken_rows import CountRows, list_rows, make_rows
-from tokcore.texts import Bytes, Offsets, Texts
+from tokcore.texts import Bytes, Offsets, Texts, make_texts_from_strings
 from tokcore.unicode import expand
 
 Ids = npt.NDArray[np.int32]
@@ -312,6 +313,88 @@ class Encoder:
                 begin = end
             offsets.append(len(ids))
         return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+
+
+def encode_wordpiece(
+    pretoken: bytes, first: Mapping[bytes, int], further: Mapping[bytes, int], unknown_id: int, max_characters: int
+) -> list[int]:
+    """The ids of a pre-token: of its longest start that is a token, then of the longest one that goes on, and so on.
+
+    first, further: tokens that begin a word, and that continue one. max_characters: 0 for no limit.
+
+    >>> encode_wordpiece(b"hugs", {b"hug": 5, b"hu": 6}, {b"s": 7}, unknown_id=1, max_characters=100)
+    [5, 7]
+    >>> encode_wordpiece(b"hugb", {b"hug": 5, b"hu": 6}, {b"s": 7}, unknown_id=1, max_characters=100)
+    [1]
+    """
+    if max_characters and len(pretoken.decode("utf-8", "surrogateescape")) > max_characters:
+        return [unknown_id]
+    ids: list[int] = []
+    start = 0
+    while start < len(pretoken):
+        known = further if start else first
+        ends = [end for end in range(start + 1, len(pretoken) + 1) if pretoken[start:end] in known]
+        if not ends:
+            return [unknown_id]
+        ids.append(known[pretoken[start : ends[-1]]])
+        start = ends[-1]
+    return ids
+
+
+class WordpieceEncoder:
+    """As tokcore.kernel.WordpieceEncoder. Without a cache; ignores threads."""
+
+    def __init__(
+        self,
+        pattern: str | None,
+        tokens: Texts,
+        token_ids: Ids,
+        continues: npt.NDArray[np.uint8],
+        unknown_id: int,
+        max_characters: int,
+        drops_space: bool,
+    ) -> None:
+        self._pattern = pattern
+        self._known: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
+        for i, id in enumerate(token_ids.tolist()):
+            known = self._known[int(continues[i])]
+            if not tokens.text(i) or tokens.text(i) in known:
+                raise ValueError(f"token {i}: it is empty, or an earlier one has the same bytes")
+            known[tokens.text(i)] = id
+        self._unknown_id = unknown_id
+        self._max_characters = max_characters
+        self._drops_space = drops_space
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
+        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        ids: list[int] = []
+        offsets = [0]
+        for i in range(texts.num_texts):
+            start = texts.offsets[i]
+            for end in ends[firsts[i] : firsts[i + 1]]:
+                pretoken = texts.data[start:end].tobytes()
+                start = end
+                if not self._drops_space or not _SPACE.fullmatch(pretoken.decode("utf-8", "surrogateescape")):
+                    ids += encode_wordpiece(pretoken, *self._known, self._unknown_id, self._max_characters)
+            offsets.append(len(ids))
+        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+
+
+_SPACE = regex.compile(expand(r"\s+"))
+
+
+def normalize_bert(texts: Texts, cased: bool) -> Texts:
+    """As tokcore.kernel.normalize_bert."""
+    table = load_table(cased)
+    return make_texts_from_strings(
+        [normalize_text(texts.text(i).decode("utf-8", "surrogateescape"), table) for i in range(texts.num_texts)]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- count tables

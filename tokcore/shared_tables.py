@@ -26,6 +26,16 @@ class SharedTables:
         self._model = spec.model
 
     @functools.cached_property
+    def id_of_name(self) -> dict[str, int]:
+        """The ordinary tokens: name -> id."""
+        return dict(zip(self._model.names, self._model.ids.tolist(), strict=True))
+
+    @functools.cached_property
+    def name_of_id(self) -> dict[int, str]:
+        """All tokens: id -> name."""
+        return {id: name for name, id in (self.id_of_name | self.special_ids).items()}
+
+    @functools.cached_property
     def id_of_bytes(self) -> dict[bytes, int]:
         """The ordinary tokens: bytes -> id."""
         return dict(zip(self._model.tokens, self._model.ids.tolist(), strict=True))

@@ -22,9 +22,13 @@ class StreamDecoder:
     ''
     """
 
-    def __init__(self, decode: Callable[[Any], bytes], errors: str = "replace") -> None:
-        """decode: the bytes of ids. errors: as for bytes.decode, for what is not UTF-8."""
+    def __init__(self, decode: Callable[[Any, bool], bytes], errors: str = "replace") -> None:
+        """decode: the bytes that ids add to a text; the second argument says whether they are its first.
+
+        errors: as for bytes.decode, for what is not UTF-8.
+        """
         self._decode = decode
+        self._is_start = True
         self._characters = codecs.getincrementaldecoder("utf-8")(errors)
 
     def feed(self, ids: int | Iterable[int]) -> str:
@@ -35,7 +39,10 @@ class StreamDecoder:
         >>> stream.feed([257, 258]), stream.feed(259)
         ('low low', 'er')
         """
-        return self._characters.decode(self._decode(ids if isinstance(ids, Iterable) else [ids]))
+        known = [*ids] if isinstance(ids, Iterable) else [ids]
+        added = self._decode(known, self._is_start)
+        self._is_start = self._is_start and not known
+        return self._characters.decode(added)
 
     def finish(self) -> str:
         """What is left at the end of a text: a character that its bytes did not complete, as `errors` says.
@@ -46,4 +53,5 @@ class StreamDecoder:
         >>> stream.feed(incomplete), stream.finish()
         ('', '\\ufffd')
         """
+        self._is_start = True
         return self._characters.decode(b"", final=True)

@@ -77,6 +77,15 @@ class TokenBatch(NamedTuple):
         )
 
 
+def count_in_rows(batch: TokenBatch, id: int) -> npt.NDArray[np.int64]:
+    """How often each document of the batch has that id, int64."""
+    before = np.zeros(len(batch.tokens) + 1, np.int64)
+    np.cumsum(batch.tokens == id, out=before[1:])
+    start = batch.offsets[0]
+    found: npt.NDArray[np.int64] = np.diff(before[batch.offsets - start])
+    return found
+
+
 def join_batches(batches: Sequence[TokenBatch]) -> TokenBatch:
     """One batch with the documents of several, in order."""
     if len(batches) == 1:

@@ -90,7 +90,7 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def from_huggingface(cls, path: str | PathLike[str]) -> Tokenizer:
-        """The tokenizer of a tokenizer.json (or of the folder that it is in), which must be a byte-level BPE.
+        """The tokenizer of a tokenizer.json (or of the folder that it is in), a byte-level BPE or a WordPiece.
 
         >>> same = tokcore.Tokenizer.from_huggingface("out/first/tokenizer/tokenizer.json")
         >>> same.encode("lower").tolist()
@@ -145,7 +145,7 @@ class Tokenizer(Vocabulary):
         return file
 
     def export(self, to: str, path: str | PathLike[str], *, replace: bool = False) -> list[Path]:
-        """Write the files of another format: huggingface, tiktoken or gpt2. Returns their paths.
+        """Write the files of another format: huggingface, tiktoken, gpt2 or bert. Returns their paths.
 
         path: a folder. For huggingface a path that ends with .json, and for tiktoken any that is no folder yet, is the
         one file. Raises ConfigError for an unknown format, FormatError if it cannot hold this tokenizer,
@@ -341,7 +341,11 @@ class Tokenizer(Vocabulary):
         >>> stream.feed(257) + stream.feed([258, 259]) + stream.finish()
         'low lower'
         """
-        return StreamDecoder(self.decode, errors)
+
+        def decode(ids: Any, is_start: bool) -> bytes:
+            return b"".join(self._shared.decoder.spell_all(list_integers(ids), is_start))
+
+        return StreamDecoder(decode, errors)
 
     def offsets(self, ids: TokenIds) -> TokenSpans:
         """Start and end of each token in decode(ids), in bytes and in characters.
@@ -356,8 +360,7 @@ class Tokenizer(Vocabulary):
         [[0, 3], [3, 4], [4, 5], [5, 6]]
         """
         known = list_integers(ids)
-        self._shared.decoder.decode(known)  # names the position of an unused id
-        return find_token_spans([*map(self._shared.decoder.spell, known)])
+        return find_token_spans(self._shared.decoder.spell_all(known, True))
 
     @property
     def lossless(self) -> bool:

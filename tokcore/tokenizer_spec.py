@@ -16,19 +16,21 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokcore import unicode
+from tokcore import bert, unicode
 from tokcore.byte_alphabet import from_printable
 from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.models import KINDS, Model
 from tokcore.models.model import ID_LIMIT, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Ids, make_too_long_error
+from tokcore.normalize import BATCH_STEPS
 
 FORMAT = "tokcore-tokenizer"
 FORMAT_VERSION = 1
 FILE_NAME = "tokcore.json"
 PLAIN = "plain"
-ROLES = ("document_end", "document_begin", "padding", PLAIN)
+UNKNOWN = "unknown"
+ROLES = ("document_end", "document_begin", "padding", UNKNOWN, PLAIN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class TokenizerSpec:
         _check_tokens(self.model.tokens, self.model.ids)
         _check_special(self.special, self.model.ids)
         self.model.check()
+        if self.model.unknown is not None and self.model.unknown not in {token.id for token in self.special}:
+            raise FormatError(f"id {self.model.unknown} stands for unknown text, and is no special token's")
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -112,10 +116,15 @@ class TokenizerSpec:
             "format": FORMAT,
             "normalizer": list(self.normalizer),
             "pattern": dict(self.pattern),
-            "unicode": {"version": unicode.VERSION, "tables_sha256": unicode.TABLES_SHA256},
+            "unicode": {"version": unicode.VERSION, "tables_sha256": unicode.TABLES_SHA256} | self._name_bert_tables(),
             "model": self.model.functional(),
             "special": [{"text": token.text, "id": token.id, "role": token.role} for token in self.special],
         }
+
+    def _name_bert_tables(self) -> dict[str, str]:
+        """BERT's own tables, of a tokenizer that uses them."""
+        uses_bert = self.pattern.get("name") == "bert" or not BATCH_STEPS.keys().isdisjoint(self.normalizer)
+        return {"bert_sha256": bert.TABLES_SHA256} if uses_bert else {}
 
 
 # A build reads the file that it has just written, and a command prints with what it has built with.
@@ -264,6 +273,11 @@ def _check_unicode(made_for: _UnicodeJson, name: str) -> None:
             f"release has {unicode.TABLES_SHA256[:12]} of {unicode.VERSION}: texts would be split differently. "
             f"Use the release that wrote it."
         )
+    if made_for.bert_sha256 != bert.TABLES_SHA256:
+        raise VersionError(
+            f"{name}: made for BERT's tables {made_for.bert_sha256[:12]}, and this release has "
+            f"{bert.TABLES_SHA256[:12]}: texts would be split differently. Use the release that wrote it."
+        )
 
 
 # ---------------------------------------------------------------------------------------------- tokcore.json, read back
@@ -273,6 +287,7 @@ def _check_unicode(made_for: _UnicodeJson, name: str) -> None:
 class _UnicodeJson:
     version: str
     tables_sha256: str
+    bert_sha256: str = bert.TABLES_SHA256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

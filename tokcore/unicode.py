@@ -107,7 +107,7 @@ def find_ranges(name: str) -> Ranges:
     if name == "Any":
         return ((0, _LAST),)
     if name in unicode_data.RANGES:
-        return tuple(_unpack(unicode_data.RANGES[name]))
+        return tuple(unpack_ranges(unicode_data.RANGES[name]))
     members = [c for c in _CATEGORIES if c[0] == name]
     if not members:
         raise KeyError(name)
@@ -279,7 +279,8 @@ def _unite_ranges(members: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(merged)
 
 
-def _unpack(text: str) -> Iterable[tuple[int, int]]:
+def unpack_ranges(text: str) -> Iterable[tuple[int, int]]:
+    """The ranges, both ends included, of a packed table."""
     position = 0
     for word in text.split():
         gap, _, more = word.partition("+")

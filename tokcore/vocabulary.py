@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tokcore.byte_alphabet import from_printable, to_printable
 from tokcore.errors import IdentityError
 from tokcore.formats import gpt2
 from tokcore.shared_tables import get_shared_tables
@@ -67,8 +66,7 @@ class Vocabulary:
         if isinstance(token, str):
             if token in self._shared.special_ids:
                 return self._shared.special_ids[token]
-            known = from_printable(token)
-            return None if known is None else self._shared.id_of_bytes.get(known)
+            return self._shared.id_of_name.get(token)
         if not isinstance(token, bytes):
             raise TypeError(f"token: expected str or bytes, found {type(token).__name__}")
         return self._shared.id_of_bytes.get(token)
@@ -80,13 +78,7 @@ class Vocabulary:
         ('Ġlow', None)
         """
         (id,) = list_integers([id])
-        for text, special_id in self._shared.special_ids.items():
-            if special_id == id:
-                return text
-        try:
-            return to_printable(self._shared.decoder.spell(id))
-        except IdentityError:
-            return None
+        return self._shared.name_of_id.get(id)
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token stands for; a special token's text. Raises IdentityError for an unused id.
@@ -142,6 +134,15 @@ class Vocabulary:
         True
         """
         return self._id_of_role("padding")
+
+    @property
+    def unk_id(self) -> int | None:
+        """The id of the special token that stands for text without tokens; None if all text has some.
+
+        >>> tokenizer.unk_id is None
+        True
+        """
+        return self.spec.model.unknown
 
     @property
     def pattern_text(self) -> str:

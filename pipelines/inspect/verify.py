@@ -266,7 +266,7 @@ def _check_content(
             documents_of.update(found.documents_of)
             shown.advance(found.documents_of.total())
             for lang, sums in found.languages.items():
-                held = languages.setdefault(lang, [0, 0])
+                held = languages.setdefault(lang, [0, 0, 0])
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
             digests.add(found.digests)
             written = add_up([written, found.ids.take()])
@@ -288,11 +288,14 @@ def _find_differing_sums(
 ) -> Iterator[str]:
     """Where the shards hold other numbers than are said of a language, or of a file.
 
-    languages: -> [documents, tokens] in the shards. documents_of: of each file, in the shards.
+    languages: -> [documents, tokens, unknown] in the shards. documents_of: of each file, in the shards.
     """
     for lang in sorted(set(languages) | set(made.languages)):
         said = made.languages.get(lang, EncodedLanguage(0, 0, 0, 0, "0"))
-        if (held := languages.get(lang, [0, 0])) != [said.documents, said.tokens]:
+        *held, unknown = languages.get(lang, [0, 0, 0])
+        if said.unknown is not None and said.unknown != unknown:
+            yield f"shards/{MANIFEST}: {lang}: {said.unknown} unknown tokens, in the shards {unknown}"
+        if held != [said.documents, said.tokens]:
             yield (
                 f"shards/{MANIFEST}: {lang}: {said.documents} documents of {said.tokens} tokens, "
                 f"in the shards {' of '.join(map(str, held))}"

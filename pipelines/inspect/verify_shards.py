@@ -30,7 +30,7 @@ from tokcore.format_table import list_all_paths
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardFacts, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -42,6 +42,7 @@ class Rules:
     prepend: tuple[int, ...]  # ids before each document
     append: tuple[int, ...]  # ids after each document
     reserved: tuple[int, ...]  # ids that occur only where prepend and append put them
+    unknown: int | None  # id that stands for text without tokens
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,7 +51,7 @@ class Found:
 
     problems: list[str] = dataclasses.field(default_factory=list)
     documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by source
-    languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens]
+    languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens, unknown]
     digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes per document
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
 
@@ -66,13 +67,14 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
     except ConfigError as error:
         raise FormatError(f"shards/manifest.json: config: {error}") from error
     specials = {token.text: token.id for token in spec.special if token.id is not None}
-    reserved = set() if config.special_text == "special" else set(specials.values())
+    reserved = set() if config.special_text == "special" else set(specials.values()) - {spec.model.unknown}
     ordinary = set(spec.model.ids.tolist()) if reserved else set()
     return Rules(
         make_shard_settings(config, spec.fingerprint, spec.vocab_size),
         prepend,
         append,
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
+        spec.model.unknown,
     )
 
 
@@ -215,9 +217,11 @@ def _check_documents(
     for lang, where in batch.langs.by_label().items():
         if shard.lang and lang != shard.lang:
             complain(int(where[0]), f"is of language {lang!r}, the shard of {shard.lang!r}")
-        sums = found.languages.setdefault(lang, [0, 0])
+        sums = found.languages.setdefault(lang, [0, 0, 0])
         sums[0] += len(where)
         sums[1] += int(lengths[where].sum())
+        if rules.unknown is not None:
+            sums[2] += int(count_in_rows(batch, rules.unknown)[where].sum())
     found.documents_of.update({source: len(where) for source, where in batch.sources.by_label().items()})
     found.ids.add(batch.tokens, batch.offsets)
     digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)

@@ -86,6 +86,7 @@ def _check_and_finish(
     facts = [shard.facts for shard in shards]
     digest, num_digests = digest_documents(attempts, plan.num_partitions)
     ledger.check_documents(read.records.documents, facts, languages, num_digests)
+    ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
     num_tokens = sum(shard.tokens for shard in facts)
     token_counts = write_token_counts(attempts, num_tokens)
     indexes = _write_indexes(config, shards, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
@@ -96,7 +97,7 @@ def _check_and_finish(
             *((file, corpus) for file in (*indexes, token_counts)),
         ],
         _sum_up(read, items, num_tokens, digest, spec.fingerprint),
-        {lang: ledger.sum_up_encoded(counts) for lang, counts in languages.items()},
+        {lang: ledger.sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
     )
 
 

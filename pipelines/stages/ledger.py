@@ -15,7 +15,7 @@ from schemas.plan import Plan
 from schemas.refs import LanguageCounts, RangeLedger, TableRef
 from schemas.stage_manifests import CountedLanguage, EncodedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import hash_sha256, write_canonical_json
-from tokcore.errors import LedgerError
+from tokcore.errors import LedgerError, StageError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, to_jsonable
 
@@ -207,14 +207,29 @@ def check_documents(
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 
 
-def sum_up_encoded(counts: LanguageCounts) -> EncodedLanguage:
-    """What the shards manifest says of one language."""
+def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage:
+    """What the shards manifest says of one language. has_unknown: whether a token stands for text without tokens."""
     return EncodedLanguage(
         documents=counts.num_documents,
         text_bytes=counts.text_bytes,
         pretokens=counts.num_pretokens,
         tokens=counts.num_tokens,
         bytes_per_token=format_ratio(counts.text_bytes, counts.num_tokens),
+        unknown=counts.num_unknown if has_unknown else None,
+    )
+
+
+def check_unknown(languages: Mapping[str, LanguageCounts], limit: Decimal, name: str) -> None:
+    """Raise StageError if more of the tokens are unknown ones than the limit allows. name: of the setting."""
+    unknown = sum(counts.num_unknown for counts in languages.values())
+    tokens = sum(counts.num_tokens for counts in languages.values())
+    if unknown <= limit * tokens:
+        return
+    worst = sorted(languages.items(), key=lambda one: (-one[1].num_unknown, one[0]))[:5]
+    said = ", ".join(f"{lang}: {counts.num_unknown:,} of {counts.num_tokens:,}" for lang, counts in worst)
+    raise StageError(
+        f"{name} = {limit}: {unknown:,} of {tokens:,} tokens are unknown ones, {format_ratio(100 * unknown, tokens)} % "
+        f"({said}). Use a tokenizer that knows these texts, remove these sources, or raise the limit."
     )
 
 

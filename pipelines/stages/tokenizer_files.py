@@ -10,7 +10,7 @@ from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats import huggingface, tiktoken
+from tokcore.formats import bert, huggingface, tiktoken
 from tokcore.formats.exports import EXPORTS
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assign_ids
@@ -21,30 +21,43 @@ def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
     assert config.tokenizer is not None
     url = urls.resolve(config.base, config.tokenizer.from_)
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
-    return read_tokenizer(url, config.tokenizer.pattern, make_special_tokens(config), keys)
+    return read_tokenizer(url, config.tokenizer.pattern, make_special_tokens(config), keys, config.tokenizer.normalize)
 
 
 def read_tokenizer(
-    named: str, pattern: str | None, special: Sequence[SpecialToken], keys: tuple[str, str]
+    named: str,
+    pattern: str | None,
+    special: Sequence[SpecialToken],
+    keys: tuple[str, str],
+    normalize: Sequence[str] = (),
 ) -> TokenizerSpec:
-    """The tokenizer at a URL: a tokcore.json, a tokenizer.json, a tiktoken rank file or a folder of the first two.
+    """The tokenizer at a URL: a tokcore.json, a tokenizer.json, BERT's vocab.txt, a rank file or a folder of the first
+    three.
 
     A build's output stands for its tokcore.json, and so does its folder tokenizer. pattern, special: of a rank file,
-    which has none. keys: what the user calls the URL and the pattern. Raises ConfigError, naming one of them, if there
-    is no tokenizer, if it is none of these forms, or if a rank file comes without its pattern.
+    which has none. normalize: of a vocab.txt, which names no normalizer. keys: what the user calls the URL and the
+    pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of these forms, or if a
+    rank file comes without its pattern.
     """
-    places = [urls.join(named, *below) for below in ((FILE_NAME,), ("tokenizer", FILE_NAME), ("tokenizer.json",))]
+    below = ((FILE_NAME,), ("tokenizer", FILE_NAME), ("tokenizer.json",), ("vocab.txt",))
+    places = [urls.join(named, *names) for names in below]
     url = next(filter(storage.exists, places), named)
     name = redact(url)
     if urls.is_local(url) and urls.get_local_path(url).is_dir():
         raise ConfigError(
-            f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no tokenizer.json. "
+            f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no tokenizer.json "
+            f"or vocab.txt. "
             f"Is the build finished?"
         )
     if not storage.exists(url):
         raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
     try:
-        return _parse(pattern, special, storage.read_bytes(url), name, keys[1])
+        data = storage.read_bytes(url)
+        if pattern is None and bert.is_vocab_txt(data) and not data.lstrip().startswith(b"{"):
+            return bert.read_vocab_txt(data, name, normalize)
+        if normalize:
+            raise FormatError(f"tokenizer.normalize is for a vocab.txt, and {name} is none: remove it")
+        return _parse(pattern, special, data, name, keys[1])
     except FormatError as error:
         raise ConfigError(f"{keys[0]}: {error}") from error
 
@@ -79,6 +92,8 @@ def make_artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     """
     files = [(FILE_NAME, spec.to_json_bytes())]
     for export in EXPORTS.values():
+        if not export.in_builds:
+            continue
         with contextlib.suppress(FormatError):
             files.extend(export.files(spec))
     return files

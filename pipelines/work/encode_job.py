@@ -31,4 +31,5 @@ class EncodeJob:
     validation: str  # exact decimal
     seed: int
     num_partitions: int
+    unknown: int | None = None  # id that stands for text without tokens
     tokenizer_sha256: str = ""  # of that file, if it was checked before

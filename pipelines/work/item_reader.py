@@ -34,6 +34,7 @@ class LanguageTally:
     num_pretokens: int = 0
     num_tokens: int = 0
     masked_bytes: int = 0
+    num_unknown: int = 0
 
     def freeze(self) -> LanguageCounts:
         return LanguageCounts(*dataclasses.astuple(self))

@@ -63,6 +63,7 @@ def make_encode_job(
         validation=config.validation,
         seed=config.seed or 0,  # without a validation split it chooses nothing
         num_partitions=num_partitions,
+        unknown=spec.model.unknown,
     )
 
 

@@ -18,7 +18,7 @@ from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardFacts, ShardWriter
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 
 
 class ShardAttempt:
@@ -62,10 +62,13 @@ class ShardAttempt:
         self._content.update(tokens, digests)
         self._digests += digests
         lengths = np.diff(tokens.offsets)
+        unknown = None if self._job.unknown is None else count_in_rows(tokens, self._job.unknown)
         for lang, where in tokens.langs.by_label().items():
             tally = self._tallies.setdefault(lang, LanguageTally())
             tally.num_pretokens += int(pretokens[where].sum())
             tally.num_tokens += int(lengths[where].sum())
+            if unknown is not None:
+                tally.num_unknown += int(unknown[where].sum())
         self.num_tokens += len(tokens.tokens)
 
     def close(self) -> tuple[ShardEncoded, IdRows]:

@@ -22,6 +22,7 @@ RUNS = {
     "learn": 150,
     "merge_rows": 6000,
     "rank_tokens": 2500,
+    "wordpiece": 2500,
 }
 
 

@@ -514,8 +514,8 @@ _TOKENIZER = (
         "character-split-in-a-stream",
         "a stream of ids gives out parts of characters",
         "tokcore/stream_decoder.py",
-        "self._decode(ids if isinstance(ids, Iterable) else [ids]))",
-        "self._decode(ids if isinstance(ids, Iterable) else [ids]), final=True)",
+        "return self._characters.decode(added)",
+        "return self._characters.decode(added, final=True)",
         _tests("tokcore/test_stream_decoder.py"),
     ),
     Defect(
@@ -1310,9 +1310,61 @@ _CHECKING = (
     ),
 )
 
+_WORDPIECE = (
+    Defect(
+        "shortest-word-piece",
+        "the first piece that matches is taken, not the longest",
+        KERNEL + "encode/wordpiece_model.cpp",
+        "      end = i + 1;\n",
+        "      end = i + 1;\n      break;\n",
+        _tests("tokcore/test_wordpiece.py::test_the_kernel_is_its_reference"),
+    ),
+    Defect(
+        "limit-of-bytes",
+        "the limit of a word's characters counts bytes",
+        KERNEL + "encode/wordpiece_model.cpp",
+        "  if (size <= limit) return false;\n",
+        "  return size > limit;\n",
+        _tests("tokcore/test_wordpiece.py::test_the_kernel_is_its_reference"),
+    ),
+    Defect(
+        "start-of-an-unknown-word",
+        "a word that ends unknown keeps the ids of its start",
+        KERNEL + "encode/wordpiece_model.cpp",
+        "  piece.ids[0] = unknown_id_;\n  piece.count = 1;\n",
+        "  piece.ids[piece.count++] = unknown_id_;\n",
+        _tests("tokcore/test_wordpiece.py::test_the_article_s_example"),
+    ),
+    Defect(
+        "marks-in-any-order",
+        "marks that stay are not sorted",
+        KERNEL + "text/bert_normalizer.cpp",
+        "  if (!in_order_) {\n",
+        "  if (false) {\n",
+        _tests("tokcore/test_wordpiece.py::test_kernel_reference_and_theirs_normalize_alike"),
+    ),
+    Defect(
+        "sorted-across-a-removed-starter",
+        "marks are sorted across a character that is removed",
+        KERNEL + "text/bert_normalizer.cpp",
+        "  if (action == bert::kRemoved) return;\n  if (action >= bert::kMark",
+        "  if (action == bert::kRemoved || action == bert::kRemovedStarter) return;\n  if (action >= bert::kMark",
+        _tests("tokcore/test_wordpiece.py::test_a_removed_starter_parts_marks"),
+    ),
+    Defect(
+        "unknown-not-counted",
+        "unknown tokens are not counted",
+        "pipelines/work/make_jobs.py",
+        "        unknown=spec.model.unknown,\n",
+        "        unknown=None,\n",
+        _tests("pipelines/test_wordpiece_builds.py::test_manifests_count_the_unknown_and_say_that_text_is_lost"),
+    ),
+)
+
 DEFECTS: tuple[Defect, ...] = (
     *_LEARNER,
     *_ENCODER,
+    *_WORDPIECE,
     *_COUNTING,
     *_SCANNING,
     *_LEARNING,

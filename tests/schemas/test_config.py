@@ -452,7 +452,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (
             MINIMAL + "[pretokenize]\npattern = 'cl100'",
             '8: pretokenize.pattern = "cl100": expected one of gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, '
-            "nanochat, or regex = '''...''' for one of your own. Did you mean cl100k?",
+            "nanochat, bert, or regex = '''...''' for one of your own. Did you mean cl100k?",
         ),
         (
             MINIMAL + "[mix]\nstrategy = 'uni'",
@@ -465,12 +465,12 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (
             SPECIAL + '"<a>" = "EOS"',
-            '8: special."<a>".role = "EOS": expected one of document_end, document_begin, padding, plain. '
+            '8: special."<a>".role = "EOS": expected one of document_end, document_begin, padding, unknown, plain. '
             'Write "document_end".',
         ),
         (
             SPECIAL + '"<a>" = { role = "pad" }',
-            '8: special."<a>".role = "pad": expected one of document_end, document_begin, padding, plain. '
+            '8: special."<a>".role = "pad": expected one of document_end, document_begin, padding, unknown, plain. '
             'Write "padding".',
         ),
         (

@@ -72,7 +72,7 @@ MANIFESTS: dict[str, AnyManifest] = {
     "imported tokenizer": manifest(
         "tokenizer",
         stages.ImportedConfig(fingerprint="f" * 64),
-        stages.TokenizerTotals("f" * 64, 501, {}, merges=143),
+        stages.TokenizerTotals("f" * 64, 501, {}, lossless=False),
         {},
     ),
     "shards": manifest(
@@ -89,6 +89,6 @@ MANIFESTS: dict[str, AnyManifest] = {
         stages.BuildTotals(
             *(TOTALS.records, TOTALS.files, TOTALS.text_bytes), 1, 100, "d" * 64, "f" * 64, {"<|endoftext|>": 3}, 501
         ),
-        {"en": stages.BuiltLanguage(4, 700, 60, 100, "7.0000", 8, SHARE, SHARE, SHARE, 5, {"email": 1})},
+        {"en": stages.BuiltLanguage(4, 700, 60, 100, "7.0000", 2, 8, SHARE, SHARE, SHARE, 5, {"email": 1})},
     ),
 }

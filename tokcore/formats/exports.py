@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.formats import gpt2, huggingface, tiktoken, token_bytes, transformers
+from tokcore.formats import bert, gpt2, huggingface, tiktoken, token_bytes, transformers
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -20,6 +20,7 @@ class Export(NamedTuple):
     left_out: Callable[[TokenizerSpec], str]
     # How a path ends that is to hold the first file alone. Any other is a folder; None: it never is.
     alone: str | None = None
+    in_builds: bool = True  # whether every build writes these files
 
 
 EXPORTS: Mapping[str, Export] = {
@@ -36,6 +37,8 @@ EXPORTS: Mapping[str, Export] = {
         lambda spec: [("tokenizer.tiktoken", tiktoken.write_rank_file(spec))], tiktoken.describe_left_out, alone=""
     ),
     "gpt2": Export(gpt2.write_vocabulary_files, gpt2.describe_left_out),
+    # Its files have the names of others, and put tokens around a text.
+    "bert": Export(bert.write_bert_files, bert.describe_left_out, in_builds=False),
     "token_bytes": Export(
         lambda spec: [("token_bytes.npy", token_bytes.write_token_bytes(spec))], lambda spec: "", alone=".npy"
     ),

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from operator import itemgetter
 
-from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.errors import FormatError
 from tokcore.models.model import ID_LIMIT
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -54,10 +53,9 @@ def make_vocabulary(spec: TokenizerSpec) -> Mapping[str, int]:
     return named | special if is_behind else dict(sorted((named | special).items(), key=itemgetter(1)))
 
 
-@functools.lru_cache(maxsize=1)
 def spell_tokens(spec: TokenizerSpec) -> tuple[str, ...]:
-    """The printable names of the ordinary tokens, in the order of ids."""
-    return tuple(to_printable_tokens(spec.model.tokens))
+    """The names of the ordinary tokens, in the order of ids."""
+    return spec.model.names
 
 
 @functools.lru_cache(maxsize=1)

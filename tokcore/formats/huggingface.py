@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer.json, for byte-level BPE.
+"""Hugging Face's tokenizer.json, for byte-level BPE and WordPiece (whose parts are in wordpiece_json).
 
 What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
 becomes the role of these tokens. Not kept, because it does not change the ids of text: truncation, padding, decoder.
@@ -21,6 +21,13 @@ import orjson
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
+from tokcore.formats.wordpiece_json import (
+    NORMALIZERS,
+    make_wordpiece_parts,
+    read_bert_step,
+    read_wordpiece_model,
+    read_wordpiece_pattern,
+)
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
 from tokcore.models.model import ID_LIMIT
@@ -41,18 +48,23 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
     merges give.
     """
     _check_special_names(spec)
+    parts = _make_parts(spec) if spec.model.unknown is None else make_wordpiece_parts(spec)
     content = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [_make_added_token(token) for token in spec.special],
         "normalizer": _make_normalizer(spec.normalizer),
-        "pre_tokenizer": _make_pretokenizer(spec.pattern),
+        "pre_tokenizer": parts["pre_tokenizer"],
         "post_processor": None,
-        "decoder": _make_decoder(spec),
-        "model": _make_model(spec),
+        "decoder": {**parts["decoder"], OURS: _make_ours(spec)},
+        "model": parts["model"],
     }
-    return _format_indented(content)
+    return format_indented(content)
+
+
+def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
+    return {"pre_tokenizer": _make_pretokenizer(spec.pattern), "decoder": _make_decoder(), "model": _make_model(spec)}
 
 
 def _check_special_names(spec: TokenizerSpec) -> None:
@@ -110,19 +122,17 @@ def _make_model(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _make_decoder(spec: TokenizerSpec) -> dict[str, Any]:
-    """Theirs, and what the file has no other place for: of all its parts, readers let only this one say more."""
+def _make_decoder() -> dict[str, Any]:
+    return {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+
+
+def _make_ours(spec: TokenizerSpec) -> dict[str, Any]:
+    """What the file has no place for. It stands in the decoder: of all parts, readers let only that one say more."""
     roles = {token.text: token.role for token in spec.special if token.role != PLAIN}
-    return {
-        "type": "ByteLevel",
-        "add_prefix_space": True,
-        "trim_offsets": True,
-        "use_regex": True,
-        OURS: {"pattern": dict(spec.pattern), "roles": roles},
-    }
+    return {"pattern": dict(spec.pattern), "roles": roles}
 
 
-def _format_indented(content: dict[str, Any]) -> bytes:
+def format_indented(content: dict[str, Any]) -> bytes:
     """What json.dumps(content, ensure_ascii=False, indent=1) gives, and a line feed, ten times as fast."""
     data = orjson.dumps(content, option=orjson.OPT_INDENT_2)
     # Strings hold neither line feeds nor tabs as such, so that every line begins with its indentation.
@@ -137,7 +147,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
 
     Every added token becomes a special token, also one that the file does not call special. Its role is the one that
     our export gave it, or follows from the side of a text that post_processor puts it on; else it is "plain".
-    Raises FormatError, naming the part, for anything but a byte-level BPE that we can follow exactly.
+    Raises FormatError, naming the part, for anything but a byte-level BPE or a WordPiece that we can follow exactly.
     """
     try:
         content = orjson.loads(data)
@@ -148,9 +158,14 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     try:
         normalizer = _read_normalizer(content.get("normalizer"))
         ours = _read_ours(content.get("decoder"))
-        pattern = _read_pattern(content.get("pre_tokenizer"), ours.get("pattern"))
+        is_wordpiece = content["model"].get("type") == "WordPiece"
+        read_pattern = read_wordpiece_pattern if is_wordpiece else _read_pattern
+        pattern = read_pattern(content.get("pre_tokenizer"), ours.get("pattern"))
         special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
         special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
+        if is_wordpiece:
+            wordpiece, special = read_wordpiece_model(content["model"], special)
+            return TokenizerSpec(tuple(normalizer), pattern, wordpiece, tuple(special))
         model = find_own_form(_read_model(content["model"], {token.text for token in special}))
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
@@ -205,6 +220,7 @@ _REGEX_TOKEN = re.compile(
 def _make_normalizer(steps: Sequence[str]) -> dict[str, Any] | None:
     names: dict[str, dict[str, Any]] = {ours: {"type": theirs} for theirs, ours in _FORMS.items()}
     names["lowercase"] = {"type": "Lowercase"}
+    names |= NORMALIZERS
     # By the pinned tables, not by their StripAccents, whose Unicode version is another.
     names |= {
         step: {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
@@ -234,6 +250,8 @@ def _read_normalizer(value: Any) -> list[str]:
         return [_FORMS[kind]]
     if kind == "Lowercase":
         return ["lowercase"]
+    if kind == "BertNormalizer":
+        return [read_bert_step(value)]
     if kind == "Replace" and value.get("content") == "":
         pattern = value.get("pattern")
         for step, own in _make_removing_patterns().items():
@@ -362,7 +380,7 @@ def _read_added_ids(post_processor: Any) -> tuple[list[int], list[int]]:
 
 def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
     if (kind := model.get("type", "BPE")) != "BPE":
-        raise FormatError(f"model {kind} is not supported: only BPE")
+        raise FormatError(f"model {kind} is not supported: only BPE and WordPiece")
     for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(option):
             raise FormatError(f"model option {option} = {model[option]!r} is not supported")

@@ -27,7 +27,7 @@ def write_token_bytes(spec: TokenizerSpec) -> bytes:
             f"token_bytes.npy has a place for every id, at most {MAX_IDS}: the ids end at {spec.vocab_size}"
         )
     lengths = np.zeros(spec.vocab_size, "<i4")
-    lengths[spec.model.ids] = [*map(len, spec.model.tokens)]
+    lengths[spec.model.ids] = spec.model.sizes
     lengths[[token.id for token in spec.special if token.id is not None]] = 0
     header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({spec.vocab_size},), }}"
     size = -(-(len(_MAGIC) + 2 + len(header) + 1) // 64) * 64 - len(_MAGIC) - 2

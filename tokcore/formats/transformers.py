@@ -12,7 +12,7 @@ from typing import Any
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # Role -> what transformers calls the token. Of several tokens of a role it is the first, by id.
-_NAMES = {"document_begin": "bos_token", "document_end": "eos_token", "padding": "pad_token"}
+_NAMES = {"document_begin": "bos_token", "document_end": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
 
 
 def write_tokenizer_config(spec: TokenizerSpec) -> bytes:

@@ -10,6 +10,7 @@ from tokcore.jsonable import Place
 from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
+from tokcore.models.wordpiece import WordpieceModel
 
 MODELS: Mapping[str, ModelType] = {
     "bpe": Bpe(),
@@ -20,7 +21,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 # Kind in tokcore.json -> what reads such a model.
 KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
-}
+} | {WordpieceModel.kind: WordpieceModel.from_json}
 
 
 def find_own_form(model: BpeModel) -> Model:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID
+from tokcore.byte_alphabet import BYTE_OF_ID, to_printable_tokens
 from tokcore.errors import FormatError, LearnError
 from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.merges import learn_rows
@@ -84,6 +84,18 @@ class BpeModel:
         """Raise FormatError, naming a token, unless the tokens with their ids as ranks give the same ids."""
         check_ranks_suffice(self.tokens, self.ids, self.merge_table)
 
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(to_printable_tokens(self.tokens))
+
+    @property
+    def sizes(self) -> Ids:
+        return np.array([*map(len, self.tokens)], np.int32)
+
+    @property
+    def unknown(self) -> None:
+        return None
+
     @property
     def summary(self) -> str:
         return f"256 bytes, {len(self.tokens) - 256} merges"
@@ -103,7 +115,7 @@ class BpeModel:
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return JoinedTokens(self, special)
 
-    def facts(self) -> dict[str, int]:
+    def facts(self) -> dict[str, Any]:
         return {"merges": len(self.merge_table.left)}
 
     def rules(self) -> Rules:
@@ -249,7 +261,7 @@ class MergesModel(BpeModel):
     def functional(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "tokens": _write_tokens(self.tokens, self.ids),
+            "tokens": write_tokens(self.tokens, self.ids),
             "merges": self.merges.tolist(),
             "ignore_merges": self.ignore_merges,
         }
@@ -287,7 +299,7 @@ class RanksModel(BpeModel):
         """They are the model."""
 
     def functional(self) -> dict[str, Any]:
-        return {"kind": self.kind, "tokens": _write_tokens(self.tokens, self.ids)}
+        return {"kind": self.kind, "tokens": write_tokens(self.tokens, self.ids)}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> RanksModel:
@@ -434,7 +446,8 @@ class _RanksJson:
     tokens: TokensAndIds
 
 
-def _write_tokens(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
+def write_tokens(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
+    """The JSON form that TokensAndIds reads."""
     return [
         [binascii.b2a_base64(token, newline=False).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)
     ]

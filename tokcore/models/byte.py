@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tokcore import kernel
+from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, MergesModel
 from tokcore.models.model import (
@@ -42,6 +43,18 @@ class ByteModel:
     def ids(self) -> Ids:
         return np.arange(256, dtype=np.int32)
 
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(to_printable_tokens(self.tokens))
+
+    @property
+    def sizes(self) -> Ids:
+        return np.array([*map(len, self.tokens)], np.int32)
+
+    @property
+    def unknown(self) -> None:
+        return None
+
     @property
     def summary(self) -> str:
         return "256 bytes"
@@ -55,7 +68,7 @@ class ByteModel:
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return JoinedTokens(self, special)
 
-    def facts(self) -> dict[str, int]:
+    def facts(self) -> dict[str, Any]:
         return {}
 
     def rules(self) -> Rules:

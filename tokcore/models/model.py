@@ -46,10 +46,13 @@ class Encoder(Protocol):
 
 
 class Decoder(Protocol):
-    """Turns ids, special ones among them, into bytes. Both methods raise IdentityError for an unused id."""
+    """Turns ids, special ones among them, into bytes. All methods raise IdentityError for an unused id."""
 
     def spell(self, id: int) -> bytes:
         """The bytes that one token stands for; of a special token its text."""
+
+    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
+        """The bytes that each id adds to a text. is_start: whether the ids are its first."""
 
     def decode(self, ids: list[int]) -> bytes:
         """The bytes of a text that has these ids."""
@@ -87,6 +90,18 @@ class Model(Protocol):
         """Their ids, ascending."""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What vocabulary files call them, in the order of ids."""
+
+    @property
+    def sizes(self) -> Ids:
+        """How many bytes of text each stands for, in the order of ids."""
+
+    @property
+    def unknown(self) -> int | None:
+        """The id of the special token that stands for text without tokens; None if all text has some."""
+
+    @property
     def summary(self) -> str:
         """What its tokens are, for messages: "256 bytes, 1000 merges"."""
 
@@ -102,7 +117,7 @@ class Model(Protocol):
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         """A decoder that knows these special tokens, too."""
 
-    def facts(self) -> dict[str, int]:
+    def facts(self) -> dict[str, Any]:
         """What the manifest says of it besides fingerprint and vocab_size: {"merges": 1000}."""
 
     def rules(self) -> Rules:
@@ -188,8 +203,11 @@ class JoinedTokens:
         return self.decode([id])
 
     def decode(self, ids: list[int]) -> bytes:
+        return b"".join(self.spell_all(ids, True))
+
+    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
         try:
-            return b"".join(map(self._tokens.__getitem__, ids))
+            return [*map(self._tokens.__getitem__, ids)]
         except KeyError as error:
             wrong = error.args[0]
             raise IdentityError(

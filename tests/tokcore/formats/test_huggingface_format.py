@@ -15,8 +15,8 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import (
-    _format_indented,
     expand_possessive_intervals,
+    format_indented,
     read_tokenizer_json,
     write_tokenizer_json,
 )
@@ -221,7 +221,7 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"model__type": "WordPiece"}, "model WordPiece"),
+        ({"model__type": "Unigram"}, "model Unigram"),
         ({"model__dropout": 0.1}, "dropout = 0.1"),
         ({"model__continuing_subword_prefix": "##"}, "continuing_subword_prefix"),
         ({"model__end_of_word_suffix": "</w>"}, "end_of_word_suffix"),
@@ -296,4 +296,4 @@ def test_a_special_token_with_the_name_of_another_is_refused():
 
 def test_indentation_is_that_of_the_standard_library():
     content = {"a": [], "b": {}, "c": [1, ["\t\n  é\x7f", [[[[[["deep"]]]]]]]], "d": None, "": {"x": {"y": [{}]}}}
-    assert _format_indented(content) == json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"
+    assert format_indented(content) == json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n"

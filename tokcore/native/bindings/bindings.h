@@ -19,6 +19,7 @@ Implementation checked_implementation(std::string_view name);
 // an implementation that this processor cannot run.
 Scanner scanner_from_names(std::string_view pattern, std::string_view implementation);
 
+void bind_normalizer(nanobind::module_& module);
 void bind_scanner(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_learner(nanobind::module_& module);

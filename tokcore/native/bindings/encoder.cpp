@@ -70,6 +70,18 @@ void check(const EncodeResult& result) {
   }
 }
 
+template <typename AnyVocabulary>
+void build(Encoder* self, const AnyVocabulary& vocabulary) {
+  VocabularyResult built;
+  {
+    const nb::gil_scoped_release released;
+    built = self->build(vocabulary);
+  }
+  if (built.status == VocabularyStatus::kOk) return;
+  self->~Encoder();
+  throw std::invalid_argument(message(built));
+}
+
 void make_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> data,
                   InputArray<int64_t> offsets, InputArray<int32_t> token_ids, InputArray<int32_t> left,
                   InputArray<int32_t> right, InputArray<int32_t> result, InputArray<uint32_t> priority,
@@ -82,15 +94,22 @@ void make_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> d
   std::optional<Scanner> scanner;
   if (!pattern.empty()) scanner = scanner_from_names(pattern, implementation);
   new (self) Encoder(scanner, checked_implementation(implementation), cache_bytes);
-  VocabularyResult built;
-  {
-    const nb::gil_scoped_release released;
-    built = self->build({data.data(), data.shape(0), offsets.data(), num_tokens, token_ids.data(), num_merges,
+  build(self, Vocabulary{data.data(), data.shape(0), offsets.data(), num_tokens, token_ids.data(), num_merges,
                          left.data(), right.data(), result.data(), priority.data(), whole});
-  }
-  if (built.status == VocabularyStatus::kOk) return;
-  self->~Encoder();
-  throw std::invalid_argument(message(built));
+}
+
+void make_wordpiece_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> data,
+                            InputArray<int64_t> offsets, InputArray<int32_t> token_ids,
+                            InputArray<uint8_t> continues, int32_t unknown_id, uint64_t max_characters,
+                            bool drops_space, size_t cache_bytes, std::string_view implementation) {
+  const size_t num_tokens = token_ids.shape(0);
+  check_size("offsets", offsets, num_tokens + 1);
+  check_size("continues", continues, num_tokens);
+  std::optional<Scanner> scanner;
+  if (!pattern.empty()) scanner = scanner_from_names(pattern, implementation);
+  new (self) Encoder(scanner, checked_implementation(implementation), cache_bytes);
+  build(self, WordpieceVocabulary{data.data(), data.shape(0), offsets.data(), num_tokens, token_ids.data(),
+                                  continues.data(), unknown_id, max_characters, drops_space});
 }
 
 nb::tuple to_python(EncodedBatch&& encoded) {
@@ -197,6 +216,9 @@ void bind_encoder(nb::module_& module) {
       .def("__init__", &make_encoder, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
            nb::arg("token_ids"), nb::arg("left"), nb::arg("right"), nb::arg("result"), nb::arg("priority"),
            nb::arg("whole"), nb::arg("cache_bytes"), nb::arg("implementation"))
+      .def("__init__", &make_wordpiece_encoder, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
+           nb::arg("token_ids"), nb::arg("continues"), nb::arg("unknown_id"), nb::arg("max_characters"),
+           nb::arg("drops_space"), nb::arg("cache_bytes"), nb::arg("implementation"))
       .def("encode", &encode, nb::arg("data"), nb::arg("offsets"), nb::arg("threads"),
            "(ids, offsets, pre-tokens of each text)")
       .def("encode_strings", &encode_strings, nb::arg("texts"), nb::arg("threads"),

@@ -4,6 +4,7 @@ NB_MODULE(_native, module) {
   // A tokenizer that lives as long as the interpreter is not a leak.
   nanobind::set_leak_warnings(false);
   module.doc() = "The native kernel of tokcore. Use it through tokcore.kernel.";
+  tokcore::bind_normalizer(module);
   tokcore::bind_scanner(module);
   tokcore::bind_counter(module);
   tokcore::bind_learner(module);

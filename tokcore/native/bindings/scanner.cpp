@@ -121,8 +121,9 @@ Implementation checked_implementation(std::string_view name) {
 Scanner scanner_from_names(std::string_view pattern_name, std::string_view implementation_name) {
   const auto pattern = pattern_from_name(pattern_name);
   if (!pattern) {
-    throw std::invalid_argument("pattern \"" + std::string(pattern_name) +
-                                "\": expected gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2 or nanochat");
+    throw std::invalid_argument(
+        "pattern \"" + std::string(pattern_name) +
+        "\": expected gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, nanochat or bert");
   }
   return Scanner(*pattern, checked_implementation(implementation_name));
 }

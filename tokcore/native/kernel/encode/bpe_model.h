@@ -24,6 +24,7 @@
 #include "encode/cuts.h"
 #include "encode/merge_lanes.h"
 #include "encode/pair_ranks.h"
+#include "encode/piece_model.h"
 
 namespace tokcore {
 
@@ -61,50 +62,23 @@ struct Vocabulary {
   bool whole;  // a pre-token that is a token becomes that token, without merging
 };
 
-// Memory that encoding reuses for every piece. One per thread.
-struct PieceScratch {
-  std::vector<Piece*> waiting;
-  std::vector<uint32_t> symbols;
-  std::vector<uint32_t> ranks;
-  std::vector<uint32_t> previous;
-  std::vector<uint32_t> next;
-  std::vector<uint64_t> heap;
-  std::vector<uint64_t> dead;
-  std::vector<uint64_t> known_neighbours;  // see follows()
-  std::vector<int32_t> chunk_ids;
-};
-
-class BpeModel {
+class BpeModel final : public PieceModel {
  public:
-  // The longest pre-token that can be encoded: positions in it have 32 bits.
-  static constexpr size_t kMaxPieceBytes = (size_t{1} << 32) - 2;
-
   // merge: merges short pieces on this processor.
   explicit BpeModel(MergeInLanes* merge) : merge_(merge) {}
 
   VocabularyResult build(const Vocabulary& vocabulary);
 
-  // Writes the external ids of each piece, 0 < size <= kMaxPieceBytes. More pieces at once make each quicker:
-  // while one waits for memory, others go on.
-  void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const;
+  void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const override;
 
-  // The end of the part that begins at `begin` of a pre-token too long for an entry of the cache. Parts may
-  // be encoded, and remembered, one by one. A very long pre-token is quicker as one part.
-  size_t part_end(const uint8_t* text, size_t size, size_t begin) const {
+  // A very long pre-token is quicker as one part.
+  size_t part_end(const uint8_t* text, size_t size, size_t begin) const override {
     constexpr size_t kMaxCutBytes = 2048;
     const bool is_whole = whole_decides_ || (well_formed_ && size > kMaxCutBytes);
     return is_whole ? size : cuts_.next(text, size, begin);
   }
 
-  // All tokens, the most common first as far as ranks tell. is_own: whether the token's bytes encode to it.
-  struct Tokens {
-    size_t num;
-    const uint8_t* data;
-    const uint64_t* starts;  // num + 1
-    const int32_t* ids;
-    const std::vector<bool>& is_own;
-  };
-  Tokens tokens() const {
+  Tokens tokens() const override {
     return {external_.size(), bytes_.data(), starts_.data(), external_.data(), is_own_};
   }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -69,7 +70,7 @@ std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t t
 class Encoder::Worker {
  public:
   Worker(const Encoder& encoder, size_t cache_bytes)
-      : model_(encoder.model_), scanner_(encoder.scanner_), cache_(cache_bytes) {
+      : model_(*encoder.model_), scanner_(encoder.scanner_), cache_(cache_bytes) {
     remember_tokens();
   }
 
@@ -183,7 +184,7 @@ class Encoder::Worker {
   // Puts the vocabulary's tokens into the cache, the least common first, so that more common ones replace
   // them.
   void remember_tokens() {
-    const BpeModel::Tokens tokens = model_.tokens();
+    const PieceModel::Tokens tokens = model_.tokens();
     const PretokenCache::Entries entries = cache_.entries();
     struct Token {
       PretokenCache::Key key;
@@ -212,7 +213,7 @@ class Encoder::Worker {
     *pretokens = 0;
     for (size_t begin = 0; begin < size;) {
       const size_t found = scanner_->scan(text, size, begin, ends, kBatch);
-      if (size > BpeModel::kMaxPieceBytes && has_too_long(begin, ends, found))
+      if (size > PieceModel::kMaxPieceBytes && has_too_long(begin, ends, found))
         return {EncodeStatus::kPieceTooLong, number};
       add(text, begin, ends, found);
       begin = ends[found - 1];
@@ -224,7 +225,7 @@ class Encoder::Worker {
 
   static bool has_too_long(uint64_t begin, const uint64_t* ends, size_t num_ends) {
     for (size_t i = 0; i < num_ends; begin = ends[i++]) {
-      if (ends[i] - begin > BpeModel::kMaxPieceBytes) return true;
+      if (ends[i] - begin > PieceModel::kMaxPieceBytes) return true;
     }
     return false;
   }
@@ -238,7 +239,7 @@ class Encoder::Worker {
     for (int64_t i = first; i < last; ++i) {
       const int64_t end = pieces.ends[i];
       if (end <= begin || end > texts.offsets[number + 1]) return {EncodeStatus::kBadPieces, number};
-      if (static_cast<uint64_t>(end - begin) > BpeModel::kMaxPieceBytes)
+      if (static_cast<uint64_t>(end - begin) > PieceModel::kMaxPieceBytes)
         return {EncodeStatus::kPieceTooLong, number};
       const auto piece_end = static_cast<uint64_t>(end);
       add(texts.data, static_cast<uint64_t>(begin), &piece_end, 1);
@@ -403,7 +404,7 @@ class Encoder::Worker {
   // Room that look_up may write to without checks: kMaxShortIds per pre-token, and once more after long ones.
   static constexpr size_t kRoom = (kCapacity + 1) * PretokenCache::kMaxShortIds;
 
-  const BpeModel& model_;
+  const PieceModel& model_;
   const std::optional<Scanner>& scanner_;
   PretokenCache cache_;
   PieceScratch scratch_;
@@ -429,11 +430,24 @@ class Encoder::Worker {
 };
 
 Encoder::Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes)
-    : scanner_(scanner),
-      model_(implementation == Implementation::kPortable ? merge_in_lanes_portable : merge_in_lanes_avx2),
-      cache_bytes_(cache_bytes) {}
+    : scanner_(scanner), implementation_(implementation), cache_bytes_(cache_bytes) {}
 
 Encoder::~Encoder() = default;
+
+VocabularyResult Encoder::build(const Vocabulary& vocabulary) {
+  auto model = std::make_unique<BpeModel>(
+      implementation_ == Implementation::kPortable ? merge_in_lanes_portable : merge_in_lanes_avx2);
+  const VocabularyResult result = model->build(vocabulary);
+  model_ = std::move(model);
+  return result;
+}
+
+VocabularyResult Encoder::build(const WordpieceVocabulary& vocabulary) {
+  auto model = std::make_unique<WordpieceModel>();
+  const VocabularyResult result = model->build(vocabulary);
+  model_ = std::move(model);
+  return result;
+}
 
 EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};

@@ -1,6 +1,6 @@
 // DESCRIPTION
 // Encoder turns batches of texts into token ids. A scanner, or the caller, cuts each text into pre-tokens; a
-// BpeModel encodes each pre-token, unless a cache remembers its ids. The ids follow the order of the texts
+// model encodes each pre-token, unless a cache remembers its ids. The ids follow the order of the texts
 // and are the same for any number of threads and any size of cache. Linear in the bytes of text for a
 // well-formed vocabulary (bpe_model.h), else n log n in the length of a pre-token. Several threads may call
 // encode at once; the encoder keeps their caches for later calls.
@@ -16,6 +16,8 @@
 
 #include "encode/bpe_model.h"
 #include "encode/id_buffer.h"
+#include "encode/piece_model.h"
+#include "encode/wordpiece_model.h"
 #include "scan/scanner.h"
 #include "text/utf8_writer.h"
 
@@ -52,7 +54,7 @@ enum class EncodeStatus : uint8_t {
   kOk,
   kBadOffsets,    // offsets do not ascend, or leave the data (position: the text)
   kBadPieces,     // a piece is empty, or the pieces do not cover their text exactly (text)
-  kPieceTooLong,  // a pre-token is longer than BpeModel::kMaxPieceBytes (text)
+  kPieceTooLong,  // a pre-token is longer than PieceModel::kMaxPieceBytes (text)
   kNoScanner,     // the encoder has no scanner to cut the texts with
   kSurrogate,     // a string has a surrogate, so it is not text (text)
 };
@@ -71,8 +73,9 @@ class Encoder {
 
   static constexpr size_t kMaxCaches = 8;
 
-  // Call once, before the first encode.
-  VocabularyResult build(const Vocabulary& vocabulary) { return model_.build(vocabulary); }
+  // Call one of them, once, before the first encode.
+  VocabularyResult build(const Vocabulary& vocabulary);
+  VocabularyResult build(const WordpieceVocabulary& vocabulary);
 
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
@@ -108,7 +111,8 @@ class Encoder {
   static constexpr size_t kMinRatedBytes = size_t{1} << 16;  // a smaller batch says little about the next one
 
   std::optional<Scanner> scanner_;
-  BpeModel model_;
+  Implementation implementation_;
+  std::unique_ptr<const PieceModel> model_;
   size_t cache_bytes_;
   std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // rate of the last batch and an eighth more; high at first
   std::mutex mutex_;                              // guards the members below

@@ -45,6 +45,7 @@ constexpr Rules rules_of(Pattern pattern) {
     case Pattern::kCl100k:
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
+    case Pattern::kBert:  // which has a scanner of its own
       break;
   }
   return {false, false, 3};

@@ -1,5 +1,6 @@
 #include "scan/scanner.h"
 
+#include "scan/scanner_bert.h"
 #include "scan/scanner_portable.h"
 #include "scan/scanner_vectors.h"
 
@@ -66,10 +67,12 @@ std::optional<Pattern> pattern_from_name(std::string_view name) {
   if (name == "llama3") return Pattern::kLlama3;
   if (name == "qwen2") return Pattern::kQwen2;
   if (name == "nanochat") return Pattern::kNanochat;
+  if (name == "bert") return Pattern::kBert;
   return std::nullopt;
 }
 
 size_t Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) const {
+  if (pattern_ == Pattern::kBert) return scan_bert(text, size, begin, ends, capacity);
   switch (implementation_) {
     case Implementation::kAvx512:
       return kScanAvx512(pattern_, text, size, begin, ends, capacity);

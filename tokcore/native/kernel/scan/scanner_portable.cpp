@@ -176,6 +176,7 @@ const Portable& portable(Pattern pattern) {
       return kPortable<cut_cl100k<Family{2, false}>>;
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
+    case Pattern::kBert:  // which has a scanner of its own
       break;
   }
   return kPortable<cut_cl100k<Family{3, false}>>;
