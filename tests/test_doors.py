@@ -11,6 +11,7 @@ from support.builds import ROOT
 
 from tokcore.format_table import SHARD_FORMATS, get_folder
 from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
+from tokcore.models.wordpiece import WordpieceModel
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
 
@@ -100,7 +101,7 @@ def test_every_shard_format_is_described():
 # ------------------------------------------------------------------------------------------------------------- models
 
 MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
-MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "Bpe", "Byte"}
+MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
 
 
 def test_no_code_knows_a_model_but_its_file_and_the_table():
@@ -154,5 +155,6 @@ def test_every_class_of_a_model_is_known_here():
 def test_the_table_of_models():
     assert list(MODELS) == ["bpe", "byte"]
     assert DEFAULT_MODEL == "bpe"
-    assert len(KINDS) == sum(len(model.kinds) for model in MODELS.values())  # no kind is read by two models
+    learned = [kind for model in MODELS.values() for kind in model.kinds]
+    assert sorted(KINDS) == sorted([*learned, WordpieceModel.kind])  # no kind is read by two models
     assert [model.default_vocab_size(1) for model in MODELS.values()] == [32_768, 257]

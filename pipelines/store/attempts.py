@@ -164,9 +164,10 @@ def publish(
     """
     for file in files:
         on_file(1)
-        if not file.attempt:
+        target = urls.join(folder, file.path)
+        if not file.attempt and not urls.is_local(attempts.output):
             continue
-        source, target = attempts.url(file.attempt), urls.join(folder, file.path)
+        source = attempts.url(file.attempt)
         if storage.exists(source):
             try:
                 storage.publish(source, target)

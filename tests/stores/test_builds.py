@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -60,7 +61,8 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["s3", "gcs", "azure"])
+# S3 alone by default: each store takes minutes. TOKCORE_TEST_BUILDS="s3 gcs azure" builds in all of them.
+@pytest.fixture(scope="module", params=os.environ.get("TOKCORE_TEST_BUILDS", "s3").split())
 def built(request: pytest.FixtureRequest, local: Path) -> Iterator[Built]:
     with STARTS[request.param]() as store:
         made = Built(store, store.fresh(), local)
@@ -105,14 +107,13 @@ def test_show(built: Built) -> None:
     assert "tokcore show" in stranger
 
 
-# On one store: how they read and write is what the tests above show of each.
-@pytest.mark.parametrize("built", ["s3"], indirect=True)
 def test_commands_that_look(built: Built, tmp_path: Path) -> None:
     differ = json.loads(built.run("diff", built.output, built.local / "out", "--json", code=1))
     assert list(differ) == ["inputs"]
     assert all("mtime_ns" in line for line in differ["inputs"]["changed"]["first"])
     audit = json.loads(built.run("audit", built.output, "--sources", "--json"))
-    assert audit == json.loads(built.run("audit", built.local / "out", "--sources", "--json"))
+    there = json.loads(built.run("audit", built.local / "out", "--sources", "--json"))
+    assert {**audit, "output": ""} == {**there, "output": ""}
     built.run("export", built.output, "--to", "tiktoken", "-o", tmp_path / "ranks")
     built.run("export", built.local / "out", "--to", "tiktoken", "-o", tmp_path / "local")
     assert (tmp_path / "ranks").read_bytes() == (tmp_path / "local").read_bytes()
@@ -122,7 +123,6 @@ def test_commands_that_look(built: Built, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("built", ["s3"], indirect=True)
 def test_gc_and_repair(built: Built) -> None:
     before = tree(built.store, built.output)
     put(built.store, f"{built.output}/shards/arrow/left.arrow", b"of a killed build")

@@ -11,7 +11,7 @@ import orjson
 
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import format_indented, write_tokenizer_json
-from tokcore.models.wordpiece import MAX_CHARACTERS, PREFIX, WordpieceModel
+from tokcore.models.wordpiece import MAX_CHARACTERS, PREFIX, WordpieceModel, require_wordpiece
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 UNKNOWN_TEXT = "[UNK]"
@@ -89,9 +89,7 @@ def describe_left_out(spec: TokenizerSpec) -> str:
 
 
 def _check_is_bert(spec: TokenizerSpec) -> WordpieceModel:
-    model = spec.model
-    if not isinstance(model, WordpieceModel):
-        raise FormatError(f"BERT's files hold WordPiece, and this tokenizer is of the kind {model.kind}")
+    model = require_wordpiece(spec.model, "BERT's files")
     if (model.prefix, model.max_characters) != (PREFIX, MAX_CHARACTERS):
         raise FormatError(
             f"vocab.txt has the prefix {PREFIX} and the limit of {MAX_CHARACTERS} characters, and this tokenizer has "

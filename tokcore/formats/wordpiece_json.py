@@ -11,7 +11,7 @@ import numpy as np
 from tokcore.errors import FormatError
 from tokcore.formats.gpt2 import make_vocabulary
 from tokcore.models.model import ID_LIMIT
-from tokcore.models.wordpiece import MAX_CHARACTERS, WordpieceModel
+from tokcore.models.wordpiece import MAX_CHARACTERS, WordpieceModel, require_wordpiece
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
@@ -26,9 +26,7 @@ NORMALIZERS: Mapping[str, dict[str, Any]] = {
 
 def make_wordpiece_parts(spec: TokenizerSpec) -> dict[str, Any]:
     """pre_tokenizer, decoder and model. Raises FormatError for another model."""
-    model = spec.model
-    if not isinstance(model, WordpieceModel):
-        raise FormatError(f"tokenizer.json holds no model {model.kind} with an unknown token")
+    model = require_wordpiece(spec.model, "these parts of tokenizer.json")
     unknown = next(token.text for token in spec.special if token.id == model.unknown)
     return {
         "pre_tokenizer": _make_pretokenizer(spec.pattern),

@@ -19,7 +19,7 @@ from tokcore import kernel
 from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Rules, Unreachable, find_unlike_themselves
+from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable, find_unlike_themselves
 from tokcore.texts import make_texts_from_strings
 
 PREFIX = "##"
@@ -189,3 +189,10 @@ def _tighten(text: str) -> str:
     for spaced, tight in _TIGHT.items():
         text = text.replace(spaced, tight)
     return text
+
+
+def require_wordpiece(model: Model, files: str) -> WordpieceModel:
+    """The model itself. Raises FormatError if it is another kind, which these files cannot hold."""
+    if not isinstance(model, WordpieceModel):
+        raise FormatError(f"{files} hold WordPiece, and this tokenizer is of the kind {model.kind}")
+    return model
