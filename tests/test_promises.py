@@ -33,6 +33,11 @@ def test_every_link_leads_somewhere(name):
         assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_keeps_the_marks_of_a_merge(name):
+    assert not re.search(r"^(<<<<<<<|>>>>>>>|=======$)", (ROOT / name).read_text(), re.MULTILINE)
+
+
 def test_the_main_pages_are_looked_at():
     assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "pipelines/README.md"} <= set(PAGES)
     assert len(PAGES) >= 12
