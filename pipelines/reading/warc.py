@@ -131,8 +131,8 @@ def _extract_answer(block: bytes) -> bytes:
 
 def _describe_no_text(kind: str, media_type: str) -> str:
     what = f"a {make_printable(kind.encode())} record of type {make_printable(media_type.encode()) or 'unknown'}"
-    mend = ": text is not extracted from HTML, read the WET files instead" if "html" in media_type else ""
-    return f"{what}{mend}"
+    fix = ": text is not extracted from HTML, read the WET files instead" if "html" in media_type else ""
+    return f"{what}{fix}"
 
 
 def _find_media_type(header: StatusAndHeaders) -> str:

@@ -55,16 +55,16 @@ def find_main_cause(config: BuildConfig, output: str) -> str:
     fields = find_fields(seen, settings)
     if not records:
         of = f" ({files[reason]:,} of {len(ledgers):,} files)"
-        mend = suggest_fix(reason, settings, seen, fields)
-        return f"  {redact(file.uri)}: the whole file: {reason}: {reject.detail}{of}\n  {where}: {mend}"
+        fix = suggest_fix(reason, settings, seen, fields)
+        return f"  {redact(file.uri)}: the whole file: {reason}: {reject.detail}{of}\n  {where}: {fix}"
     number = worst.rejected[reason]
     what = f"{reason} in {100 * number / worst.records:.4g} % of the records of {redact(file.uri)}"
     place, line = _find_place(pin, settings, reject.record)
     fields = find_record_fields(line) or fields
-    mend = suggest_fix(reason, settings, seen, fields)
+    fix = suggest_fix(reason, settings, seen, fields)
     if key and worst.documents:
-        mend = f"{describe_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
-    return f"  {what}, first {place}: {reject.detail}\n  {where}: {mend}"
+        fix = f"{describe_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
+    return f"  {what}, first {place}: {reject.detail}\n  {where}: {fix}"
 
 
 def _read_lines(url: str, cls: type[Line]) -> Iterator[Line]:

@@ -183,10 +183,10 @@ def _check_records(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
     where = config.at("source", sample.source, *([key] if key else []))
     share = 100 * number / num_records
     place = redact(example.file.uri) + (f", record {reject.record}" if reject.record is not None else "")
-    mend = suggest_fix(reason, sample.settings, example.peek, find_fields(example.peek, sample.settings))
+    fix = suggest_fix(reason, sample.settings, example.peek, find_fields(example.peek, sample.settings))
     if " = " in reject.detail:  # it says what to write
-        mend = ""
-    text = f"{share:.3g} % of the sampled records would be rejected: {reason}: {reject.detail}. {mend}".strip(" .")
+        fix = ""
+    text = f"{share:.3g} % of the sampled records would be rejected: {reason}: {reject.detail}. {fix}".strip(" .")
     return [Finding(where, text, number == num_records and is_much, place)]
 
 
@@ -201,8 +201,8 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
         if lacking:
             seen, fields = lacking[0]
             where = config.at("source", sample.source, key)
-            mend = suggest_fix(reason, sample.settings, None, fields)
-            text = f"there is no column '{named}'. {mend}"
+            fix = suggest_fix(reason, sample.settings, None, fields)
+            text = f"there is no column '{named}'. {fix}"
             return [Finding(where, text, len(lacking) == len(schemas) and is_much, redact(seen.file.uri))]
     return []
 

@@ -139,8 +139,8 @@ def describe_wrong_content(seen: Peek, settings: ReadSettings) -> str:
     if settings.format in COLUMN_FORMATS:
         if seen.stored == settings.format:
             return ""
-        mend = _suggest_format(seen)
-        return f"{name} is {WORDS[seen.stored]}, not {WORDS[settings.format]}: {mend}"
+        fix = _suggest_format(seen)
+        return f"{name} is {WORDS[seen.stored]}, not {WORDS[settings.format]}: {fix}"
     if is_compressed and settings.compression == "none":
         return f"{name} is {WORDS[seen.stored]}, and its name does not say so: rename it to {name}.{seen.stored}"
     if settings.compression != "none" and seen.stored != settings.compression:

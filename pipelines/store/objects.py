@@ -106,7 +106,7 @@ class NewObject:
             found = compute_sha256(self.url)
         except StageError:
             if self.failure is not None and not is_taken(self.failure):
-                raise _could_not(self.url, self.failure) from None
+                raise _make_write_error(self.url, self.failure) from None
             raise
         if found == sha256:
             return
@@ -194,7 +194,7 @@ def is_taken(error: BaseException | None) -> bool:
     return False
 
 
-def _could_not(url: str, failure: Exception) -> StageError:
+def _make_write_error(url: str, failure: Exception) -> StageError:
     if isinstance(failure, StageError):
         return failure
     said = redact(str(failure)) or type(failure).__name__

@@ -33,12 +33,12 @@ def use_options(tables: Mapping[str, Mapping[str, Option]]) -> None:
 
 def find_option(scheme: str, name: str) -> Option | None:
     """An option of the store that a scheme names, None if it is not set."""
-    return _options_of(scheme).get(name)
+    return _read_options(scheme).get(name)
 
 
 def make_arguments(scheme: str) -> dict[str, Any]:
     """What the constructor of a scheme's file system is told."""
-    told: dict[str, Any] = dict(_options_of(scheme))
+    told: dict[str, Any] = dict(_read_options(scheme))
     table = _TABLES.get(scheme)
     if table == "s3" and "region" in told:
         told["client_kwargs"] = {"region_name": told.pop("region")}
@@ -47,6 +47,6 @@ def make_arguments(scheme: str) -> dict[str, Any]:
     return told
 
 
-def _options_of(scheme: str) -> Mapping[str, Option]:
+def _read_options(scheme: str) -> Mapping[str, Option]:
     held: dict[str, dict[str, Option]] = json.loads(os.environ.get(_VARIABLE, "{}"))
     return held.get(_TABLES.get(scheme, ""), {})

@@ -125,7 +125,7 @@ def test_broken_utf16_costs_a_record():
 
 
 @pytest.mark.parametrize(
-    ("encoding", "start", "mend"),
+    ("encoding", "start", "fix"),
     [
         ("", codecs.BOM_UTF16_LE, 'UTF-16-LE: set encoding = "utf-16"'),
         ("", codecs.BOM_UTF16_BE, 'UTF-16-BE: set encoding = "utf-16"'),
@@ -140,7 +140,7 @@ def test_broken_utf16_costs_a_record():
     ],
 )
 @pytest.mark.parametrize("block", [1, 1 << 20])
-def test_another_byte_order_mark_is_named(encoding, start, mend, block, monkeypatch):
+def test_another_byte_order_mark_is_named(encoding, start, fix, block, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", block)
     data = start + '{"text": "a"}\n{"text": "b"}\n'.encode("utf-16-le")
     for where in (0, 10):  # every range of the file gives the same error
@@ -148,7 +148,7 @@ def test_another_byte_order_mark_is_named(encoding, start, mend, block, monkeypa
             continue  # such a file is one range
         with pytest.raises(FileRejected, match="wrong_encoding: ") as raised:
             read(data, reading(encoding=encoding), start=where)
-        assert mend in str(raised.value)
+        assert fix in str(raised.value)
     with pytest.raises(FileRejected, match="wrong_encoding"):
         read(COMPRESS["gz"](data), reading(encoding=encoding, compression="gz"))
 
@@ -157,11 +157,11 @@ def test_what_looks_like_another_encoding_is_named():
     lines = '{"text": "déjà vu"}\n{"text": "fine"}\n'
     texts, rejects = read(lines.encode("latin-1"))
     assert texts == [b"fine"]
-    mend = '; it looks like Windows-1252 or Latin-1: set encoding = "cp1252" or "latin-1"'
-    assert rejects[0].detail == f"at byte 11 of the line{mend}"
+    fix = '; it looks like Windows-1252 or Latin-1: set encoding = "cp1252" or "latin-1"'
+    assert rejects[0].detail == f"at byte 11 of the line{fix}"
     assert read(lines.encode("latin-1"), reading(encoding="latin-1"))[0] == ["déjà vu".encode(), b"fine"]
     (reject,) = read("déjà vu\n".encode("latin-1"), format="text")[1]
-    assert reject.detail == f"the text is not UTF-8{mend}"
+    assert reject.detail == f"the text is not UTF-8{fix}"
     _, rejects = read(lines.replace("é", "e").replace("à", "a").encode("utf-16-le"))
     assert {r.detail for r in rejects[:2]} == {
         'not a JSON value; it looks like UTF-16: set encoding = "utf-16-le" or "utf-16-be"'

@@ -63,7 +63,7 @@ def read_lengths(path: str) -> Offsets:
     parts = [np.zeros(0, np.int64)]
     end = 0
     first = 1
-    lines = _lines(path)
+    lines = _read_lines(path)
     while block := list(itertools.islice(lines, _BLOCK)):
         for number, line in enumerate(block, first):
             fields = line.split(b",", 2)
@@ -84,7 +84,7 @@ def read_lengths(path: str) -> Offsets:
     return np.concatenate(parts)
 
 
-def _lines(path: str) -> Iterator[bytes]:
+def _read_lines(path: str) -> Iterator[bytes]:
     try:
         with gzip.open(path) as file:
             while line := file.readline(_LINE_BYTES):
