@@ -28,13 +28,14 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
+from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.exports import EXPORTS, export_to
 
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
 # These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
-_TOOLS = frozenset({"init", "audit", "diff", "gc", "export", "show", "encode-text", "decode-ids"})
+_TOOLS = frozenset({"init", "audit", "diff", "gc", "export", "convert", "fsck", "show", "encode-text", "decode-ids"})
 
 
 # These run stages, on the runner that the options after -- name.
@@ -532,6 +533,85 @@ def export(output: str, target: str, path: str, force: bool) -> None:
         raise ConfigError(f"{error} with --force") from error
     if left_out := EXPORTS[target].left_out(spec):
         click.echo(f"note: {left_out}", err=True)
+
+
+_END = click.option(
+    "--end", type=click.IntRange(0), metavar="ID", help="The id that ends each document, for files without bounds."
+)
+_READ_DTYPE = click.option(
+    "--from-dtype",
+    "read_dtype",
+    default="",
+    metavar="DTYPE",
+    help="Of ids in files that nothing says it of: uint16, ...",
+)
+_VOCAB_SIZE = click.option(
+    "--vocab-size", type=click.IntRange(1), metavar="N", help="Every id is below it; default: what the files say."
+)
+
+
+@commands.command(
+    epilog=_format_examples(
+        "tokcore convert out/first --to mds -o out/mds",
+        "tokcore convert their_text_document.bin --to parquet -o rows",
+        "tokcore convert fineweb --to megatron --end 50256 -o fineweb-megatron",
+    )
+)
+@click.argument("source", metavar="FROM")
+@click.option("--to", "target", type=click.Choice(list(SHARD_FORMATS)), required=True)
+@click.option("-o", "path", required=True, metavar="FOLDER", help="The folder to make; nothing may have that name.")
+@click.option("--dtype", default="", metavar="DTYPE", help="Of ids, in formats that leave the choice.")
+@click.option(
+    "--compression",
+    type=click.Choice(["zstd", "lz4", "none"]),
+    default="zstd",
+    show_default=True,
+    help="Of Arrow files.",
+)
+@_END
+@click.option("--whole", is_flag=True, help="Take each file without bounds for one document.")
+@_READ_DTYPE
+@_VOCAB_SIZE
+@_JSON
+def convert(
+    source: str,
+    target: str,
+    path: str,
+    dtype: str,
+    compression: str,
+    end: int | None,
+    whole: bool,
+    read_dtype: str,
+    vocab_size: int | None,
+    as_json: bool,
+) -> None:
+    """Write token shards in another format, without tokenizing again.
+
+    FROM is an output, a folder of shards of any format, or a file of one, written by tokcore or by others. FOLDER
+    becomes what the format's reader opens. Ids, languages and sources go along; formats without room for them get a
+    .documents file beside each shard. FOLDER appears when it is complete: killed, the same command starts again.
+    """
+    from pipelines.inspect.convert import convert_shards
+    from tokcore.conversion import Reading
+
+    if end is not None and whole:
+        raise click.UsageError("--end and --whole exclude each other: leave one of them out")
+    with _show_progress("convert"):
+        report = convert_shards(
+            _make_absolute(source),
+            target,
+            _make_absolute(path),
+            Reading(end, whole, read_dtype),
+            vocab_size,
+            compression,
+            dtype,
+        )
+    if as_json:
+        _print_json(dataclasses.asdict(report))
+        return
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"{path}: {report.shards:,} shards, {report.documents:,} documents, {report.tokens:,} tokens")
 
 
 @commands.command("encode-text", epilog=_format_examples("tokcore encode-text --tokenizer out/first < text.txt"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_shards import ArrowFormat
 from tokcore.formats.datatrove import DatatroveFormat
-from tokcore.formats.documents import find_documents, get_documents_path
+from tokcore.formats.documents import Documents, find_documents, get_documents_path
 from tokcore.formats.litdata import LitdataFormat
 from tokcore.formats.llmc import LlmcFormat
 from tokcore.formats.mds import MdsFormat
@@ -53,10 +53,24 @@ class FormatFile(NamedTuple):
 
     def open(self) -> ShardReader:
         """Raises FormatError if it is not a shard of that format, or is damaged."""
+        return SHARD_FORMATS[self.format].open_reader(self.path, self.find_documents())
+
+    def find_documents(self) -> Documents | None:
+        """The shard's documents file; None if it is not there, or if the format has no need of it."""
         one = SHARD_FORMATS[self.format]
         # Foreign files may lack what our names have between stem and suffix.
         ends = (one.suffixes[0], "." + self.path.rpartition(".")[2])
-        return one.open_reader(self.path, None if one.has_columns else find_documents(self.path, ends))
+        return None if one.has_columns else find_documents(self.path, ends)
+
+    def list_files(self) -> tuple[str, ...]:
+        """The paths of the shard's files in its format, whether they are there or not."""
+        first, *others = SHARD_FORMATS[self.format].suffixes
+        if self.path.endswith(first):
+            start = self.path.removesuffix(first)
+            return (self.path, *(start + suffix for suffix in others))
+        start, _, end = self.path.rpartition(".")
+        shared = first.removesuffix(f".{end}")  # which foreign files lack
+        return (self.path, *(f"{start}{suffix.removeprefix(shared)}" for suffix in others))
 
 
 def find_format(name: str) -> ShardFormat:

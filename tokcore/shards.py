@@ -239,8 +239,7 @@ def open_shards(
         return _open_unnamed([_find_single_shard(place)])
     manifest = _find_manifest(place)
     if manifest is None:
-        if (place / "plan").is_dir() or (place / "_attempts").is_dir():
-            raise FormatError(f"{place}: a build without shards. Is it finished?")
+        _require_finished(place)
         return _open_unnamed(
             [one for one in _choose_one_format(place, _find_shards_below(place)) if _is_in_split(one.path, split)]
         )
@@ -263,6 +262,27 @@ def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> 
     files, fingerprint = _list_named_shards(copy.parent, content, origin.removesuffix(f"/{_MANIFEST}"))
     chosen = _choose_one_format(copy.parent, files) if files else []
     return Shards([file for file in chosen if _is_in_split(file.path, split)], fingerprint)
+
+
+def find_shard_files(path: str | os.PathLike[str]) -> list[FormatFile]:
+    """The shards at a local path in one format, in order, none of them opened.
+
+    If there is a manifest, those that it names. Raises FormatError if there are none.
+    """
+    place = Path(path).resolve()
+    if not place.is_dir():
+        return [_find_single_shard(place)]
+    if (manifest := _find_manifest(place)) is None:
+        _require_finished(place)
+        return _choose_one_format(place, _find_shards_below(place))
+    files, _ = _list_named_shards(*manifest)
+    below = [file for file in files if Path(file.path).is_relative_to(place)]
+    return [FormatFile(file.format, file.path) for file in _choose_one_format(place, below)]
+
+
+def _require_finished(place: Path) -> None:
+    if (place / "plan").is_dir() or (place / "_attempts").is_dir():
+        raise FormatError(f"{place}: a build without shards. Is it finished?")
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ estimate: what a build will take and give, from a sample.
 verify, verify_manifests, verify_shards: is the output what was committed? rebuild: make one shard again and compare.
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.
+convert: shards in another format. new_folder: a folder that appears at once, with all its files.
 diff: what differs between two outputs. gc: remove unfinished work.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 """

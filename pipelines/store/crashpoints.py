@@ -40,6 +40,13 @@ POINTS = {
 # A build reaches these only if it is to replace a stage.
 REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are removed, and others are not"}
 
+# A conversion reaches these, and the first ones of files: it is no build.
+CONVERTING_POINTS = {
+    "convert.shard": "a shard is in files of the working folder, and others are not",
+    "convert.before_rename": "all files are there and durable, but the folder has its working name",
+    "convert.renamed": "the folder has its name",
+}
+
 _visit: Callable[[str], None] | None = None
 
 
@@ -57,7 +64,7 @@ def watch(visit: Callable[[str], None] | None) -> None:
 
 def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
-    if name not in (points := {**POINTS, **REPLACING_POINTS}):
+    if name not in (points := {**POINTS, **REPLACING_POINTS, **CONVERTING_POINTS}):
         raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
     visits: Counter[str] = Counter()
     lock = threading.Lock()

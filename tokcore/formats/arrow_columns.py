@@ -38,8 +38,6 @@ COLUMNS = (
     pa.field("ordinal", pa.int64(), nullable=False),
 )
 
-_NULLABLE = {field.name for field in COLUMNS if field.nullable}
-
 _VERSION_KEY, _FINGERPRINT_KEY = "tokcore.format_version", "tokcore.fingerprint"
 
 
@@ -71,6 +69,11 @@ def make_column_arrays(chunk: TokenBatch) -> list[pa.Array]:
         chunk.sources.to_arrow(),
         pa.array(chunk.ordinals, pa.int64()),
     ]
+
+
+def is_ours(schema: pa.Schema) -> bool:
+    """Whether a file with this schema says that tokcore wrote it."""
+    return _VERSION_KEY.encode() in (schema.metadata or {})
 
 
 class ColumnFile:
@@ -155,8 +158,9 @@ class Batches(abc.ABC):
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{self.path}: record batch {number} is damaged: {error}") from error
         for field, column in zip(batch.schema, batch.columns, strict=True):
-            items = column.values.null_count if pa.types.is_list(column.type) else 0
-            if items or (column.null_count and field.name not in _NULLABLE):
+            is_list = pa.types.is_list(field.type) and not field.type.value_field.nullable
+            items = column.values.null_count if is_list else 0
+            if items or (column.null_count and not field.nullable):
                 raise FormatError(f"{self.path}: record batch {number} is damaged: nulls in column {field.name}")
         return batch
 

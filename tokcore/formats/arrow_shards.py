@@ -15,7 +15,7 @@ from typing import BinaryIO
 from tokcore.formats.arrow_columns import RecordBatches, open_writer
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import ShardSettings, StoredShard
+from tokcore.formats.shard_format import OpenBatches, ShardSettings, StoredShard
 
 SUFFIX = ".arrow"
 IDS = "tokens"  # the column of ids
@@ -80,6 +80,9 @@ class ArrowFormat:
     has_columns = True
     splits_apart = False
     maps_ids = False  # compressed
+    has_bounds = True
+    open_plain = None
+    open_batches: OpenBatches = RecordBatches
     most_tokens = None
     dtypes = ()
     features = tuple(map(describe_feature, make_fields(IDS)))

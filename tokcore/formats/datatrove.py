@@ -24,6 +24,8 @@ from tokcore.formats.flat_ids import (
     find_dtype,
     map_file,
     measure_file,
+    open_headerless,
+    require_dtype,
     store_ids,
 )
 from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
@@ -90,6 +92,8 @@ class DatatroveFormat:
     splits_apart = False
     dtypes = DTYPES
     most_tokens = None
+    has_bounds = True
+    open_batches = None
     features = ()
     usage = _USAGE
 
@@ -103,6 +107,9 @@ class DatatroveFormat:
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> DatatroveShardWriter:
         ids_file, index_file = files
         return DatatroveShardWriter(ids_file, index_file, self.dtype(settings), settings.vocab_size)
+
+    def open_plain(self, path: str, dtype: str) -> FlatIds:
+        return open_headerless(path, require_dtype(path, dtype, DTYPES, f"its {INDEX} file is not there"))
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         index = path.removesuffix(DS) + INDEX

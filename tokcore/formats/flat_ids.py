@@ -119,6 +119,14 @@ class FlatIds:
         """int32 ids of a document, read-only."""
         return self._as_int32(int(self._starts[row]), int(self._starts[row + 1]))
 
+    def lengths(self, start: int, end: int) -> Offsets:
+        """Numbers of ids of documents start to end, end excluded."""
+        return self._lengths[start:end]
+
+    def part(self, start: int, end: int) -> Ids:
+        """int32 ids number start to end of all documents, end excluded; read-only."""
+        return self._as_int32(start, end)
+
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, and their lengths."""
         lengths = self._lengths[start:end]
@@ -135,6 +143,27 @@ class FlatIds:
         ids: Ids = stored.view("<i4") if stored.itemsize == 4 else stored.astype(np.int32)
         ids.flags.writeable = False
         return ids
+
+
+def open_headerless(path: str, dtype: str) -> FlatIds:
+    """All ids of a file as one document. dtype: of the ids. Raises FormatError if the file ends within an id."""
+    width = find_stored_dtype(dtype).itemsize
+    size = measure_file(path)
+    if size % width:
+        raise FormatError(f"{path}: byte {size - size % width}: the file ends within an id of {dtype}")
+    return FlatIds(path, dtype, np.array([size // width], np.int64))
+
+
+def require_dtype(path: str, dtype: str, dtypes: Sequence[str], silent: str) -> str:
+    """The dtype that somebody said the ids of a file have. silent: why the files do not say it.
+
+    Raises FormatError if nobody said one, or if it is none of the format.
+    """
+    if not dtype:
+        raise FormatError(f"{path}: {silent}, so nothing says the dtype of its ids: name it ({' or '.join(dtypes)})")
+    if dtype not in dtypes:
+        raise FormatError(f"{path}: ids of {dtype}: its format has {' or '.join(dtypes)}")
+    return dtype
 
 
 class Spool:

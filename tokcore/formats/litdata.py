@@ -166,6 +166,9 @@ class LitdataFormat:
     splits_apart = True
     dtypes = tuple(CODES)
     most_tokens = 2**29  # half of what the offsets allow: they take room, too
+    has_bounds = True
+    open_plain = None
+    open_batches = None
     features = ()
     usage = _USAGE
 

@@ -126,6 +126,8 @@ class LlmcFormat:
     splits_apart = False
     dtypes = tuple(VARIANTS)
     most_tokens = MAX_TOKENS
+    has_bounds = False
+    open_batches = None
     features = ()
     usage = _USAGE
 
@@ -143,6 +145,9 @@ class LlmcFormat:
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> LlmcShardWriter:
         (file,) = files
         return LlmcShardWriter(file, self.dtype(settings), settings.vocab_size)
+
+    def open_plain(self, path: str, dtype: str) -> FlatIds:
+        return open_ids(path, None)
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(open_ids(path, documents), documents)

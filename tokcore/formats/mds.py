@@ -125,6 +125,10 @@ class MdsIds:
         """int32 ids of a document, read-only."""
         return self._freeze(self._bytes[self._starts[row] : self._ends[row]])
 
+    def lengths(self, start: int, end: int) -> Offsets:
+        """Numbers of ids of documents start to end, end excluded."""
+        return self._lengths[start:end]
+
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, and their lengths."""
         lengths = self._lengths[start:end]
@@ -238,6 +242,9 @@ class MdsFormat:
     splits_apart = True
     dtypes = DTYPES
     most_tokens = 2**29  # half of what the offsets allow: they take room, too
+    has_bounds = True
+    open_plain = None
+    open_batches = None
     features = ()
     usage = _USAGE
 

@@ -21,7 +21,15 @@ import numpy as np
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import choose_dtype, find_stored_dtype, map_file, measure_file
+from tokcore.formats.flat_ids import (
+    FlatIds,
+    choose_dtype,
+    find_stored_dtype,
+    map_file,
+    measure_file,
+    open_headerless,
+    require_dtype,
+)
 from tokcore.formats.shard_format import (
     ShardSettings,
     ShardWithDocuments,
@@ -132,9 +140,17 @@ class MegatronIds:
         start = int(self._index.offsets[row]) // self._width
         return self._as_int32(start, start + int(self._index.lengths[row]))
 
+    def lengths(self, start: int, end: int) -> Offsets:
+        """Numbers of ids of documents start to end, end excluded."""
+        return self._index.lengths[start:end].astype(np.int64)
+
+    def part(self, start: int, end: int) -> Ids:
+        """int32 ids number start to end of all documents, end excluded; read-only."""
+        return self._as_int32(start, end)
+
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, as of one document, and their lengths."""
-        lengths = self._index.lengths[start:end].astype(np.int64)
+        lengths = self.lengths(start, end)
         first = int(self._index.offsets[start]) // self._width if len(lengths) else 0
         return self._as_int32(first, first + int(lengths.sum())), lengths
 
@@ -230,6 +246,8 @@ class MegatronFormat:
     splits_apart = False
     dtypes = tuple(CODES)
     most_tokens = None
+    has_bounds = True
+    open_batches = None
     features = ()
     usage = _USAGE
 
@@ -246,6 +264,9 @@ class MegatronFormat:
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> MegatronShardWriter:
         bin_file, idx_file = files
         return MegatronShardWriter(bin_file, idx_file, settings._replace(dtype=self.dtype(settings)))
+
+    def open_plain(self, path: str, dtype: str) -> FlatIds:
+        return open_headerless(path, require_dtype(path, dtype, tuple(CODES), f"its {IDX} file is not there"))
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(MegatronIds(path.removesuffix(BIN)), documents)

@@ -14,18 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import FlatIds, find_stored_dtype, measure_file, store_ids
+from tokcore.formats.flat_ids import FlatIds, open_headerless, store_ids
 from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
 from tokcore.token_batch import TokenBatch
 
 SUFFIX = ".bin"
 INDEX = "index.json"
 INDEX_VERSION = 1
+DTYPES = ("uint16", "uint32")
 _INDEX_FORMAT = "tokcore-nanogpt-index"
 _LEVELS_UP = 2  # from a shard's folder to the index
 
@@ -62,18 +61,16 @@ def open_ids(path: str, documents: Documents | None) -> FlatIds:
     """
     if documents is not None:
         return FlatIds(path, find_dtype(documents.vocab_size), documents.lengths, 0, documents.path)
-    dtype = _read_dtype(path)
-    num_tokens = measure_file(path) // find_stored_dtype(dtype).itemsize
-    return FlatIds(path, dtype, np.array([num_tokens], np.int64), 0, "its index")
+    return open_headerless(path, read_dtype(path))
 
 
-def _read_dtype(path: str) -> str:
+def read_dtype(path: str) -> str:
     """The dtype that the index of the shard's folder names."""
     for folder in Path(path).resolve().parents[:_LEVELS_UP]:
         if (index := folder / INDEX).is_file():
             try:
                 content = json.loads(index.read_bytes())
-                if content["format"] == _INDEX_FORMAT and content["dtype"] in ("uint16", "uint32"):
+                if content["format"] == _INDEX_FORMAT and content["dtype"] in DTYPES:
                     return str(content["dtype"])
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise FormatError(f"{index}: not an index of nanoGPT shards: {error!r:.80}") from error
@@ -110,6 +107,8 @@ class NanogptFormat:
     splits_apart = False
     dtypes = ()  # it follows from the vocabulary
     most_tokens = None
+    has_bounds = False
+    open_batches = None
     features = ()
     usage = _USAGE
 
@@ -123,6 +122,9 @@ class NanogptFormat:
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> NanogptShardWriter:
         (file,) = files
         return NanogptShardWriter(file, settings.vocab_size)
+
+    def open_plain(self, path: str, dtype: str) -> FlatIds:
+        return open_headerless(path, dtype if dtype in DTYPES else read_dtype(path))
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(open_ids(path, documents), documents)

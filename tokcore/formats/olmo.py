@@ -20,7 +20,15 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import FlatIds, choose_dtype, find_dtype, measure_file, store_ids
+from tokcore.formats.flat_ids import (
+    FlatIds,
+    choose_dtype,
+    find_dtype,
+    measure_file,
+    open_headerless,
+    require_dtype,
+    store_ids,
+)
 from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
 from tokcore.token_batch import Offsets, TokenBatch
 
@@ -126,6 +134,8 @@ class OlmoFormat:
     splits_apart = False
     dtypes = DTYPES
     most_tokens = None
+    has_bounds = True
+    open_batches = None
     features = ()
     usage = _USAGE
 
@@ -139,6 +149,9 @@ class OlmoFormat:
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> OlmoShardWriter:
         ids_file, bounds_file = files
         return OlmoShardWriter(ids_file, bounds_file, self.dtype(settings), settings.vocab_size)
+
+    def open_plain(self, path: str, dtype: str) -> FlatIds:
+        return open_headerless(path, require_dtype(path, dtype, DTYPES, f"its {BOUNDS} file is not there"))
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         bounds = path.removesuffix(NPY) + BOUNDS

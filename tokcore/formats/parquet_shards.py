@@ -20,7 +20,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import ShardSettings, StoredShard
+from tokcore.formats.shard_format import OpenBatches, ShardSettings, StoredShard
 
 SUFFIX = ".parquet"
 IDS = "input_ids"  # the column of ids
@@ -110,6 +110,9 @@ class ParquetFormat:
     maps_ids = False
     splits_apart = False
     dtypes = ()
+    has_bounds = True
+    open_plain = None
+    open_batches: OpenBatches = RowGroups
     most_tokens = None
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE

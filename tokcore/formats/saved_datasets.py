@@ -24,7 +24,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import ShardSettings, StoredShard, group_by_split
+from tokcore.formats.shard_format import OpenBatches, ShardSettings, StoredShard, group_by_split
 
 SUFFIX = ".arrow"
 IDS = "input_ids"  # the column of ids
@@ -104,6 +104,9 @@ class SavedDatasetFormat:
     maps_ids = True
     splits_apart = True
     dtypes = ()
+    has_bounds = True
+    open_plain = None
+    open_batches: OpenBatches = StreamBatches
     most_tokens = None
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE

@@ -7,13 +7,15 @@ A shard is written in every configured format from the same documents. Its files
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
 from tokcore.errors import FormatError
+from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches
 from tokcore.formats.documents import Documents
+from tokcore.labels import repeat_label
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 
@@ -113,6 +115,21 @@ class ShardFormat(Protocol):
         """Whether each split has a folder of its own below the format's: where readers open one split."""
 
     @property
+    def has_bounds(self) -> bool:
+        """Whether its files say where documents end, without the documents file."""
+
+    @property
+    def open_plain(self) -> OpenPlain | None:
+        """Opens the ids of a file that nothing says the bounds of; None where ids are in rows or samples.
+
+        dtype: of the ids, "" if the file or its folder is to say it. Raises FormatError if neither does.
+        """
+
+    @property
+    def open_batches(self) -> OpenBatches | None:
+        """Opens the rows of a file, whoever wrote it; None if it has no rows."""
+
+    @property
     def dtypes(self) -> tuple[str, ...]:
         """Those of ids that a build file can choose between; empty where the format leaves no choice."""
 
@@ -153,6 +170,8 @@ class ShardFormat(Protocol):
 class IdFiles(Protocol):
     """The ids of a shard and where each document begins; not its columns."""
 
+    def lengths(self, start: int, end: int) -> Offsets: ...
+
     @property
     def path(self) -> str: ...
     @property
@@ -162,6 +181,23 @@ class IdFiles(Protocol):
     def __len__(self) -> int: ...
     def tokens(self, row: int) -> Ids: ...
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]: ...
+
+
+class PlainIds(Protocol):
+    """The ids of a file, back to back, without bounds."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def num_tokens(self) -> int: ...
+    def part(self, start: int, end: int) -> Ids:
+        """int32 ids number start to end, end excluded."""
+
+
+OpenPlain = Callable[[str, str], PlainIds]
+OpenBatches = Callable[[str], Batches]
 
 
 class ShardWithDocuments:
@@ -189,19 +225,30 @@ class ShardWithDocuments:
     def num_tokens(self) -> int:
         return self._ids.num_tokens
 
+    @property
+    def has_documents(self) -> bool:
+        """Whether the documents file is there."""
+        return self._documents is not None
+
+    @property
+    def vocab_size(self) -> int | None:
+        """The highest id + 1, as the documents file has it."""
+        return None if self._documents is None else self._documents.vocab_size
+
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document. Raises FormatError if there is no documents file."""
         return self._checked_documents().columns(row)
 
     def batches(self) -> Iterator[TokenBatch]:
-        """All documents, as many at a time as a record batch of the documents file has.
+        """All documents, BATCH_TOKENS ids or one document at a time.
 
         Raises FormatError if the documents file is not of this shard: other lengths.
         """
         documents = self._checked_documents()
         start = 0
         for names, told in documents.batches():
-            tokens, lengths = self._ids.span(start, start + names.num_documents)
+            end = start + names.num_documents
+            lengths = self._ids.lengths(start, end)
             wrong = np.flatnonzero(lengths != told)
             if len(wrong):
                 i = int(wrong[0])
@@ -209,10 +256,31 @@ class ShardWithDocuments:
                     f"{documents.path}: document {start + i} has length {int(told[i])}, in {self._ids.path} it has "
                     f"{int(lengths[i])} ids"
                 )
-            offsets = np.zeros(names.num_documents + 1, np.int64)
-            np.cumsum(lengths, out=offsets[1:])
-            yield names._replace(tokens=tokens, offsets=offsets)
-            start += names.num_documents
+            for first, last, tokens, offsets in self._read_pieces(start, end):
+                part = names.slice(first - start, last - start)
+                yield part._replace(tokens=tokens, offsets=offsets)
+            start = end
+
+    def batches_of_ids(self, source: str, lang: str) -> Iterator[TokenBatch]:
+        """All documents, as batches() gives them, without the documents file: without ids, numbered from 0.
+
+        source, lang: of all of them.
+        """
+        for start in range(0, len(self), BATCH_DOCUMENTS):
+            for first, last, tokens, offsets in self._read_pieces(start, min(start + BATCH_DOCUMENTS, len(self))):
+                num = last - first
+                langs, sources = repeat_label(lang, num), repeat_label(source, num)
+                yield TokenBatch(tokens, offsets, [None] * num, langs, sources, np.arange(first, last))
+
+    def _read_pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Ids, Offsets]]:
+        """Documents start to end, in order, some at a time: numbers of the first and after the last, ids, bounds."""
+        while start < end:
+            bounds = np.zeros(end - start + 1, np.int64)
+            np.cumsum(self._ids.lengths(start, end), out=bounds[1:])
+            num = max(1, int(np.searchsorted(bounds, BATCH_TOKENS, side="right")) - 1)
+            tokens, _ = self._ids.span(start, start + num)
+            yield start, start + num, tokens, bounds[: num + 1]
+            start += num
 
     def _checked_documents(self) -> Documents:
         if self._documents is None:

@@ -1,0 +1,96 @@
+"""tokcore convert: shards in another format, as a new folder. What is read and written is in tokcore.conversion."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from pipelines.inspect.new_folder import NewFolder, make_folder, require_free
+from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
+from pipelines.stages.commit import require_manifest
+from pipelines.store import urls
+from pipelines.store.crashpoints import reach
+from pipelines.store.tokenizers import load_spec
+from schemas.shard_entries import list_named_shards
+from tokcore.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
+from tokcore.errors import ConfigError, TokError
+from tokcore.format_table import FormatFile, find_format
+from tokcore.shards import find_shard_files
+
+# Folders from an output to a shard's file: shards, the format, the split, the language.
+_LEVELS_UP = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What a conversion read and wrote."""
+
+    output: str
+    format: str
+    shards: int
+    documents: int
+    tokens: int
+    notes: tuple[str, ...]  # what the files that were read did not say
+
+
+def convert_shards(
+    url: str, to: str, target: str, reading: Reading, vocab_size: int | None, compression: str, dtype: str
+) -> Report:
+    """Write the shards at a path, or of an output at a URL, in the format named `to`, as the folder target.
+
+    Raises ConfigError if target is there, and what tokcore.conversion raises.
+    """
+    if not urls.is_local(target):
+        raise ConfigError(f"{target}: only a local folder can appear at once. Convert to one, then copy it")
+    place = urls.get_local_path(target)
+    require_free(place)
+    one = find_format(to)
+    told = vocab_size or _find_vocab_size(url)
+    with make_folder(place) as folder:
+        settings = find_settings(_read_origins(url), reading, told, compression, dtype, one)
+        done = convert(_read_origins(url), reading, one, settings, _Files(folder).new_file)
+    return _make_report(str(place), to, done)
+
+
+class _Files:
+    """New files of a folder, with a point to die at after each."""
+
+    def __init__(self, folder: NewFolder) -> None:
+        self._folder = folder
+
+    @contextlib.contextmanager
+    def new_file(self, path: str) -> Iterator[BinaryIO]:
+        with self._folder.new_file(path) as file:
+            yield file
+        reach("convert.shard")
+
+
+def _read_origins(url: str) -> Iterator[Origin]:
+    """The shards to read; of an output in a store each is here only until the next one is asked for."""
+    if urls.is_local(url):
+        place = urls.get_local_path(url).resolve()
+        yield from list_origins(find_shard_files(place), str(place if place.is_dir() else place.parent))
+        return
+    for shard in list_named_shards(require_manifest(url, "shards", "build")):
+        with copy_shard_if_remote(url, shard) as folder:
+            name, path = find_main_files(shard)[0]
+            yield Origin(FormatFile(name, f"{folder}/{path}"), path, shard.facts.stem, shard.facts.split)
+
+
+def _find_vocab_size(url: str) -> int | None:
+    """Of the tokenizer of the output that the shards are in; None if there is none."""
+    if not urls.is_local(url):
+        return load_spec(url).vocab_size
+    place = urls.get_local_path(url).resolve()
+    for folder in (place, *place.parents[:_LEVELS_UP]):
+        if (folder / "tokenizer" / "tokcore.json").is_file() and (folder / "shards").is_dir():
+            with contextlib.suppress(TokError):  # the ids themselves are looked at, too
+                return load_spec(str(folder)).vocab_size
+    return None
+
+
+def _make_report(output: str, to: str, done: Converted) -> Report:
+    notes = tuple(f"{where}: {what}" for what, where in done.notes.items())
+    return Report(output, to, done.shards, done.documents, done.tokens, notes)
