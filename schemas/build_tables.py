@@ -44,6 +44,15 @@ END_OF_TEXT = "<|endoftext|>"
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 
 
+def _list_defaults(name: str) -> str:
+    """What follows from each model, where it is not what follows from the first."""
+    values = {model: getattr(one, name) for model, one in MODELS.items()}
+    other = {model: value for model, value in values.items() if value != values[DEFAULT_MODEL]}
+    return ", ".join(
+        f"{model}: {value if isinstance(value, str) else ', '.join(value)}" for model, value in other.items()
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BuildTable:
     """[build]"""
@@ -103,7 +112,9 @@ class NormalizeTable:
 
     steps: Annotated[
         tuple[str, ...],
-        "applied in this order, before counting and encoding",
+        "applied in this order, before counting and encoding; not set: those of the model ("
+        + _list_defaults("normalizer")
+        + ")",
         Limits(options=tuple(STEPS), distinct=True),
     ] = ()
 
@@ -114,7 +125,7 @@ class PretokenizeTable:
 
     pattern: Annotated[
         str,
-        "split pattern by name",
+        "split pattern by name; not set: that of the model (" + _list_defaults("pattern") + ")",
         Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
     ] = DEFAULT_PATTERN
     regex: Annotated[str | None, "a split pattern of your own; replaces pattern; slower"] = None
@@ -237,7 +248,8 @@ class SpecialTable:
     ] = "plain"
     id: Annotated[
         int | None,
-        "pins the id, after all ordinary tokens; not set: the lowest free one",
+        "pins the id, after all ordinary tokens unless the model has special tokens of its own; "
+        "not set: the lowest free one",
         Limits(least=0, most=2**31 - 1),
     ] = None
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Set
-from typing import Any
+from typing import Any, cast
 
-from schemas.build_tables import END_OF_TEXT, BuildConfig, Source
+from schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
 from schemas.config_reader import BuildFile, show_value, suggest_nearest
 from schemas.document import find_twins, is_valid_lang
 from schemas.encodings import UTF8
@@ -22,6 +22,7 @@ from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.shard_format import count_most_ids
 from tokcore.models import MODELS, LearnOptions
+from tokcore.models.model import find_pinned
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
 
@@ -48,6 +49,8 @@ _MIN_CUT_BYTES = 16  # least count.max_pretoken_bytes: shorter parts would leave
 
 def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with defaults that depend on other settings filled in, and lists in the order that identities use."""
+    if config.tokenizer is None:
+        config = _follow_model(config, file)
     unset = {name: role for name, role in _ROLES.items() if not file.has("encode", name)}
     if _declares_special(config):
         texts: dict[str, Any] = {
@@ -58,6 +61,33 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
         config = dataclasses.replace(config, of_roles=tuple(unset))
     shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
     return dataclasses.replace(config, shards=shards)
+
+
+def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
+    """The config with what follows from the model where the file is silent."""
+    model = MODELS[config.learn.model]
+    if not file.has("normalize", "steps"):
+        config = dataclasses.replace(config, normalize=dataclasses.replace(config.normalize, steps=model.normalizer))
+    if not file.has("pretokenize", "pattern"):
+        config = dataclasses.replace(config, pretokenize=dataclasses.replace(config.pretokenize, pattern=model.pattern))
+    if not model.own_special:
+        return config
+    ends = "document_end" in model.own_special.values()
+    declared = {token.text: token for token in (() if ends and not file.has("special") else config.special)}
+    pinned = {token.text: token.id for token in declared.values() if token.id is not None}
+    ids = find_pinned(LearnOptions(vocab_size=0, pinned=pinned), model.own_special)
+    own = []
+    for text, role in model.own_special.items():
+        token = declared.pop(text, None)
+        if token is not None and _says_role(file, text):
+            role = token.role
+        own.append(SpecialTable(text=text, role=cast("Any", role), id=ids[text]))
+    return dataclasses.replace(config, special=(*own, *declared.values()))
+
+
+def _says_role(file: BuildFile, text: str) -> bool:
+    about = file.content["special"][text]
+    return isinstance(about, str) or "role" in about
 
 
 def take_over_roles(spec: TokenizerSpec, config: BuildConfig) -> BuildConfig:
@@ -284,6 +314,8 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
     if (wrong := MODELS[config.learn.model].wrong_option(options)) is not None:
         name, why = wrong
         raise file.error(("learn", name), why)
+    if MODELS[config.learn.model].own_special:
+        return  # special tokens may have any id
     # If allow_smaller is set there may be fewer tokens; ids that are wrong in any case are refused now.
     first = size - num_special
     for token in config.special:

@@ -110,3 +110,16 @@ def learn(
     min_parallel_units: int = ...,
     max_narrow_ids: int = ...,
 ) -> tuple[_Ids, _Ids, _Counts]: ...
+def learn_characters(
+    data: _Bytes,
+    offsets: _Offsets,
+    counts: _Counts,
+    num_tokens: int,
+    min_count: int,
+    max_token_bytes: int,
+    threads: int,
+    by_score: bool,
+    merges_done: _Offsets,
+    min_parallel_units: int = ...,
+    max_narrow_ids: int = ...,
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], _Ids, _Ids, _Counts]: ...

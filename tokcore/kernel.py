@@ -28,6 +28,7 @@ from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
 Ids = npt.NDArray[np.int32]
+CodePoints = npt.NDArray[np.uint32]
 
 # Raised by every change that makes equal inputs give other splits, counts, merges or ids: earlier work is stale then.
 SEMANTICS_VERSION = 1
@@ -428,6 +429,41 @@ def learn_merges(
             rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE, merges_done
         )
     return left, right, count
+
+
+class CharacterMerges(NamedTuple):
+    """Merges of characters, as ids: those that begin a word, then those that go on with one, then the merges."""
+
+    first: CodePoints  # uint32, ascending: of ids 0 to n - 1
+    further: CodePoints  # uint32, ascending: of the ids from n on
+    left: Ids
+    right: Ids
+    counts: Counts  # how often the two were neighbours when they were merged
+
+
+def learn_characters(
+    rows: Texts,
+    counts: Counts,
+    num_tokens: int,
+    min_count: int,
+    max_token_bytes: int = 0,
+    threads: int = 1,
+    by_score: bool = False,
+    merges_done: npt.NDArray[np.int64] | None = None,
+) -> CharacterMerges:
+    """Merges of the characters of pre-tokens, up to num_tokens characters and merges in all.
+
+    A character that begins a pre-token is another one than the same that goes on with it; first holds all of them,
+    wherever they stand. Pre-tokens of white space and of ill-formed bytes take no part. What follows ## at the
+    beginning of a pre-token is a pre-token of its own, all of which goes on. by_score: the pair with the highest
+    count(ab) / (count(a) count(b)) is merged, if several are equal the one with the highest count. All else is as in
+    learn_merges, also the errors.
+    """
+    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
+    rules = (num_tokens, min(min_count, 2**63 - 1), max_token_bytes, threads, by_score, merges_done)
+    if get_implementation() == "reference":
+        return CharacterMerges(*_load_reference().learn_characters(rows, counts, *rules))
+    return CharacterMerges(*_load_native().learn_characters(rows.data, rows.offsets, counts, *rules))
 
 
 class MaskedSpans(NamedTuple):

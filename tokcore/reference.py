@@ -11,6 +11,7 @@ import collections
 import functools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -193,28 +194,36 @@ def learn_merges(
     min_count: int = 1,
     max_token_bytes: int = 0,
     merges_done: npt.NDArray[np.int64] | None = None,
+    lengths: Sequence[int] = (1,) * 256,
+    by_score: bool = False,
 ) -> list[tuple[int, int, int]]:
-    """Up to num_merges merges (left, right, count), learned from words of the ids 0 to 255 and their counts.
+    """Up to num_merges merges (left, right, count), learned from words of ids and their counts.
 
-    Each step counts all pairs and merges the best one: the highest count, then the smaller left id, then the smaller
-    right id. Merge i makes the id 256 + i. max_token_bytes: 0 for no limit.
+    lengths: in bytes, of the ids that words may have, which are 0 to 255 unless said otherwise. Each step counts all
+    pairs and merges the best one: the highest count (by_score: the highest count(ab) / (count(a) count(b)), then the
+    highest count), then the smaller left id, then the smaller right id. Merge i makes the id len(lengths) + i.
+    max_token_bytes: 0 for no limit.
 
     >>> learn_merges([([7, 7, 7, 8, 3, 7, 7, 7, 8, 7, 2], 1)], 3)  # aaabdaaabac
     [(7, 7, 4), (7, 8, 2), (256, 257, 2)]
     """
-    lengths = [1] * 256
+    lengths = list(lengths)
     merges: list[tuple[int, int, int]] = []
     while len(merges) < num_merges:
+        symbols = collections.Counter[int]()
+        for word, count in words if by_score else ():
+            for id in word:
+                symbols[id] += count
         candidates = [
-            (-count, pair)
+            (-Fraction(count, symbols[pair[0]] * symbols[pair[1]]) if by_score else 0, -count, pair)
             for pair, count in count_pairs(words).items()
             if count >= max(1, min_count)
             and (not max_token_bytes or lengths[pair[0]] + lengths[pair[1]] <= max_token_bytes)
         ]
         if not candidates:
             break
-        count, (left, right) = min(candidates)
-        words = [(merge(word, (left, right), 256 + len(merges)), count) for word, count in words]
+        _, count, (left, right) = min(candidates)
+        words = [(merge(word, (left, right), len(lengths)), count) for word, count in words]
         merges.append((left, right, -count))
         if merges_done is not None:
             merges_done[0] = len(merges)
@@ -238,6 +247,58 @@ def learn(
     merges = learn_merges(words, num_merges, min_count, max_token_bytes, merges_done)
     columns = list(zip(*merges, strict=True)) or [(), (), ()]
     return np.array(columns[0], np.int32), np.array(columns[1], np.int32), np.array(columns[2], np.uint64)
+
+
+def list_character_words(rows: Texts, counts: npt.NDArray[np.uint64]) -> list[tuple[list[tuple[bool, str]], int]]:
+    """The words that characters are learned from: (goes on with a word, character) for each, and the count.
+
+    >>> list_character_words(make_texts_from_strings(["ab", " ", "##c"]), np.array([3, 9, 1], np.uint64))
+    [([(False, 'a'), (True, 'b')], 3), ([(False, '#'), (True, '#')], 1), ([(True, 'c')], 1)]
+    """
+    words = []
+    for i in range(rows.num_texts):
+        try:
+            text = rows.text(i).decode()
+        except UnicodeDecodeError:
+            continue
+        if counts[i] == 0 or _SPACE.fullmatch(text) or not text:
+            continue
+        symbols = [(place > 0, character) for place, character in enumerate(text)]
+        cuts = [symbols[:2], symbols[2:]] if text.startswith("##") and len(text) > 2 else [symbols]
+        words += [(cut, int(counts[i])) for cut in cuts]
+    return words
+
+
+def learn_characters(
+    rows: Texts,
+    counts: npt.NDArray[np.uint64],
+    num_tokens: int,
+    min_count: int,
+    max_token_bytes: int,
+    threads: int,
+    by_score: bool,
+    merges_done: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[Any], ...]:
+    """As tokcore.kernel.learn_characters. Ignores threads."""
+    words = list_character_words(rows, counts)
+    if sum(count * (len(word) - (not by_score)) for word, count in words) >= 2**63:
+        raise OverflowError("the pairs of the table are more than 2**63 - 1")
+    first = sorted({character for word, _ in words for _, character in word})
+    further = sorted({character for word, _ in words for goes_on, character in word if goes_on})
+    symbols = [*((False, character) for character in first), *((True, character) for character in further)]
+    id_of = {symbol: id for id, symbol in enumerate(symbols)}
+    merges = learn_merges(
+        [([id_of[symbol] for symbol in word], count) for word, count in words],
+        num_tokens - len(symbols),
+        min_count,
+        max_token_bytes,
+        merges_done,
+        [len(character.encode()) for _, character in symbols],
+        by_score,
+    )
+    code_points = [np.array([*map(ord, characters)], np.uint32) for characters in (first, further)]
+    left, right, count = list(zip(*merges, strict=True)) or [(), (), ()]
+    return *code_points, np.array(left, np.int32), np.array(right, np.int32), np.array(count, np.uint64)
 
 
 # -------------------------------------------------------------------------------------------------------------- encode

@@ -159,11 +159,14 @@ def make_learned_spec(
 ) -> TokenizerSpec:
     """The spec of a learned model, with the special tokens in the given order after its ids.
 
-    A special token without id takes the lowest free one after the model's; a pinned id may leave gaps.
-    Raises ConfigError for a pinned id that is taken, LearnError if a special token has the bytes of a learned one.
+    A special token without id takes the lowest free one after the model's; a pinned id may leave gaps, or fill those
+    of the model. Raises ConfigError for a pinned id that is taken, LearnError if a special token has the bytes of a
+    learned one.
     """
     id_of_token = dict(zip(model.tokens, model.ids.tolist(), strict=True))
-    special = assign_ids(special, int(model.ids[-1]) + 1)
+    first = int(model.ids[-1]) + 1
+    gaps = frozenset(range(first)).difference(id_of_token.values()) if len(model.ids) < first else frozenset()
+    special = assign_ids(special, first, gaps)
     for token in special:
         for name in (token.text.encode(), from_printable(token.text)):
             if name is not None and name in id_of_token:
@@ -196,17 +199,18 @@ def parse_special_tokens(special: Mapping[str, str] | Iterable[str | SpecialToke
     return [SpecialToken(text, None, role) for text, role in special.items()]
 
 
-def assign_ids(special: Iterable[SpecialToken], first: int) -> list[SpecialToken]:
+def assign_ids(special: Iterable[SpecialToken], first: int, gaps: frozenset[int] = frozenset()) -> list[SpecialToken]:
     """The special tokens with ids: pinned ones keep theirs, the others take the lowest free ones from first on.
 
-    Raises ConfigError for a pinned id below first, out of range or given twice.
+    gaps: ids below first that may be pinned. Raises ConfigError for any other pinned id below first, one that is out of
+    range or given twice.
     """
     special = list(special)
     taken: dict[int, str] = {}
     for token in special:
         if token.id is None:
             continue
-        if not first <= token.id < ID_LIMIT:
+        if token.id not in gaps and not first <= token.id < ID_LIMIT:
             raise ConfigError(
                 f"special.{token.text!r}.id = {token.id}: ids below {first} belong to ordinary tokens, and ids end "
                 f"before {ID_LIMIT}. Choose {first} or above."

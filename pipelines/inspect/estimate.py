@@ -136,7 +136,8 @@ def _find_largest_vocabulary(config: BuildConfig, counter: kernel.Counter, threa
         return config.vocab_size
     rows = counter.take().seen_in(config.learn.min_documents)
     options = LearnOptions(
-        vocab_size=256 + len(config.special) + max(1, rows.keys.size_bytes),
+        # Of a character there may be two tokens.
+        vocab_size=256 + len(config.special) + max(1, 2 * rows.keys.size_bytes),
         num_special=len(config.special),
         min_count=config.learn.min_count,
         max_token_bytes=config.learn.max_token_bytes,

@@ -58,6 +58,7 @@ def learn_tokenizer(
             min_count=mix.scaled_min_count(config.learn.min_count),
             max_token_bytes=config.learn.max_token_bytes,
             threads=threads,
+            pinned={token.text: token.id for token in config.special if token.id is not None},
             merges_done=merges_done,
         ),
     )

@@ -31,7 +31,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
         merges_done = np.zeros(1, np.int64)
-        num_merges = 0 if imported is not None else run.config.vocab_size - len(run.config.special) - 256
+        num_merges = 0 if imported is not None else max(0, run.config.vocab_size - len(run.config.special) - 256)
         with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
             reach("learn.begin")
             if imported is None:

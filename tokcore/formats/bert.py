@@ -11,18 +11,9 @@ import orjson
 
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import format_indented, write_tokenizer_json
+from tokcore.models.learned_wordpiece import BERT_ROLES, UNKNOWN_TEXT
 from tokcore.models.wordpiece import MAX_CHARACTERS, PREFIX, WordpieceModel, require_wordpiece
-from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
-
-UNKNOWN_TEXT = "[UNK]"
-# The tokens that BERT puts into its vocabulary, and what they are for.
-_ROLES = {
-    "[PAD]": "padding",
-    UNKNOWN_TEXT: UNKNOWN,
-    "[CLS]": "document_begin",
-    "[SEP]": "document_end",
-    "[MASK]": PLAIN,
-}
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 
 def is_vocab_txt(data: bytes) -> bool:
@@ -52,8 +43,8 @@ def read_vocab_txt(data: bytes, name: str, normalizer: Sequence[str] = ()) -> To
         id_of[token] = id
     if UNKNOWN_TEXT not in id_of:
         raise FormatError(f"{name}: no line is {UNKNOWN_TEXT}: unknown text would have no id")
-    special = tuple(SpecialToken(text, id_of[text], role) for text, role in _ROLES.items() if text in id_of)
-    ordinary = [(text, id) for text, id in id_of.items() if text not in _ROLES]
+    special = tuple(SpecialToken(text, id_of[text], role) for text, role in BERT_ROLES.items() if text in id_of)
+    ordinary = [(text, id) for text, id in id_of.items() if text not in BERT_ROLES]
     model = WordpieceModel(
         tuple(text.encode() for text, _ in ordinary),
         np.array([id for _, id in ordinary], np.int32),
@@ -102,7 +93,7 @@ def _check_is_bert(spec: TokenizerSpec) -> WordpieceModel:
         )
     if spec.vocab_size != len(model.tokens) + len(spec.special):
         raise FormatError("vocab.txt has a line for each id, and some ids of this tokenizer are unused")
-    missing = [text for text in _ROLES if text not in {token.text for token in spec.special}]
+    missing = [text for text in BERT_ROLES if text not in {token.text for token in spec.special}]
     if missing:
         raise FormatError(f"BERT needs the special token {missing[0]}, which this tokenizer lacks")
     return model

@@ -9,19 +9,21 @@ from typing import Any
 from tokcore.jsonable import Place
 from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
+from tokcore.models.learned_wordpiece import Wordpiece
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
-from tokcore.models.wordpiece import WordpieceModel
 
 MODELS: Mapping[str, ModelType] = {
     "bpe": Bpe(),
     "byte": Byte(),
+    "wordpiece": Wordpiece("words and their parts, by frequent pairs, as BERT's", by_score=False),
+    "wordpiece-pmi": Wordpiece("the same by count(ab) / (count(a) count(b))", by_score=True),
 }
 DEFAULT_MODEL = next(iter(MODELS))
 
 # Kind in tokcore.json -> what reads such a model.
 KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
-} | {WordpieceModel.kind: WordpieceModel.from_json}
+}
 
 
 def find_own_form(model: BpeModel) -> Model:

@@ -43,6 +43,7 @@ from tokcore.models.model import (
     find_unlike_themselves,
     make_too_long_error,
 )
+from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Texts, make_texts_from_strings
 
@@ -313,6 +314,9 @@ class Bpe:
     text = "byte-level BPE"
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "32,768"
+    own_special: ClassVar[Mapping[str, str]] = {}
+    pattern = DEFAULT_PATTERN
+    normalizer = ()
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {
         cls.kind: cls.from_json for cls in (LearnedModel, MergesModel, RanksModel)
     }

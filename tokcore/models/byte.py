@@ -24,6 +24,7 @@ from tokcore.models.model import (
     Unreachable,
     find_unlike_themselves,
 )
+from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets, Texts
 
@@ -122,6 +123,9 @@ class Byte:
     text = "a token for each byte, id = its value"
     uses = ("vocab_size",)
     default_size = "256 and the special tokens"
+    own_special: ClassVar[Mapping[str, str]] = {}
+    pattern = DEFAULT_PATTERN
+    normalizer = ()
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], ByteModel]]] = {ByteModel.kind: ByteModel.from_json}
 
     def default_vocab_size(self, num_special: int) -> int:

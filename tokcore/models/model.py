@@ -148,6 +148,7 @@ class LearnOptions:
     min_count: int = 2  # on the scale of the counts
     max_token_bytes: int = 0  # 0: no limit
     threads: int = 1
+    pinned: Mapping[str, int] = dataclasses.field(default_factory=dict)  # special token -> the id that it has already
     merges_done: npt.NDArray[np.int64] | None = None  # its one value rises while merges are learned
 
 
@@ -165,6 +166,21 @@ class ModelType(Protocol):
     @property
     def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
         """Kind in tokcore.json -> reads such a model from its JSON form."""
+
+    @property
+    def own_special(self) -> Mapping[str, str]:
+        """Special tokens that it always has -> their roles; their ids are 0, 1, ... unless they are pinned elsewhere.
+
+        Where there are some, special tokens may be pinned anywhere: ordinary tokens take the ids that are free.
+        """
+
+    @property
+    def pattern(self) -> str:
+        """The split pattern where the build file names none."""
+
+    @property
+    def normalizer(self) -> tuple[str, ...]:
+        """The steps of the normalizer where the build file names none."""
 
     @property
     def default_size(self) -> str:
@@ -227,6 +243,27 @@ def find_unlike_themselves(model: Model, encode: Encode) -> list[Unreachable]:
         Unreachable(int(ids[i]), tuple(encoded[offsets[i] : offsets[i + 1]].tolist()))
         for i in np.flatnonzero(~same).tolist()
     )
+
+
+def find_pinned(options: LearnOptions, own: Mapping[str, str]) -> dict[str, int]:
+    """The ids of the special tokens that have one: those of options, and of own ones the lowest that are free.
+
+    >>> find_pinned(LearnOptions(vocab_size=9, pinned={"x": 0}), {"[PAD]": "padding", "[UNK]": "unknown"})
+    {'x': 0, '[PAD]': 1, '[UNK]': 2}
+    """
+    missing = [text for text in own if text not in options.pinned]
+    free = find_free_ids(len(missing), options.pinned.values())
+    return {**options.pinned, **dict(zip(missing, free.tolist(), strict=True))}
+
+
+def find_free_ids(num: int, taken: Collection[int]) -> Ids:
+    """The lowest ids that are not taken, ascending.
+
+    >>> find_free_ids(3, [0, 2, 900]).tolist()
+    [1, 3, 4]
+    """
+    candidates = np.arange(num + len(taken), dtype=np.int32)
+    return candidates[~np.isin(candidates, [*taken])][:num]
 
 
 def make_too_long_error(length: int, total: int, what: str) -> FormatError:

@@ -7,7 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "learn/first_pairs.h"
 #include "learn/pair_table.h"
+#include "learn/score_queue.h"
 #include "learn/word_store.h"
 #include "memory/worker_pool.h"
 
@@ -16,6 +18,8 @@ namespace tokcore {
 namespace {
 
 constexpr size_t kNumBytes = 256;
+// Up to so many symbols, the pairs of the start are counted in a table of all pairs.
+constexpr size_t kMaxDense = 256;
 // The merge that reaches this many units closes its batch. This bounds the workers' notes.
 constexpr size_t kMaxBatchUnits = 1 << 20;
 constexpr size_t kMaxBatchMerges = 256;
@@ -51,6 +55,7 @@ struct Side {
 struct Effects {
   Side left;
   Side right;
+  int64_t num_replaced = 0;  // how often the pair was replaced, times the words' counts
 };
 
 // By id: the index of its neighbour in a list, plus one; all zero between uses.
@@ -137,6 +142,7 @@ inline void rewrite_word(WordStore<Symbol>& words, uint32_t number, const Job& j
     }
   }
   unit.num_symbols = static_cast<uint32_t>(out);
+  job.effects.num_replaced += count * static_cast<int64_t>(size - out);
 }
 
 // The same for a segment of a long word: neighbours, and the right symbol of the last pair, may be in other
@@ -163,6 +169,7 @@ void rewrite_segment(WordStore<Symbol>& words, uint32_t number, const Job& job) 
       job.add_left(words.last_of(before), before, count);
     }
     if (is_last) words.drop_first(units.next_of(number));
+    job.effects.num_replaced += count;
     in += is_last ? 1 : 2;
     symbols[out++] = static_cast<Symbol>(step.merged);
     const uint32_t after = in == size ? words.first_of(units.next_of(number)) : symbols[in];
@@ -178,6 +185,7 @@ void apply(WordStore<Symbol>& words, const Job& job) {
     side->neighbours.clear();
     side->places.clear();
   }
+  effects.num_replaced = 0;
   const uint32_t* const first = std::lower_bound(step.units.begin(), step.units.end(), worker.first_unit);
   const uint32_t* const last = std::lower_bound(first, step.units.end(), worker.end_unit);
   for (const uint32_t* at = first; at != last; ++at) {
@@ -193,19 +201,51 @@ void apply(WordStore<Symbol>& words, const Job& job) {
   for (const Neighbour& neighbour : effects.right.neighbours) worker.right_index[neighbour.id] = 0;
 }
 
+// Words of bytes, and of symbols: symbol(at) is the one at a place that offsets count in.
+struct ByteWords {
+  const uint8_t* data;
+  const uint8_t* id_of_byte;
+  const int64_t* offsets;
+  const uint64_t* counts;
+  size_t num_words;
+
+  uint32_t symbol(size_t at) const { return id_of_byte[data[at]]; }
+};
+struct SymbolWords {
+  const uint32_t* symbols;
+  const int64_t* offsets;
+  const uint64_t* counts;
+  size_t num_words;
+
+  uint32_t symbol(size_t at) const { return symbols[at]; }
+};
+
+template <typename Words>
+size_t size_of(const Words& words, size_t i) {
+  return static_cast<size_t>(words.offsets[i + 1] - words.offsets[i]);
+}
+// A word without pairs takes no part.
+template <typename Words>
+bool has_pairs(const Words& words, size_t i) {
+  return size_of(words, i) >= 2 && words.counts[i] != 0;
+}
+
 class Learner {
  public:
-  Learner(const LearnOptions& options, size_t max_merges)
+  // symbol_bytes: of each symbol that words may have.
+  Learner(const LearnOptions& options, std::vector<size_t> symbol_bytes, size_t max_merges)
       : options_(options),
         min_count_(static_cast<int64_t>(
             std::clamp<uint64_t>(options.min_count, 1, std::numeric_limits<int64_t>::max()))),
+        num_symbols_known_(symbol_bytes.size()),
         max_merges_(max_merges),
         pairs_(min_count_),
-        token_bytes_(kNumBytes, 1),
-        total_index_(kNumBytes + max_merges),
-        roles_(kNumBytes + max_merges) {}
+        token_bytes_(std::move(symbol_bytes)),
+        total_index_(num_symbols_known_ + max_merges),
+        roles_(num_symbols_known_ + max_merges) {}
 
-  void load(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words);
+  template <typename Words>
+  void load(const Words& words);
   Learned run();
 
  private:
@@ -222,10 +262,27 @@ class Learner {
     return options_.max_token_bytes == 0 ||
            token_bytes_[left] + token_bytes_[right] <= options_.max_token_bytes;
   }
-  void add_word(const uint8_t* word, size_t size, uint64_t count);
-  void deal_units();
-  void count_pairs();
+  template <typename Symbol, typename Words>
+  void load_into(WordStore<Symbol>& store, const Words& words);
+  template <typename Symbol, typename Words>
+  void add_word(WordStore<Symbol>& store, const Words& words, size_t word);
+  template <typename Words>
+  void count_symbols(const Words& words);
+  template <typename Symbol>
+  void count_pairs(WordStore<Symbol>& store);
+  void deal_units(Units& units);
+  template <typename FirstPairs, typename Symbol>
+  void count_pairs_in(WordStore<Symbol>& store);
   std::optional<Candidate> next_candidate();
+  // Adds a pair that was never in the table.
+  void insert_pair(Candidate candidate, UnitList units) {
+    pairs_.insert(candidate.key, candidate.count, std::move(units));
+    if (options_.by_score) {
+      scores_.add(candidate);
+    } else {
+      queue_.push(candidate);
+    }
+  }
   std::vector<MergeStep> next_batch(Learned& learned);
   void prefetch_units(const MergeStep& step) const;
   void prefetch_symbols(const MergeStep& step) const;
@@ -243,6 +300,7 @@ class Learner {
 
   LearnOptions options_;
   int64_t min_count_;
+  size_t num_symbols_known_;  // ids below are those of the words, ids from here on those of merges
   size_t max_merges_;
   WordStore<uint16_t> narrow_;
   WordStore<uint32_t> wide_;
@@ -250,6 +308,7 @@ class Learner {
   uint64_t num_symbols_ = 0;  // at the start
   PairTable pairs_;
   CandidateQueue queue_;
+  ScoreQueue scores_;  // instead of queue_, if by_score
   std::vector<Worker> workers_;
   Worker alone_;  // does merges that are left to one thread
   std::unique_ptr<WorkerPool> pool_;
@@ -260,47 +319,71 @@ class Learner {
   std::vector<uint8_t> roles_;  // by id: 1 left part, 2 right part of a merge in the batch
 };
 
-void Learner::add_word(const uint8_t* word, size_t size, uint64_t count) {
-  uint16_t* const symbols = narrow_.symbols();
+template <typename Symbol, typename Words>
+void Learner::add_word(WordStore<Symbol>& store, const Words& words, size_t word) {
+  Symbol* const symbols = store.symbols();
+  const auto begin = static_cast<size_t>(words.offsets[word]);
+  const size_t size = size_of(words, word);
   const bool is_chain = size > Units::kMaxUnit;
   const size_t unit_size = is_chain ? Units::kSegment : size;
   for (size_t start = 0; start < size; start += unit_size) {
     const size_t end = std::min(start + unit_size, size);
-    narrow_.units.add(count, num_symbols_, end - start);
-    if (is_chain) narrow_.units.add_link(start == 0, end == size);
-    for (size_t i = start; i < end; ++i) symbols[num_symbols_++] = options_.id_of_byte[word[i]];
+    store.units.add(words.counts[word], num_symbols_, end - start);
+    if (is_chain) store.units.add_link(start == 0, end == size);
+    for (size_t i = start; i < end; ++i)
+      symbols[num_symbols_++] = static_cast<Symbol>(words.symbol(begin + i));
   }
 }
 
-void Learner::load(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words) {
-  const auto size_of = [&](size_t i) { return static_cast<size_t>(offsets[i + 1] - offsets[i]); };
+template <typename Words>
+void Learner::load(const Words& words) {
+  if (options_.by_score) count_symbols(words);
+  is_wide_ = num_symbols_known_ > options_.max_narrow_ids;
+  if (is_wide_) {
+    load_into(wide_, words);
+  } else {
+    load_into(narrow_, words);
+  }
+}
+
+// Symbols of words without pairs count, too.
+template <typename Words>
+void Learner::count_symbols(const Words& words) {
+  scores_.reset(num_symbols_known_ + max_merges_);
+  for (size_t i = 0; i < words.num_words; ++i) {
+    for (auto at = words.offsets[i]; at < words.offsets[i + 1]; ++at)
+      scores_.count_of(words.symbol(static_cast<size_t>(at))) += words.counts[i];
+  }
+}
+
+template <typename Symbol, typename Words>
+void Learner::load_into(WordStore<Symbol>& store, const Words& words) {
   size_t num_units = 0;
   uint64_t num_symbols = 0;
-  for (size_t i = 0; i < num_words; ++i) {
-    const size_t size = size_of(i);
-    if (size < 2 || counts[i] == 0) continue;
+  for (size_t i = 0; i < words.num_words; ++i) {
+    if (!has_pairs(words, i)) continue;
+    const size_t size = size_of(words, i);
     num_units += size <= Units::kMaxUnit ? 1 : (size + Units::kSegment - 1) / Units::kSegment;
     num_symbols += size;
   }
   if (num_units >= kNoUnit) throw std::length_error("more than 2**32 - 2 words");
-  narrow_.units.reserve(num_units);
-  narrow_.allocate(num_symbols);
+  store.units.reserve(num_units);
+  store.allocate(num_symbols);
   for (const bool long_words : {false, true}) {
-    if (long_words) narrow_.units.begin_chains();
-    for (size_t i = 0; i < num_words; ++i) {
-      const size_t size = size_of(i);
-      if (size < 2 || counts[i] == 0 || (size > Units::kMaxUnit) != long_words) continue;
-      add_word(data + offsets[i], size, counts[i]);
+    if (long_words) store.units.begin_chains();
+    for (size_t i = 0; i < words.num_words; ++i) {
+      if (has_pairs(words, i) && (size_of(words, i) > Units::kMaxUnit) == long_words)
+        add_word(store, words, i);
     }
   }
-  deal_units();
-  count_pairs();
+  deal_units(store.units);
+  count_pairs(store);
 }
 
 // Deals the units, in whole words, so that workers have about equally many symbols.
-void Learner::deal_units() {
-  const size_t num_ids = kNumBytes + max_merges_;
-  const size_t num_units = narrow_.units.size();
+void Learner::deal_units(Units& units) {
+  const size_t num_ids = num_symbols_known_ + max_merges_;
+  const size_t num_units = units.size();
   alone_.end_unit = num_units;
   alone_.resize(num_ids);
   alone_.effects.resize(1);
@@ -310,84 +393,82 @@ void Learner::deal_units() {
   for (size_t i = 0; i < num_workers; ++i) {
     const uint64_t goal = i + 1 == num_workers ? num_symbols_ : num_symbols_ / num_workers * (i + 1);
     workers_[i].first_unit = unit;
-    while (unit < num_units &&
-           (narrow_.units.start_of(unit) < goal || narrow_.units.previous_of(unit) != kNoUnit)) {
-      ++unit;
-    }
+    while (unit < num_units && (units.start_of(unit) < goal || units.previous_of(unit) != kNoUnit)) ++unit;
     workers_[i].end_unit = unit;
     if (num_workers > 1) workers_[i].resize(num_ids);
   }
   if (num_workers > 1) pool_ = std::make_unique<WorkerPool>(num_workers);
 }
 
-// Counts the pairs of bytes and lists their units.
-void Learner::count_pairs() {
-  struct First {
-    int64_t count = 0;
-    uint32_t num_units = 0;
-    uint32_t last_unit = 0;
-    uint32_t* cursor = nullptr;
-  };
-  constexpr size_t kNumPairs = kNumBytes * kNumBytes;
-  std::vector<std::vector<First>> firsts(workers_.size());
-  const auto each_pair = [this](size_t worker, auto action) {
+template <typename Symbol>
+void Learner::count_pairs(WordStore<Symbol>& store) {
+  if (num_symbols_known_ <= kMaxDense) {
+    count_pairs_in<DensePairs>(store);
+  } else {
+    count_pairs_in<HashedPairs>(store);
+  }
+}
+
+// Counts the pairs of the words as they are given, and lists their units.
+template <typename FirstPairs, typename Symbol>
+void Learner::count_pairs_in(WordStore<Symbol>& store) {
+  std::vector<FirstPairs> firsts;
+  for (size_t i = 0; i < workers_.size(); ++i) firsts.emplace_back(num_symbols_known_);
+  const auto each_pair = [&](size_t worker, auto action) {
     for (size_t unit = workers_[worker].first_unit; unit < workers_[worker].end_unit; ++unit) {
-      const uint16_t* const symbols = narrow_.begin(unit);
-      const size_t last = narrow_.units[unit].num_symbols - 1;
-      for (size_t i = 0; i < last; ++i) action(unit, symbols[i] * kNumBytes + symbols[i + 1]);
-      const uint32_t following = narrow_.first_of(narrow_.units.next_of(unit));
-      if (following != kNoSymbol) action(unit, symbols[last] * kNumBytes + following);
+      const Symbol* const symbols = store.begin(unit);
+      const size_t last = store.units[unit].num_symbols - 1;
+      for (size_t i = 0; i < last; ++i) action(unit, symbols[i], symbols[i + 1]);
+      const uint32_t following = store.first_of(store.units.next_of(unit));
+      if (following != kNoSymbol) action(unit, symbols[last], following);
     }
   };
   each_worker([&](size_t worker) {
-    firsts[worker].resize(kNumPairs);
-    each_pair(worker, [&, pairs = firsts[worker].data()](size_t unit, size_t pair) {
-      First& first = pairs[pair];
-      first.count += static_cast<int64_t>(narrow_.units[unit].count);
+    each_pair(worker, [&, &pairs = firsts[worker]](size_t unit, uint32_t left, uint32_t right) {
+      FirstPair& first = pairs.at(left, right);
+      first.count += static_cast<int64_t>(store.units[unit].count);
       if (first.num_units != 0 && first.last_unit == unit) return;
       first.last_unit = static_cast<uint32_t>(unit);
       ++first.num_units;
     });
   });
-  std::vector<std::pair<Candidate, UnitList>> kept;
-  for (size_t pair = 0; pair < kNumPairs; ++pair) {
-    int64_t count = 0;
-    uint32_t num_units = 0;
-    for (const auto& first : firsts) {
-      count += first[pair].count;
-      num_units += first[pair].num_units;
-    }
-    const auto left = static_cast<uint32_t>(pair / kNumBytes),
-               right = static_cast<uint32_t>(pair % kNumBytes);
-    if (count < min_count_ || !allowed(left, right)) continue;
-    kept.emplace_back(Candidate{count, pair_key(left, right)}, UnitList(num_units));
+  FirstPairs sums(num_symbols_known_);
+  for (FirstPairs& part : firsts) {
+    part.for_each([&](uint32_t left, uint32_t right, const FirstPair& first) {
+      FirstPair& sum = sums.at(left, right);
+      sum.count += first.count;
+      sum.num_units += first.num_units;
+    });
   }
+  std::vector<std::pair<Candidate, UnitList>> kept;
+  sums.for_each([&](uint32_t left, uint32_t right, const FirstPair& sum) {
+    if (sum.count < min_count_ || !allowed(left, right)) return;
+    kept.emplace_back(Candidate{sum.count, pair_key(left, right)}, UnitList(sum.num_units));
+  });
   for (auto& [candidate, units] : kept) {
     uint32_t* cursor = units.begin();
-    for (auto& first : firsts) {
-      First& place = first[left_of(candidate.key) * kNumBytes + right_of(candidate.key)];
+    for (FirstPairs& part : firsts) {
+      FirstPair& place = part.at(left_of(candidate.key), right_of(candidate.key));
       place.cursor = cursor;
       cursor += place.num_units;
       place.num_units = 0;
     }
   }
   each_worker([&](size_t worker) {
-    each_pair(worker, [pairs = firsts[worker].data()](size_t unit, size_t pair) {
-      First& first = pairs[pair];
+    each_pair(worker, [&pairs = firsts[worker]](size_t unit, uint32_t left, uint32_t right) {
+      FirstPair& first = pairs.at(left, right);
       if (first.cursor == nullptr || (first.num_units != 0 && first.last_unit == unit)) return;
       first.last_unit = static_cast<uint32_t>(unit);
       ++first.num_units;
       *first.cursor++ = static_cast<uint32_t>(unit);
     });
   });
-  for (auto& [candidate, units] : kept) {
-    pairs_.insert(candidate.key, candidate.count, std::move(units));
-    queue_.push(candidate);
-  }
+  for (auto& [candidate, units] : kept) insert_pair(candidate, std::move(units));
 }
 
 // The pair to merge next, which stays at the top of the queue; nothing if no pair is left.
 std::optional<Candidate> Learner::next_candidate() {
+  if (options_.by_score) return scores_.next(pairs_);
   while (queue_.ready(pairs_)) {
     const Candidate top = queue_.top();
     const PairTable::Pair* const pair = pairs_.find(top.key);
@@ -400,12 +481,13 @@ std::optional<Candidate> Learner::next_candidate() {
 
 // The next merges that do not change each other: no symbol is a left part of one and a right part of another.
 // Then no merge lowers the count of another, and no pair that a merge creates comes before another merge of
-// the batch. Empty if no pair is left.
+// the batch. Empty if no pair is left. By score every merge is a batch of its own.
 std::vector<MergeStep> Learner::next_batch(Learned& learned) {
   constexpr uint8_t kLeft = 1, kRight = 2;
   std::vector<MergeStep> batch;
   size_t num_units = 0;
-  while (batch.size() < kMaxBatchMerges && learned.left.size() < max_merges_ && num_units < kMaxBatchUnits) {
+  const size_t most = options_.by_score ? 1 : kMaxBatchMerges;
+  while (batch.size() < most && learned.left.size() < max_merges_ && num_units < kMaxBatchUnits) {
     const std::optional<Candidate> candidate = next_candidate();
     if (!candidate) break;
     const uint32_t left = left_of(candidate->key), right = right_of(candidate->key);
@@ -413,8 +495,12 @@ std::vector<MergeStep> Learner::next_batch(Learned& learned) {
     if (left == right && !batch.empty()) break;
     roles_[left] |= kLeft;
     roles_[right] |= kRight;
-    queue_.pop();
-    const auto merged = static_cast<uint32_t>(kNumBytes + learned.left.size());
+    if (options_.by_score) {
+      scores_.pop();
+    } else {
+      queue_.pop();
+    }
+    const auto merged = static_cast<uint32_t>(num_symbols_known_ + learned.left.size());
     batch.push_back({left, right, merged, pairs_.take(candidate->key)});
     num_units += batch.back().units.size();
     __builtin_prefetch(batch.back().units.begin());
@@ -516,8 +602,7 @@ void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, N
     pairs_.lower(lost_pair(total.id), total.count);
     if (total.cursor == nullptr) continue;
     const Candidate created = new_pair(total.id, total.count);
-    pairs_.insert(created.key, created.count, std::move(total.units));
-    queue_.push(created);
+    insert_pair(created, std::move(total.units));
   }
   for (const Total& total : totals_) total_index_[total.id] = 0;
 }
@@ -527,6 +612,14 @@ void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, N
 // right. So (Z, Z) from (a b)(a b) first counts as (Z, a) on the right, and is then taken from that on the
 // left.
 void Learner::settle(const MergeStep& step, const std::vector<Effects*>& parts) {
+  if (options_.by_score) {
+    for (const Effects* part : parts) {
+      const auto num_replaced = static_cast<uint64_t>(part->num_replaced);
+      scores_.count_of(step.left) -= num_replaced;
+      scores_.count_of(step.right) -= num_replaced;
+      scores_.count_of(step.merged) += num_replaced;
+    }
+  }
   sides_.clear();
   int64_t repeated = 0;  // (Z, Z)
   for (Effects* part : parts) {
@@ -545,6 +638,11 @@ void Learner::settle(const MergeStep& step, const std::vector<Effects*>& parts) 
       [&](uint32_t id, int64_t count) {
         return Candidate{id == step.left ? count - repeated : count, pair_key(step.merged, id)};
       });
+  if (options_.by_score) {
+    // Every pair that was lost is of one of them.
+    scores_.count_changed(step.left, pairs_);
+    scores_.count_changed(step.right, pairs_);
+  }
 }
 
 Learned Learner::run() {
@@ -563,26 +661,46 @@ Learned Learner::run() {
   return learned;
 }
 
-}  // namespace
-
-Learned learn(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words,
-              const LearnOptions& options) {
+template <typename Words>
+Learned learn_from(const Words& words, std::vector<size_t> symbol_bytes, const LearnOptions& options) {
   // The number of all windows bounds the count of every pair, and windows never become more.
   constexpr auto kMaxWindows = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  uint64_t weighted_windows = 0, windows = 0;
-  for (size_t i = 0; i < num_words; ++i) {
-    const auto size = static_cast<uint64_t>(offsets[i + 1] - offsets[i]);
-    if (size < 2 || counts[i] == 0) continue;
+  uint64_t weighted_windows = 0, windows = 0, weighted_symbols = 0;
+  for (size_t i = 0; i < words.num_words; ++i) {
+    const uint64_t size = size_of(words, i);
+    if (options.by_score) {
+      uint64_t weighted;
+      if (__builtin_mul_overflow(size, words.counts[i], &weighted) ||
+          weighted > kMaxWindows - weighted_symbols)
+        return {LearnStatus::kCountOverflow, {}, {}, {}};
+      weighted_symbols += weighted;
+    }
+    if (!has_pairs(words, i)) continue;
     uint64_t weighted;
-    if (__builtin_mul_overflow(size - 1, counts[i], &weighted) || weighted > kMaxWindows - weighted_windows)
+    if (__builtin_mul_overflow(size - 1, words.counts[i], &weighted) ||
+        weighted > kMaxWindows - weighted_windows)
       return {LearnStatus::kCountOverflow, {}, {}, {}};
     weighted_windows += weighted;
     windows += size - 1;
   }
   if (windows == 0 || options.num_merges == 0) return {};
-  Learner learner(options, static_cast<size_t>(std::min<uint64_t>(options.num_merges, windows)));
-  learner.load(data, offsets, counts, num_words);
+  Learner learner(options, std::move(symbol_bytes),
+                  static_cast<size_t>(std::min<uint64_t>(options.num_merges, windows)));
+  learner.load(words);
   return learner.run();
+}
+
+}  // namespace
+
+Learned learn(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words,
+              const LearnOptions& options) {
+  return learn_from(ByteWords{data, options.id_of_byte, offsets, counts, num_words},
+                    std::vector<size_t>(kNumBytes, 1), options);
+}
+
+Learned learn_symbols(const uint32_t* symbols, const int64_t* offsets, const uint64_t* counts,
+                      size_t num_words, std::vector<size_t> symbol_bytes, const LearnOptions& options) {
+  return learn_from(SymbolWords{symbols, offsets, counts, num_words}, std::move(symbol_bytes), options);
 }
 
 }  // namespace tokcore

@@ -4,7 +4,7 @@
 // left to right without overlap. The count of a pair is the sum over words of the word's count times the
 // windows of the word that hold the pair ("aaa" has two windows of (a, a)). Ids: 0 to 255 are the bytes in
 // the given order, 256 + i is merge i. The result depends only on the sum of counts of each word: not on
-// order, repetitions or threads.
+// order, repetitions or threads. learn_symbols() does the same for words of any symbols; merges follow these.
 //
 // Cost: a constant for each replacement, as words of more than 256 symbols are kept in linked segments; O(log
 // pairs) to find the pair to merge. Memory: about 2 bytes a symbol (4 from 65,535 ids on), 12 a word, 4 for
@@ -23,8 +23,12 @@ struct LearnOptions {
   uint64_t min_count = 0;               // a pair with a lower count, or with count 0, is not merged
   size_t max_token_bytes = 0;           // longer tokens are not made; 0: no limit
   size_t threads = 1;                   // at least 1
-  const uint8_t* id_of_byte = nullptr;  // 256 ids, a permutation
-  int64_t* merges_done = nullptr;       // rises while merges are found, for other threads to read
+  const uint8_t* id_of_byte = nullptr;  // 256 ids, a permutation; of learn()
+  // Take the pair with the highest count(ab) / (count(a) count(b)) instead, compared exactly; if several are
+  // equal, the one with the highest count, then as above. Symbols count wherever they stand, and a merge
+  // lowers the counts of its parts.
+  bool by_score = false;
+  int64_t* merges_done = nullptr;  // rises while merges are found, for other threads to read
   // One thread does a merge that touches fewer units (words, or segments of long words) than this.
   size_t min_parallel_units = 8192;
   // Symbols take two bytes as long as ids are below this; at most 2^16.
@@ -32,8 +36,9 @@ struct LearnOptions {
 };
 
 enum class LearnStatus : uint8_t {
-  kOk,             // if there are fewer merges than asked for, no pair was left
-  kCountOverflow,  // the windows of all words, times the words' counts, are more than 2^63 - 1
+  kOk,  // if there are fewer merges than asked for, no pair was left
+  // The windows of all words (by score their symbols), times the words' counts, are more than 2^63 - 1.
+  kCountOverflow,
 };
 
 struct Learned {
@@ -46,5 +51,10 @@ struct Learned {
 // Word i is data[offsets[i] .. offsets[i + 1]) and occurs counts[i] times.
 Learned learn(const uint8_t* data, const int64_t* offsets, const uint64_t* counts, size_t num_words,
               const LearnOptions& options);
+
+// Word i is symbols[offsets[i] .. offsets[i + 1]), ids below symbol_bytes.size(), and merge i makes the id
+// symbol_bytes.size() + i. symbol_bytes: what max_token_bytes counts, for each symbol.
+Learned learn_symbols(const uint32_t* symbols, const int64_t* offsets, const uint64_t* counts,
+                      size_t num_words, std::vector<size_t> symbol_bytes, const LearnOptions& options);
 
 }  // namespace tokcore

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "memory/wide.h"
+
 namespace tokcore {
 
 struct Block16 {
@@ -65,16 +67,8 @@ inline Block16 load_block(const uint8_t* bytes, size_t size, const uint8_t* limi
 }
 
 inline uint64_t fold(uint64_t a, uint64_t b) {
-#ifdef __SIZEOF_INT128__
-  __extension__ using Wide = unsigned __int128;
-  const Wide product = static_cast<Wide>(a) * b;
-  return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
-#else
-  const uint64_t a_low = a & 0xFFFFFFFF, a_high = a >> 32, b_low = b & 0xFFFFFFFF, b_high = b >> 32;
-  const uint64_t middle = a_high * b_low + (a_low * b_low >> 32);
-  const uint64_t carry = (middle & 0xFFFFFFFF) + a_low * b_high;
-  return (a_high * b_high + (middle >> 32) + (carry >> 32)) ^ (a * b);
-#endif
+  const Wide128 product = multiply(a, b);
+  return product.high ^ product.low;
 }
 
 inline uint64_t hash_start(size_t size) {
