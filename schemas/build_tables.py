@@ -47,10 +47,8 @@ MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 def _list_defaults(name: str) -> str:
     """What follows from each model, where it is not what follows from the first."""
     values = {model: getattr(one, name) for model, one in MODELS.items()}
-    other = {model: value for model, value in values.items() if value != values[DEFAULT_MODEL]}
-    return ", ".join(
-        f"{model}: {value if isinstance(value, str) else ', '.join(value)}" for model, value in other.items()
-    )
+    said = {model: one if isinstance(one, str) else ", ".join(one) for model, one in values.items()}
+    return ", ".join(f"{model}: {one}" for model, one in said.items() if values[model] != values[DEFAULT_MODEL])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
