@@ -1,8 +1,8 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
-Exit codes: 0 done, 1 verify found a problem, repair left one or diff found a difference, 2 the command line or build
-file is wrong, 3 a stage failed. 130 Ctrl-C, 141 another program stopped reading the
-output, 143 SIGTERM, as in any shell.
+Exit codes: 0 done, 1 verify or fsck found a problem, repair left one or diff found a difference, 2 the command line or
+build file is wrong, 3 a stage failed. 130 Ctrl-C, 141 another program stopped reading the output, 143 SIGTERM, as in
+any shell.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ _AFTER_COMMANDS = (
 \b
 Exit codes:
   0         done
-  1         verify or repair found a problem, or diff a difference
+  1         verify, fsck or repair found a problem, or diff a difference
   2         the command line or the build file is wrong
   3         a stage failed
   130, 143  interrupted by Ctrl-C or SIGTERM: the same command goes on
@@ -612,6 +612,41 @@ def convert(
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
     click.echo(f"{path}: {report.shards:,} shards, {report.documents:,} documents, {report.tokens:,} tokens")
+
+
+@commands.command(
+    epilog=_format_examples("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair")
+)
+@click.argument("path", metavar="PATH")
+@click.option("--repair", is_flag=True, help="Make indexes again that are gone or wrong, where the data allow it.")
+@_END
+@_READ_DTYPE
+@_VOCAB_SIZE
+@_JSON
+def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: int | None, as_json: bool) -> None:
+    """Check that shards keep the rules of their formats.
+
+    PATH is a folder of shards, or a file of one, written by tokcore or by others. Reads all of it: sizes, headers,
+    bounds, dtypes, ids and, with --end, ends of documents; then indexes of folders. Names each breach with file and
+    byte, row or document. --repair makes the .idx of Megatron, datatrove's and OLMo's bounds (from documents files, or
+    with --end) and index.json again. Exit code 1 if something is wrong.
+    """
+    from pipelines.inspect.fsck import check_shards
+    from tokcore.shard_checks import Rules
+
+    with _show_progress("fsck"):
+        report = check_shards(_make_absolute(path), Rules(vocab_size, end, read_dtype), repair)
+    if as_json:
+        _print_json(dataclasses.asdict(report))
+    else:
+        for problem in report.problems:
+            click.echo("".join(c if c.isprintable() else " " for c in problem))
+        for file in report.repaired:
+            click.echo(f"made again: {file}")
+        held = f"{report.shards:,} shards ({', '.join(report.formats)}), {report.documents:,} documents"
+        click.echo(f"{held}, {report.tokens:,} tokens: {len(report.problems) or 'no'} problems")
+    if report.problems:
+        sys.exit(EXIT_PROBLEM)
 
 
 @commands.command("encode-text", epilog=_format_examples("tokcore encode-text --tokenizer out/first < text.txt"))

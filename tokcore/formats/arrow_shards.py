@@ -8,14 +8,19 @@ other formats of rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from tokcore.formats.arrow_columns import RecordBatches, open_writer
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import OpenBatches, ShardSettings, StoredShard
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    OpenBatches,
+    ShardSettings,
+    StoredShard,
+)
 
 SUFFIX = ".arrow"
 IDS = "tokens"  # the column of ids
@@ -85,8 +90,14 @@ class ArrowFormat:
     open_batches: OpenBatches = RecordBatches
     most_tokens = None
     dtypes = ()
+    index_names = ()
+    needs_index = False
+    rebuilds_index = False
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE

@@ -9,7 +9,7 @@ huggingface/datatrove, src/datatrove/pipeline/tokens/tokenizer.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +28,12 @@ from tokcore.formats.flat_ids import (
     require_dtype,
     store_ids,
 )
-from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    ShardSettings,
+    ShardWithDocuments,
+    StoredShard,
+)
 from tokcore.token_batch import Offsets, TokenBatch
 
 DS, INDEX = ".ds", ".ds.index"
@@ -94,8 +99,14 @@ class DatatroveFormat:
     most_tokens = None
     has_bounds = True
     open_batches = None
+    index_names = ()
+    needs_index = False
+    rebuilds_index = False
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)

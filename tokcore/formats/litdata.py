@@ -10,7 +10,7 @@ Lightning-AI/litData, src/litdata/streaming/writer.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,7 +29,14 @@ from tokcore.formats.flat_ids import (
     measure_file,
     store_ids,
 )
-from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard, group_by_split
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    ShardSettings,
+    ShardWithDocuments,
+    StoredShard,
+    group_by_split,
+    read_json_index,
+)
 from tokcore.token_batch import Offsets, TokenBatch
 
 SUFFIX = ".bin"
@@ -169,8 +176,19 @@ class LitdataFormat:
     has_bounds = True
     open_plain = None
     open_batches = None
+    index_names = (INDEX,)
+    needs_index = True
+    rebuilds_index = True
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        dtype = read_index(index)
+        with read_json_index(index) as content:
+            for i, chunk in enumerate(content["chunks"]):
+                path = str(Path(index).parent / chunk["filename"])
+                told = (chunk["chunk_bytes"], chunk["chunk_size"], chunk["dim"])
+                yield IndexEntry(f"chunks[{i}]", path, *told, dtype)
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)

@@ -11,7 +11,7 @@ of the document's end. Layout: karpathy/llm.c, dev/data/data_common.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +20,12 @@ import numpy as np
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import FlatIds, Spool, choose_dtype, measure_file, store_ids
-from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    ShardSettings,
+    ShardWithDocuments,
+    StoredShard,
+)
 from tokcore.token_batch import TokenBatch
 
 SUFFIX = ".bin"
@@ -128,8 +133,14 @@ class LlmcFormat:
     most_tokens = MAX_TOKENS
     has_bounds = False
     open_batches = None
+    index_names = ()
+    needs_index = False
+    rebuilds_index = False
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)

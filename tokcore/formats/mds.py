@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +22,14 @@ from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import Spool, choose_dtype, find_stored_dtype, map_file, measure_file, store_ids
-from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard, group_by_split
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    ShardSettings,
+    ShardWithDocuments,
+    StoredShard,
+    group_by_split,
+    read_json_index,
+)
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 SUFFIX = ".mds"
@@ -245,8 +252,19 @@ class MdsFormat:
     has_bounds = True
     open_plain = None
     open_batches = None
+    index_names = (INDEX,)
+    needs_index = True
+    rebuilds_index = True
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        with read_json_index(index) as content:
+            for i, shard in enumerate(content["shards"]):
+                (encoding,) = shard["column_encodings"]
+                path = str(Path(index).parent / shard["raw_data"]["basename"])
+                size_bytes, samples = shard["raw_data"]["bytes"], shard["samples"]
+                yield IndexEntry(f"shards[{i}]", path, size_bytes, samples, dtype=encoding.removeprefix(_ENCODING))
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)

@@ -13,7 +13,7 @@ Layout: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -31,6 +31,7 @@ from tokcore.formats.flat_ids import (
     require_dtype,
 )
 from tokcore.formats.shard_format import (
+    IndexEntry,
     ShardSettings,
     ShardWithDocuments,
     StoredShard,
@@ -248,8 +249,18 @@ class MegatronFormat:
     most_tokens = None
     has_bounds = True
     open_batches = None
+    index_names = (f"{DATA_PATH}*",)
+    needs_index = False
+    rebuilds_index = True
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        for number, line in enumerate(Path(index).read_text("utf-8", "replace").splitlines(), 1):
+            weight, _, prefix = line.partition(" ")
+            if not prefix or not weight.replace(".", "", 1).isdigit():
+                raise FormatError(f"{index}: line {number}: {line[:60]!r}: expected a weight and a prefix")
+            yield IndexEntry(f"line {number}", str(Path(index).parent / f"{prefix}{BIN}"))
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)
@@ -257,7 +268,7 @@ class MegatronFormat:
     def main_file(self, path: str) -> str | None:
         prefix = path.removesuffix(IDX).removesuffix(BIN)
         for place in (prefix, prefix + PREFIX):
-            if Path(place + IDX).is_file():
+            if Path(place + IDX).is_file() or (place.endswith(PREFIX) and Path(place + BIN).is_file()):
                 return place + BIN
         return None
 

@@ -10,15 +10,21 @@ is in the documents file. Without that the dtype is in index.json, and a shard i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
-from tokcore.formats.documents import Documents
+from tokcore.formats.documents import Documents, find_documents
 from tokcore.formats.flat_ids import FlatIds, open_headerless, store_ids
-from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    ShardSettings,
+    ShardWithDocuments,
+    StoredShard,
+    read_json_index,
+)
 from tokcore.token_batch import TokenBatch
 
 SUFFIX = ".bin"
@@ -109,8 +115,18 @@ class NanogptFormat:
     most_tokens = None
     has_bounds = False
     open_batches = None
+    index_names = (INDEX,)
+    needs_index = False
+    rebuilds_index = True
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        with read_json_index(index) as content:
+            for i, file in enumerate(content["files"]):
+                path = str(Path(index).parent / file["path"])
+                documents = file["documents"] if find_documents(path, (SUFFIX,)) is not None else None
+                yield IndexEntry(f"files[{i}]", path, None, documents, file["tokens"], content["dtype"])
 
     def dtype(self, settings: ShardSettings) -> str:
         return find_dtype(settings.vocab_size)

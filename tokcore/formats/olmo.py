@@ -29,7 +29,12 @@ from tokcore.formats.flat_ids import (
     require_dtype,
     store_ids,
 )
-from tokcore.formats.shard_format import ShardSettings, ShardWithDocuments, StoredShard
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    ShardSettings,
+    ShardWithDocuments,
+    StoredShard,
+)
 from tokcore.token_batch import Offsets, TokenBatch
 
 NPY, BOUNDS = ".npy", ".csv.gz"
@@ -136,8 +141,14 @@ class OlmoFormat:
     most_tokens = None
     has_bounds = True
     open_batches = None
+    index_names = ()
+    needs_index = False
+    rebuilds_index = False
     features = ()
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)

@@ -8,7 +8,7 @@ of the Hugging Face family know ids. A file's bytes follow from its documents, t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +20,12 @@ from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import OpenBatches, ShardSettings, StoredShard
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    OpenBatches,
+    ShardSettings,
+    StoredShard,
+)
 
 SUFFIX = ".parquet"
 IDS = "input_ids"  # the column of ids
@@ -114,8 +119,14 @@ class ParquetFormat:
     open_plain = None
     open_batches: OpenBatches = RowGroups
     most_tokens = None
+    index_names = ()
+    needs_index = False
+    rebuilds_index = False
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE

@@ -12,7 +12,7 @@ Layout: huggingface/datasets, src/datasets/arrow_dataset.py and dataset_dict.py.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,7 +24,14 @@ from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import OpenBatches, ShardSettings, StoredShard, group_by_split
+from tokcore.formats.shard_format import (
+    IndexEntry,
+    OpenBatches,
+    ShardSettings,
+    StoredShard,
+    group_by_split,
+    read_json_index,
+)
 
 SUFFIX = ".arrow"
 IDS = "input_ids"  # the column of ids
@@ -108,8 +115,16 @@ class SavedDatasetFormat:
     open_plain = None
     open_batches: OpenBatches = StreamBatches
     most_tokens = None
+    index_names = (STATE,)
+    needs_index = True
+    rebuilds_index = False
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        with read_json_index(index) as content:
+            for i, file in enumerate(content["_data_files"]):
+                yield IndexEntry(f"_data_files[{i}]", str(Path(index).parent / file["filename"]))
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE

@@ -6,9 +6,12 @@ A shard is written in every configured format from the same documents. Its files
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -52,6 +55,17 @@ class StoredShard(NamedTuple):
     facts: ShardFacts
     size_bytes: int  # of the file that the shard goes by
     content_sha256: str  # of the documents, the same in every format
+
+
+class IndexEntry(NamedTuple):
+    """What an index of a folder says of a shard; None where it does not."""
+
+    place: str  # in the index
+    path: str  # that the shard goes by
+    size_bytes: int | None = None
+    documents: int | None = None
+    tokens: int | None = None
+    dtype: str | None = None
 
 
 class ShardWriter(Protocol):
@@ -144,6 +158,21 @@ class ShardFormat(Protocol):
     @property
     def usage(self) -> str:
         """How others than tokcore read its files, for the dataset card. OUT stands for the folder of the output."""
+
+    @property
+    def index_names(self) -> tuple[str, ...]:
+        """Names of the indexes of a folder, or globs of them."""
+
+    @property
+    def needs_index(self) -> bool:
+        """Whether readers find only shards that an index names."""
+
+    @property
+    def rebuilds_index(self) -> bool:
+        """Whether an index follows from the shards, without their content digests."""
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        """What an index says of each shard, in its order. Raises FormatError if it is no index of this format."""
 
     def dtype(self, settings: ShardSettings) -> str:
         """The numpy dtype of the ids as stored."""
@@ -293,6 +322,15 @@ class ShardWithDocuments:
                 f"{self._documents.path}: {len(self._documents)} documents, {self._ids.path} has {len(self)}"
             )
         return self._documents
+
+
+@contextlib.contextmanager
+def read_json_index(path: str) -> Iterator[Any]:
+    """The content of an index in JSON. Raises FormatError naming it if it is none, or if the block misses a field."""
+    try:
+        yield json.loads(Path(path).read_bytes())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(f"{path}: not an index of these shards: {error!r:.80}") from error
 
 
 def group_by_split(shards: Sequence[StoredShard]) -> dict[str, list[StoredShard]]:

@@ -1,0 +1,138 @@
+"""tokcore fsck: whether shards keep the rules of their formats, and indexes made again where the data allow it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pipelines.store import local_files, urls
+from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.format_table import SHARD_FORMATS
+from tokcore.shard_checks import (
+    CheckedShard,
+    Rules,
+    check_folder,
+    check_shard,
+    find_all_shards,
+    write_bounds,
+    write_index,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What is wrong, and what was made again."""
+
+    shards: int
+    documents: int
+    tokens: int
+    formats: tuple[str, ...]
+    problems: tuple[str, ...]
+    repaired: tuple[str, ...]  # paths
+
+
+def check_shards(url: str, rules: Rules, repair: bool) -> Report:
+    """Read every shard at a local path, in every format. Raises ConfigError if there is none."""
+    if not urls.is_local(url):
+        raise ConfigError(f"{url}: fsck reads local files: copy them here, or run `tokcore verify` on an output")
+    place = urls.get_local_path(url).resolve()
+    if not place.exists():
+        raise ConfigError(f"{url}: there is no such file or folder")
+    if repair and _has_manifest(place):
+        raise ConfigError(
+            f"{url}: belongs to an output, whose manifest has its hashes: `tokcore repair OUTPUT` mends it"
+        )
+    files = find_all_shards(place)
+    if not files:
+        raise ConfigError(f"{url}: no shards in it")
+    repaired: list[str] = []
+    problems: list[str] = []
+    checked = []
+    for file in files:
+        shard = check_shard(file, rules)
+        if shard.problems and repair:
+            shard = _repair_bounds(shard, rules, repaired, problems)
+        checked.append(shard)
+    found = check_folder(place, checked)
+    for name in found if repair else ():
+        repaired += _repair_index(name, place, checked, problems)
+    if repaired:
+        found = check_folder(place, checked)
+    problems += [*(one for shard in checked for one in shard.problems), *(one for own in found.values() for one in own)]
+    formats = tuple(dict.fromkeys(file.format for file in files))
+    documents, tokens = sum(shard.documents for shard in checked), sum(shard.tokens for shard in checked)
+    return Report(len(files), documents, tokens, formats, tuple(dict.fromkeys(problems)), tuple(repaired))
+
+
+def _has_manifest(place: Path) -> bool:
+    folders = (place / "shards", place, *place.parents[:4])
+    return any((folder / "manifest.json").is_file() for folder in folders)
+
+
+def _repair_bounds(shard: CheckedShard, rules: Rules, repaired: list[str], problems: list[str]) -> CheckedShard:
+    """The shard after its file of bounds was made again; as it was if that is not what is wrong."""
+    paths = shard.file.list_files()
+    if len(paths) != 2 or SHARD_FORMATS[shard.file.format].open_plain is None:
+        return shard
+    try:
+        with _replace(Path(paths[1]), lambda: check_shard(shard.file, rules)) as new:
+            write_bounds(shard.file, rules, new)
+    except (TokError, _StillWrongError) as error:
+        problems.append(f"{paths[1]}: not made again: {error}")
+        return shard
+    repaired.append(paths[1])
+    return check_shard(shard.file, rules)
+
+
+def _repair_index(name: str, place: Path, checked: list[CheckedShard], problems: list[str]) -> Iterator[str]:
+    one = SHARD_FORMATS[name]
+    own = [shard for shard in checked if shard.file.format == name]
+    if any(shard.problems for shard in own):
+        problems.append(f"{place}: the index of {name} is not made again while a shard is damaged")
+        return
+    try:
+        files = write_index(one, place, own)
+    except FormatError as error:
+        problems.append(str(error))
+        return
+    for path, data in files.items():
+        with _replace(path, None) as new:
+            new.write(data)
+        yield str(path)
+
+
+class _StillWrongError(Exception):
+    """What was made again is not what was wrong."""
+
+
+@contextlib.contextmanager
+def _replace(path: Path, check: Callable[[], CheckedShard] | None) -> Iterator[BinaryIO]:
+    """A new file that takes a place, durably, when the block ends, unless check still finds something wrong.
+
+    Then the old file is there as before.
+    """
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
+        try:
+            yield cast(BinaryIO, new)
+            new.flush()
+            os.fsync(new.fileno())
+            Path(new.name).chmod(0o644)
+            kept = path.with_name(f".{path.name}.damaged")
+            if check is not None and path.exists():
+                path.rename(kept)
+            Path(new.name).rename(path)
+            if check is not None and (still := check().problems):
+                path.unlink()
+                if kept.exists():
+                    kept.rename(path)
+                raise _StillWrongError(still[0])
+            kept.unlink(missing_ok=True)
+            local_files.sync_folder(path.parent)
+        except BaseException:
+            Path(new.name).unlink(missing_ok=True)
+            raise
