@@ -120,6 +120,14 @@ class Shards(Sequence[Ids]):
         known = (file.num_tokens for file in self._files)
         return sum(self._shard(i).num_tokens if num is None else num for i, num in enumerate(known))
 
+    def list_files(self) -> tuple[OpenableShard, ...]:
+        """The shards, in order, each to be opened by itself.
+
+        >>> [shard.num_documents for shard in shards.list_files()]
+        [2]
+        """
+        return self._files
+
     def stored_as(self, number: int) -> tuple[str, str]:
         """(format, dtype of the ids as stored) of the shard that paths[number] names.
 

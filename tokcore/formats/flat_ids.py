@@ -88,6 +88,31 @@ def map_file(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.ND
     return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
 
 
+def find_bounds_in(bounds: npt.NDArray[Any], starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+    """How many of these ascending bounds are strictly within each part, and those bounds, part by part.
+
+    bounds: perhaps a view of a mapped file at any address, of which only what is needed is read.
+    """
+    first, last = _search(bounds, starts, True), _search(bounds, ends, False)
+    counts = np.maximum(last - first, 0)
+    places = np.arange(int(counts.sum())) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return counts, bounds[places].astype(np.int64)
+
+
+def _search(bounds: npt.NDArray[Any], values: Offsets, right: bool) -> Offsets:
+    """np.searchsorted, which would copy all bounds if they are not aligned."""
+    if bounds.flags.aligned:
+        return np.searchsorted(bounds, values, side="right" if right else "left").astype(np.int64)
+    low, high = np.zeros(len(values), np.int64), np.full(len(values), len(bounds), np.int64)
+    while len(open_ := np.flatnonzero(low < high)):
+        middle = (low[open_] + high[open_]) // 2
+        found = bounds[middle]
+        before = found <= values[open_] if right else found < values[open_]
+        low[open_] = np.where(before, middle + 1, low[open_])
+        high[open_] = np.where(before, high[open_], middle)
+    return low
+
+
 class FlatIds:
     """The ids of one shard, memory-mapped: views of the file where they are four bytes wide, else copies.
 
@@ -126,6 +151,10 @@ class FlatIds:
     def part(self, start: int, end: int) -> Ids:
         """int32 ids number start to end of all documents, end excluded; read-only."""
         return self._as_int32(start, end)
+
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Where documents end strictly within each part: how many, and the places."""
+        return find_bounds_in(self._starts, starts, ends)
 
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, and their lengths."""

@@ -10,6 +10,7 @@ says. id, lang, source and ordinal are in the documents file. Layout: mosaicml/s
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,15 @@ import numpy as np
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import Spool, choose_dtype, find_stored_dtype, map_file, measure_file, store_ids
+from tokcore.formats.flat_ids import (
+    Spool,
+    choose_dtype,
+    find_bounds_in,
+    find_stored_dtype,
+    map_file,
+    measure_file,
+    store_ids,
+)
 from tokcore.formats.shard_format import (
     IndexEntry,
     ShardSettings,
@@ -135,6 +144,24 @@ class MdsIds:
     def lengths(self, start: int, end: int) -> Offsets:
         """Numbers of ids of documents start to end, end excluded."""
         return self._lengths[start:end]
+
+    def part(self, start: int, end: int) -> Ids:
+        """int32 ids number start to end of all documents, end excluded; a copy."""
+        first = int(np.searchsorted(self._places, start, side="right")) - 1
+        last = int(np.searchsorted(self._places, end, side="left"))
+        if start >= end:
+            return np.zeros(0, np.int32)
+        ids, _ = self.span(first, last)
+        return ids[start - int(self._places[first]) : end - int(self._places[first])]
+
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Where documents end strictly within each part: how many, and the places."""
+        return find_bounds_in(self._places, starts, ends)
+
+    @functools.cached_property
+    def _places(self) -> Offsets:
+        """Where each document begins, in ids, and the last ends."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._lengths)])
 
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, and their lengths."""

@@ -24,6 +24,7 @@ from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import (
     FlatIds,
     choose_dtype,
+    find_bounds_in,
     find_stored_dtype,
     map_file,
     measure_file,
@@ -148,6 +149,11 @@ class MegatronIds:
     def part(self, start: int, end: int) -> Ids:
         """int32 ids number start to end of all documents, end excluded; read-only."""
         return self._as_int32(start, end)
+
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Where documents end strictly within each part: how many, and the places."""
+        counts, places = find_bounds_in(self._index.offsets, starts * self._width, ends * self._width)
+        return counts, places // self._width
 
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, as of one document, and their lengths."""

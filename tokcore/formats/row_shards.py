@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from tokcore.formats.arrow_columns import (
     make_columns_schema,
     make_rechunker,
 )
+from tokcore.formats.flat_ids import find_bounds_in
 from tokcore.formats.shard_format import check_lengths
 from tokcore.labels import label_arrow
 from tokcore.token_batch import Ids, Offsets, TokenBatch
@@ -117,6 +119,40 @@ class RowShard(ColumnFile):
         lists = self._batches[number].column(0)
         values: Ids = lists.values.to_numpy(zero_copy_only=True)
         return values[lists.offsets[i].as_py() : lists.offsets[i + 1].as_py()]
+
+    def part(self, start: int, end: int) -> Ids:
+        """int32 ids number start to end of all documents, end excluded; decodes the record batches that they are in."""
+        starts = self._batch_starts
+        parts = [np.zeros(0, np.int32)]
+        while start < end:
+            number = int(np.searchsorted(starts, start, side="right")) - 1
+            lists = self._batches[number].column(0)
+            values: Ids = lists.values.to_numpy(zero_copy_only=True)
+            first = lists.offsets[0].as_py() + start - int(starts[number])
+            stop = min(end, int(starts[number + 1]))
+            parts.append(values[first : first + stop - start])
+            start = stop
+        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Where documents end strictly within each part: how many, and the places. Decodes all tokens, once."""
+        return find_bounds_in(self._bounds[0], starts, ends)
+
+    @property
+    def _batch_starts(self) -> Offsets:
+        return self._bounds[1]
+
+    @functools.cached_property
+    def _bounds(self) -> tuple[Offsets, Offsets]:
+        """Where each document begins, in ids, and the last ends; and the same of record batches."""
+        batches = self._batches.only(self._ids_name)
+        bounds, starts, total = [np.zeros(1, np.int64)], [0], 0
+        for number in range(len(batches)):
+            offsets = batches.decoded(number).column(0).offsets.to_numpy().astype(np.int64)
+            bounds.append(offsets[1:] - offsets[0] + total)
+            total += int(offsets[-1] - offsets[0])
+            starts.append(total)
+        return np.concatenate(bounds), np.array(starts, np.int64)
 
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, a copy, and their numbers of ids."""

@@ -98,6 +98,15 @@ class ShardReader(Protocol):
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, and their numbers of ids."""
 
+    def part(self, start: int, end: int) -> Ids:
+        """Ids number start to end of all documents back to back, end excluded; perhaps as stored, not as int32."""
+
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Where documents end strictly within each part, in ids of the shard: how many in each, and the places.
+
+        starts, ends: int64, of the parts. A place may come several times, for empty documents.
+        """
+
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document."""
 
@@ -200,6 +209,8 @@ class IdFiles(Protocol):
     """The ids of a shard and where each document begins; not its columns."""
 
     def lengths(self, start: int, end: int) -> Offsets: ...
+    def part(self, start: int, end: int) -> Ids: ...
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]: ...
 
     @property
     def path(self) -> str: ...
@@ -237,6 +248,8 @@ class ShardWithDocuments:
         self._documents = documents
         self.tokens = ids.tokens
         self.span = ids.span
+        self.part = ids.part
+        self.find_bounds = ids.find_bounds
 
     def __len__(self) -> int:
         return len(self._ids)

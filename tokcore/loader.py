@@ -1,0 +1,313 @@
+"""Batches of rows for training, from token shards in any format: shuffled, mixed, dealt to ranks, resumable.
+
+A row is `length` ids that follow each other over documents and shards; what is left at the end, fewer than `length`
+ids, is in no row. No torch is imported; `torch.utils.data.DataLoader(loader, batch_size=None, num_workers=n)` works.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tokcore.errors import ConfigError, FormatError
+from tokcore.formats.shard_format import ShardReader
+from tokcore.row_order import RowOrder, Rows, check_weights
+from tokcore.shards import OpenableShard, open_shards
+from tokcore.token_batch import Ids
+
+# Rows that are looked up together: what a row costs is then a copy of its ids.
+_CHUNK_ROWS = 2048
+
+_VERSION = 1
+_FILES_PER_SHARD = 4
+_FILES_OF_OTHERS = 128
+
+
+class Batch(NamedTuple):
+    """What a step gives a rank.
+
+    tokens: int32, (rows, length). cu_seqlens: int32, ascending from 0 to rows * length: the bounds of documents in the
+    rows back to back; each row begins one. step: its number, from 0.
+    """
+
+    tokens: Ids
+    cu_seqlens: Ids
+    step: int
+
+
+class Loader:
+    """Batches of rows, one for each step: len(loader), loader[step], and iteration.
+
+    Row k of the order goes to rank (k // batch_size) % world_size. The last step may have fewer rows, on some ranks
+    none: every row is given once. Pickles by its paths; memory does not grow with the corpus, but for 8 bytes per
+    document of open shards in formats other than Megatron's.
+
+    >>> from tokcore.loader import Loader
+    >>> loader = Loader("out/first", length=4, batch_size=2, shuffle=False)
+    >>> len(loader), loader[0].tokens.tolist(), loader[0].cu_seqlens.tolist()
+    (1, [[257, 258, 259, 258], [260, 83, 261, 257]], [0, 4, 7, 8])
+    """
+
+    _chunk: tuple[int, _Chunk] | None  # the steps that were looked up last
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        length: int,
+        batch_size: int,
+        rank: int = 0,
+        world_size: int = 1,
+        seed: int = 0,
+        epoch: int = 0,
+        shuffle: bool = True,
+        mixture: Mapping[str, int] | None = None,
+        split: str = "train",
+    ) -> None:
+        """url: what open_shards takes. length: ids of a row. batch_size: rows of a step on one rank.
+
+        seed, epoch: decide the order; another epoch, another order. mixture: language -> integer weight; rows of a
+        language come in proportion to its weight, and again when all have been given. An epoch has as many rows as the
+        languages have together.
+
+        Raises ConfigError for arguments that do not fit together or a corpus of less than one row, and what open_shards
+        raises.
+        """
+        for name, value, least in (("length", length, 1), ("batch_size", batch_size, 1), ("world_size", world_size, 1)):
+            if value < least:
+                raise ConfigError(f"{name} = {value}: must be at least {least}")
+        if not 0 <= rank < world_size:
+            raise ConfigError(f"rank = {rank}: must be from 0 to {world_size - 1}, world_size - 1")
+        if epoch < 0:
+            raise ConfigError(f"epoch = {epoch}: must be at least 0")
+        self.length, self.batch_size, self.rank, self.world_size = length, batch_size, rank, world_size
+        self._seed, self._epoch, self._shuffle = seed, epoch, shuffle
+        self._mixture = dict(sorted(mixture.items())) if mixture is not None else None
+        shards = open_shards(url, split)
+        self._streams = _make_streams(shards.list_files(), self._mixture)
+        self._sizes = [stream.num_tokens // length for stream in self._streams]
+        for stream, size in zip(self._streams, self._sizes, strict=True):
+            if not size:
+                raise ConfigError(f"{url}: {stream.num_tokens} ids{stream.name}: no row of length = {length}")
+        self._first = 0  # row of the order at which step 0 begins
+        self._given = 0  # steps of the last iteration
+        self._forget()
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of an epoch, on all ranks together."""
+        return sum(self._sizes)
+
+    @property
+    def num_full_steps(self) -> int:
+        """The steps in which every rank gets batch_size rows."""
+        return (self.num_rows - self._first) // (self.batch_size * self.world_size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch at its first row."""
+        if epoch < 0:
+            raise ConfigError(f"epoch = {epoch}: must be at least 0")
+        self._epoch, self._first, self._given = epoch, 0, 0
+        self._forget()
+
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """What continues after some steps, on any number of ranks: rows consumed, and what their order depends on.
+
+        step: steps that were given on each rank; None: those of the last iteration in this process. Workers of a
+        DataLoader iterate in other processes: there, give the last batch's step + 1.
+        """
+        steps = self._given if step is None else step
+        if not 0 <= steps <= len(self):
+            raise ConfigError(f"step = {steps}: there are {len(self)} steps")
+        rows = min(self.num_rows, self._first + steps * self.batch_size * self.world_size)
+        return {"version": _VERSION, "rows": rows, "epoch": self._epoch, **self._describe_order()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on after the rows that a state has consumed, whatever its world_size and batch_size were.
+
+        Raises ConfigError if its rows were in another order: other shards, seed, length, shuffle or mixture.
+        """
+        told = {"version": _VERSION, **self._describe_order()}
+        for name, value in told.items():
+            if state.get(name) != value:
+                raise ConfigError(f"the state has {name} = {state.get(name)!r:.80}, this loader {value!r:.80}")
+        rows = state["rows"]
+        if not 0 <= rows <= self.num_rows:
+            raise ConfigError(f"the state has rows = {rows}: there are {self.num_rows}")
+        self._epoch, self._first, self._given = state["epoch"], rows, 0
+        self._forget()
+
+    def _describe_order(self) -> dict[str, Any]:
+        return {
+            "seed": self._seed,
+            "length": self.length,
+            "shuffle": self._shuffle,
+            "mixture": self._mixture,
+            "num_rows": self.num_rows,
+        }
+
+    def __len__(self) -> int:
+        left = self.num_rows - self._first
+        return -(-left // (self.batch_size * self.world_size))
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._given = 0
+        for step in range(len(self)):
+            batch = self[step]
+            self._given = step + 1
+            yield batch
+
+    def __getitem__(self, step: int) -> Batch:
+        """The batch of a step. Raises IndexError, and FormatError naming a damaged shard."""
+        if not 0 <= step < len(self):
+            raise IndexError(f"step {step} of {len(self)}")
+        steps = max(1, _CHUNK_ROWS // self.batch_size)
+        number = step // steps
+        if self._chunk is None or self._chunk[0] != number:
+            self._chunk = (number, self._look_up(range(number * steps, min(len(self), (number + 1) * steps))))
+        return self._chunk[1].take(step - number * steps, step)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name not in ("_order", "_chunk")}
+        return {**state, "_streams": [stream.close() for stream in self._streams]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def __repr__(self) -> str:
+        each = f"{self.batch_size} rows of {self.length} ids"
+        return f"<Loader: {len(self)} steps of {each} on each of {self.world_size} ranks>"
+
+    def _forget(self) -> None:
+        weights = list(self._mixture.values()) if self._mixture is not None else None
+        self._order = RowOrder(self._sizes, self._seed, self._epoch, self._shuffle, weights)
+        self._chunk = None
+
+    def _find_rows(self, step: int) -> tuple[int, int]:
+        """The first position in the order of a step of this rank, and the one after its last."""
+        # Blocks of batch_size rows are counted from row 0, unless another batch_size has consumed part of one.
+        odd = self._first % self.batch_size
+        block = self._first // self.batch_size + step * self.world_size
+        block += (self.rank - block) % self.world_size
+        start = odd + block * self.batch_size
+        return min(start, self.num_rows), min(start + self.batch_size, self.num_rows)
+
+    def _look_up(self, steps: range) -> _Chunk:
+        bounds = [self._find_rows(step) for step in steps]
+        positions = np.concatenate([np.arange(start, end) for start, end in bounds])
+        streams, rows = self._order(positions)
+        sizes = np.array([end - start for start, end in bounds], np.int64)
+        return _Chunk(self._streams, streams, rows, sizes, self.length)
+
+
+class _Stream:
+    """Shards whose ids follow each other."""
+
+    def __init__(self, files: Sequence[OpenableShard], name: str) -> None:
+        self.name = name
+        self._files = files
+        self._open: OrderedDict[int, ShardReader] = OrderedDict()
+        nums = [file.num_tokens if file.num_tokens is not None else file.open().num_tokens for file in files]
+        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(nums, np.int64))])
+        self.num_tokens = int(self.starts[-1])
+
+    def open(self, number: int) -> ShardReader:
+        """A shard. Raises FormatError, naming it, if it is damaged or not what the manifest says."""
+        if (shard := self._open.get(number)) is not None:
+            return shard
+        shard = self._files[number].open()
+        expected = int(self.starts[number + 1] - self.starts[number])
+        if shard.num_tokens != expected:
+            raise FormatError(f"{self._files[number].path}: {shard.num_tokens} ids, expected {expected}")
+        self._open[number] = shard
+        if len(self._open) > _count_openable():
+            self._open.popitem(last=False)
+        return shard
+
+    def close(self) -> _Stream:
+        """The same stream without what cannot be pickled."""
+        other = object.__new__(_Stream)
+        vars(other).update({**vars(self), "_open": OrderedDict()})
+        return other
+
+
+def _count_openable() -> int:
+    """How many shards may be open: each holds files, of which a process may have so many."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min((soft if soft > 0 else 1 << 20) - _FILES_OF_OTHERS, 1 << 15) // _FILES_PER_SHARD)
+
+
+def _make_streams(files: Sequence[OpenableShard], mixture: Mapping[str, int] | None) -> list[_Stream]:
+    """All shards as one stream, or one for each language of a mixture."""
+    if mixture is None:
+        return [_Stream(files, "")]
+    by_folder: dict[str, list[OpenableShard]] = {}
+    for file in files:
+        by_folder.setdefault(Path(file.path).parent.name, []).append(file)
+    check_weights(mixture, sorted(by_folder))
+    return [_Stream(by_folder[lang], f" of {lang}") for lang in mixture]
+
+
+class _Chunk:
+    """Some steps, looked up: where the ids of each row are, and the bounds of documents in it."""
+
+    def __init__(self, streams: Sequence[_Stream], of_rows: Rows, rows: Rows, sizes: Rows, length: int) -> None:
+        """of_rows: the stream of each row. rows: numbers in the streams. sizes: rows of each step."""
+        self._length = length
+        self._last = np.cumsum(sizes)
+        self._first = self._last - sizes
+        self._pieces: list[list[tuple[int, int, ShardReader, int]]] = [[] for _ in rows]
+        in_step = np.arange(len(rows)) - np.repeat(self._first, sizes)
+        found_rows, found_places = [np.arange(len(rows))], [np.zeros(len(rows), np.int64)]
+        for number, stream in enumerate(streams):
+            where = np.flatnonzero(of_rows == number)
+            for own, places in self._look_up(stream, where, rows[where] * length):
+                found_rows.append(own)
+                found_places.append(places)
+        all_rows, all_places = np.concatenate(found_rows), np.concatenate(found_places)
+        # Empty documents have their bounds at one place: each place counts once.
+        keys = np.unique(all_rows * length + all_places)
+        all_rows, all_places = keys // length, keys % length
+        self._bounds = (in_step[all_rows] * length + all_places).astype(np.int32)
+        self._bounds_first = np.searchsorted(all_rows, self._first)
+        self._bounds_last = np.searchsorted(all_rows, self._last)
+
+    def _look_up(self, stream: _Stream, where: Rows, begins: Rows) -> Iterator[tuple[Rows, Rows]]:
+        """Note the pieces of rows; give rows and places of bounds in them. begins: of rows, in ids of the stream."""
+        ends = begins + self._length
+        shard = np.searchsorted(stream.starts, begins, side="right") - 1
+        at = np.zeros(len(where), np.int64)  # ids of a row that are found
+        while len(where):
+            for number in np.unique(shard).tolist():
+                own = np.flatnonzero(shard == number)
+                first, last = int(stream.starts[number]), int(stream.starts[number + 1])
+                start = begins[own] + at[own] - first
+                end = np.minimum(ends[own], last) - first
+                reader = stream.open(number) if last > first else None
+                if reader is not None:
+                    for row, place, begin, stop in zip(
+                        where[own].tolist(), at[own].tolist(), start.tolist(), end.tolist(), strict=True
+                    ):
+                        self._pieces[row].append((place, begin, reader, stop))
+                    counts, places = reader.find_bounds(start, end)
+                    yield np.repeat(where[own], counts), places - np.repeat(start - at[own], counts)
+                    yield where[own], at[own]  # a shard begins with a document
+                at[own] += end - start
+            more = np.flatnonzero(begins + at < ends)
+            where, begins, ends, shard, at = where[more], begins[more], ends[more], shard[more] + 1, at[more]
+
+    def take(self, number: int, step: int) -> Batch:
+        """The batch of one of the steps."""
+        first, last, length = int(self._first[number]), int(self._last[number]), self._length
+        tokens = np.empty((last - first, length), np.int32)
+        for row, pieces in zip(tokens, self._pieces[first:last], strict=True):
+            for place, begin, reader, end in pieces:
+                row[place : place + end - begin] = reader.part(begin, end)
+        bounds = self._bounds[self._bounds_first[number] : self._bounds_last[number]]
+        return Batch(tokens, np.append(bounds, np.int32(len(tokens) * length)), step)
