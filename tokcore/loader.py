@@ -22,7 +22,7 @@ from tokcore.shards import OpenableShard, open_shards
 from tokcore.token_batch import Ids
 
 # Rows that are looked up together: what a row costs is then a copy of its ids.
-_CHUNK_ROWS = 2048
+_CHUNK_ROWS = 8192
 
 _VERSION = 1
 _FILES_PER_SHARD = 4
@@ -262,24 +262,22 @@ class _Chunk:
         self._length = length
         self._last = np.cumsum(sizes)
         self._first = self._last - sizes
-        self._pieces: list[list[tuple[int, int, ShardReader, int]]] = [[] for _ in rows]
+        self._pieces: list[list[tuple[ShardReader, int, int, int]]] = [[] for _ in rows]
         in_step = np.arange(len(rows)) - np.repeat(self._first, sizes)
-        found_rows, found_places = [np.arange(len(rows))], [np.zeros(len(rows), np.int64)]
+        self._piece_rows: list[Rows] = []
+        self._piece_places: list[Rows] = []  # in the row
+        self._counts: list[Rows] = []  # of bounds of each piece
+        self._places: list[Rows] = []  # of those bounds, as if all rows were back to back
         for number, stream in enumerate(streams):
             where = np.flatnonzero(of_rows == number)
-            for own, places in self._look_up(stream, where, rows[where] * length):
-                found_rows.append(own)
-                found_places.append(places)
-        all_rows, all_places = np.concatenate(found_rows), np.concatenate(found_places)
-        # Empty documents have their bounds at one place: each place counts once.
-        keys = np.unique(all_rows * length + all_places)
-        all_rows, all_places = keys // length, keys % length
-        self._bounds = (in_step[all_rows] * length + all_places).astype(np.int32)
-        self._bounds_first = np.searchsorted(all_rows, self._first)
-        self._bounds_last = np.searchsorted(all_rows, self._last)
+            self._look_up(stream, where, rows[where] * length)
+        keys, of_keys = self._sort_bounds()
+        self._bounds = (keys + np.repeat((in_step - np.arange(len(rows))) * length, of_keys)).astype(np.int32)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(of_keys)])
+        self._bounds_first, self._bounds_last = ends[self._first], ends[self._last]
 
-    def _look_up(self, stream: _Stream, where: Rows, begins: Rows) -> Iterator[tuple[Rows, Rows]]:
-        """Note the pieces of rows; give rows and places of bounds in them. begins: of rows, in ids of the stream."""
+    def _look_up(self, stream: _Stream, where: Rows, begins: Rows) -> None:
+        """Note the pieces of rows, and the bounds in them. begins: of rows, in ids of the stream."""
         ends = begins + self._length
         shard = np.searchsorted(stream.starts, begins, side="right") - 1
         at = np.zeros(len(where), np.int64)  # ids of a row that are found
@@ -287,27 +285,51 @@ class _Chunk:
             for number in np.unique(shard).tolist():
                 own = np.flatnonzero(shard == number)
                 first, last = int(stream.starts[number]), int(stream.starts[number + 1])
-                start = begins[own] + at[own] - first
-                end = np.minimum(ends[own], last) - first
-                reader = stream.open(number) if last > first else None
-                if reader is not None:
-                    for row, place, begin, stop in zip(
-                        where[own].tolist(), at[own].tolist(), start.tolist(), end.tolist(), strict=True
-                    ):
-                        self._pieces[row].append((place, begin, reader, stop))
-                    counts, places = reader.find_bounds(start, end)
-                    yield np.repeat(where[own], counts), places - np.repeat(start - at[own], counts)
-                    yield where[own], at[own]  # a shard begins with a document
-                at[own] += end - start
+                if last > first:
+                    start, end = begins[own] + at[own] - first, np.minimum(ends[own], last) - first
+                    self._add(stream.open(number), where[own], at[own], start, end)
+                    at[own] += end - start
             more = np.flatnonzero(begins + at < ends)
             where, begins, ends, shard, at = where[more], begins[more], ends[more], shard[more] + 1, at[more]
+
+    def _add(self, reader: ShardReader, rows: Rows, at: Rows, start: Rows, end: Rows) -> None:
+        """Note pieces of a shard, from start to end, each of which is at a place in its row."""
+        for row, *piece in zip(rows.tolist(), at.tolist(), start.tolist(), end.tolist(), strict=True):
+            self._pieces[row].append((reader, *piece))
+        counts, places = reader.find_bounds(start, end)
+        self._piece_rows.append(rows)
+        self._piece_places.append(at)
+        self._counts.append(counts)
+        self._places.append(places + np.repeat(rows * self._length + at - start, counts))
+
+    def _sort_bounds(self) -> tuple[Rows, Rows]:
+        """Bounds in the order of rows, each once, as if all rows were back to back; and how many each row has."""
+        none = [np.zeros(0, np.int64)]
+        rows, at, counts, places = (
+            np.concatenate(none + parts) for parts in (self._piece_rows, self._piece_places, self._counts, self._places)
+        )
+        begins = np.cumsum(counts) - counts
+        order = np.lexsort((at, rows))
+        rows, at, counts, begins = rows[order], at[order], counts[order], begins[order]
+        # Each piece begins with a bound: of its row, or of its shard.
+        sizes = counts + 1
+        heads = np.cumsum(sizes) - sizes
+        keys = np.empty(int(sizes.sum()), np.int64)
+        keys[heads] = rows * self._length + at
+        others = np.ones(len(keys), bool)
+        others[heads] = False
+        keys[others] = places[np.arange(len(places)) + np.repeat(begins - (np.cumsum(counts) - counts), counts)]
+        # Empty documents have their bounds at one place.
+        fresh = np.ones(len(keys), bool)
+        fresh[1:] = keys[1:] != keys[:-1]
+        return keys[fresh], np.bincount(keys[fresh] // self._length, minlength=len(self._pieces))
 
     def take(self, number: int, step: int) -> Batch:
         """The batch of one of the steps."""
         first, last, length = int(self._first[number]), int(self._last[number]), self._length
         tokens = np.empty((last - first, length), np.int32)
         for row, pieces in zip(tokens, self._pieces[first:last], strict=True):
-            for place, begin, reader, end in pieces:
+            for reader, place, begin, end in pieces:
                 row[place : place + end - begin] = reader.part(begin, end)
         bounds = self._bounds[self._bounds_first[number] : self._bounds_last[number]]
         return Batch(tokens, np.append(bounds, np.int32(len(tokens) * length)), step)

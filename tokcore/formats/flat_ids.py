@@ -103,13 +103,13 @@ def _search(bounds: npt.NDArray[Any], values: Offsets, right: bool) -> Offsets:
     """np.searchsorted, which would copy all bounds if they are not aligned."""
     if bounds.flags.aligned:
         return np.searchsorted(bounds, values, side="right" if right else "left").astype(np.int64)
-    low, high = np.zeros(len(values), np.int64), np.full(len(values), len(bounds), np.int64)
-    while len(open_ := np.flatnonzero(low < high)):
-        middle = (low[open_] + high[open_]) // 2
-        found = bounds[middle]
-        before = found <= values[open_] if right else found < values[open_]
-        low[open_] = np.where(before, middle + 1, low[open_])
-        high[open_] = np.where(before, high[open_], middle)
+    low, step = np.zeros(len(values), np.int64), 1 << max(len(bounds).bit_length() - 1, 0)
+    while step and len(bounds):
+        # As many bounds as low are before the value; perhaps step more.
+        ahead = np.minimum(low + step, len(bounds))
+        found = bounds[ahead - 1]
+        low = np.where(found <= values if right else found < values, ahead, low)
+        step //= 2
     return low
 
 
