@@ -35,6 +35,7 @@ from tokcore.canonical import hash_sha256
 from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
+from tokcore.models.model import DEFAULT_COVERAGE
 from tokcore.normalize import STEPS
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenize import Pretokenizer
@@ -219,6 +220,15 @@ class LearnTable:
         int, "pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part", Limits(least=0)
     ] = 0
     max_token_bytes: Annotated[int, "no merge makes a longer token; 0: no limit", Limits(least=0)] = 0
+    layout: Annotated[
+        str | None,
+        "for byte and codepoint: ids and special tokens of a published tokenizer, ByT5's or CANINE's; "
+        "not set: special tokens come behind",
+        Limits(options=tuple(sorted({name for model in MODELS.values() for name in model.layouts if name}))),
+    ] = None
+    character_coverage: Annotated[
+        Decimal, "for character: the share of the text that the tokens cover", Limits(above=0, most=1)
+    ] = DEFAULT_COVERAGE
     chat_template: Annotated[
         str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"
     ] = None
@@ -391,9 +401,15 @@ class BuildConfig:
     @property
     def vocab_size(self) -> int:
         """The size of the vocabulary to learn, special tokens included: learn.vocab_size, or else the model's own."""
-        if self.learn.vocab_size is not None:
+        model = MODELS[self.learn.model]
+        if self.learn.vocab_size is not None and "vocab_size" in model.uses:
             return self.learn.vocab_size
-        return MODELS[self.learn.model].default_vocab_size(len(self.special))
+        return model.default_vocab_size(len(self.special))
+
+    @property
+    def layout(self) -> str:
+        """The layout of ids: learn.layout, if the model has layouts; empty: its own."""
+        return (self.learn.layout or "") if MODELS[self.learn.model].layouts else ""
 
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
@@ -432,6 +448,8 @@ class BuildConfig:
             # 1 limits nothing either.
             min_documents=min_documents if min_documents > 1 and "min_documents" in used else 0,
             max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
+            layout=self.layout,
+            character_coverage=(spell_plain(self.learn.character_coverage) if "character_coverage" in used else ""),
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
         )
 

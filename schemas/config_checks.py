@@ -70,17 +70,26 @@ def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
         config = dataclasses.replace(config, normalize=dataclasses.replace(config.normalize, steps=model.normalizer))
     if not file.has("pretokenize", "pattern"):
         config = dataclasses.replace(config, pretokenize=dataclasses.replace(config.pretokenize, pattern=model.pattern))
-    if not model.own_special:
+    of_layout = model.layouts.get(config.layout, {})
+    roles = {**model.own_special, **{text: token.role for text, token in of_layout.items()}}
+    if not roles:
         return config
-    ends = "document_end" in model.own_special.values()
-    declared = {token.text: token for token in (() if ends and not file.has("special") else config.special)}
+    silent = "document_end" in roles.values() and not file.has("special")
+    declared = {token.text: token for token in (() if silent else config.special)}
+    for text, token in of_layout.items():
+        if text in declared and declared[text].id not in (None, token.id):
+            raise file.error(
+                ("special", text, "id"),
+                f'= {declared[text].id}: with learn.layout = "{config.layout}" it is {token.id}. Remove the id.',
+            )
     pinned = {token.text: token.id for token in declared.values() if token.id is not None}
+    pinned |= {text: token.id for text, token in of_layout.items()}
     ids = find_pinned(LearnOptions(vocab_size=0, pinned=pinned), model.own_special)
     own = []
-    for text, role in model.own_special.items():
-        token = declared.pop(text, None)
-        if token is not None and _says_role(file, text):
-            role = token.role
+    for text, role in roles.items():
+        named = declared.pop(text, None)
+        if named is not None and _says_role(file, text):
+            role = named.role
         own.append(SpecialTable(text=text, role=cast("Any", role), id=ids[text]))
     return dataclasses.replace(config, special=(*own, *declared.values()))
 
@@ -275,6 +284,8 @@ def _check_special(config: BuildConfig, file: BuildFile) -> None:
         key = ("special", token.text)
         if not token.text:
             raise file.error(key, "is empty: a special token needs a text.")
+        if token.text in MODELS[config.learn.model].layouts.get(config.layout, {}):
+            continue
         if any(name is not None and len(name) == 1 for name in (token.text.encode(), from_printable(token.text))):
             raise file.error(key, "is the name of a byte's token in vocabulary files: choose a text like <|...|>.")
         if token.id is None:
@@ -311,10 +322,17 @@ def _check_end(config: BuildConfig, file: BuildFile) -> None:
 def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
     size, num_special = config.vocab_size, len(config.special)
     options = LearnOptions(vocab_size=size, num_special=num_special, max_token_bytes=config.learn.max_token_bytes)
-    if (wrong := MODELS[config.learn.model].wrong_option(options)) is not None:
+    model = MODELS[config.learn.model]
+    if model.layouts and config.layout not in model.layouts:
+        raise file.error(
+            ("learn", "layout"),
+            f"= {show_value(config.layout)}: the model {config.learn.model} has the layouts "
+            f"{', '.join(filter(None, model.layouts))}. Change one of the two, or remove the layout.",
+        )
+    if (wrong := model.wrong_option(options)) is not None:
         name, why = wrong
         raise file.error(("learn", name), why)
-    if MODELS[config.learn.model].own_special:
+    if model.own_special or config.layout:
         return  # special tokens may have any id
     # If allow_smaller is set there may be fewer tokens; ids that are wrong in any case are refused now.
     first = size - num_special

@@ -177,6 +177,8 @@ class LearnedConfig:
     min_count: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     min_documents: int = dataclasses.field(default=0, metadata=LEFT_OUT)
     max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
+    layout: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    character_coverage: str = dataclasses.field(default="", metadata=LEFT_OUT)
     chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)
 
 

@@ -22,7 +22,14 @@ from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.models import KINDS, Model
-from tokcore.models.model import ID_LIMIT, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Ids, make_too_long_error
+from tokcore.models.model import (
+    ID_LIMIT,
+    MAX_TOKEN_BYTES,
+    MAX_VOCABULARY_BYTES,
+    FixedVocabulary,
+    Ids,
+    make_too_long_error,
+)
 from tokcore.normalize import BATCH_STEPS
 
 FORMAT = "tokcore-tokenizer"
@@ -59,7 +66,8 @@ class TokenizerSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
-        _check_tokens(self.model.tokens, self.model.ids)
+        if not isinstance(self.model, FixedVocabulary):
+            _check_tokens(self.model.tokens, self.model.ids)
         _check_special(self.special, self.model.ids)
         self.model.check()
         if self.model.unknown is not None and self.model.unknown not in {token.id for token in self.special}:
@@ -255,7 +263,8 @@ def _check_tokens(tokens: tuple[bytes, ...], ids: Ids) -> None:
 
 
 def _check_special(special: tuple[SpecialToken, ...], ids: Ids) -> None:
-    taken = dict.fromkeys(ids.tolist(), "an ordinary token")
+    wanted = np.array([token.id for token in special if token.id is not None and 0 <= token.id < ID_LIMIT], np.int32)
+    taken = dict.fromkeys(ids[np.isin(ids, wanted)].tolist(), "an ordinary token")
     texts = set()
     for token in special:
         if token.id is None or not 0 <= token.id < ID_LIMIT:

@@ -142,5 +142,7 @@ def _find_largest_vocabulary(config: BuildConfig, counter: kernel.Counter, threa
         min_count=config.learn.min_count,
         max_token_bytes=config.learn.max_token_bytes,
         threads=threads,
+        layout=config.layout,
+        character_coverage=config.learn.character_coverage,
     )
     return len(model.learn(lambda: (rows.keys, rows.counts), options).tokens) + len(config.special)

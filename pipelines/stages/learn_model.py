@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pipelines.local.progress import StageProgress
 from pipelines.stages.tokenizer_files import make_special_tokens
 from pipelines.store import storage, urls
-from schemas.config import BuildConfig, make_pretokenizer
+from schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from schemas.stage_manifests import CountsManifest, MixedLanguage
 from tokcore import mixing
 from tokcore.errors import LearnError
@@ -58,14 +58,17 @@ def learn_tokenizer(
             min_count=mix.scaled_min_count(config.learn.min_count),
             max_token_bytes=config.learn.max_token_bytes,
             threads=threads,
+            layout=config.layout,
+            character_coverage=config.learn.character_coverage,
             pinned={token.text: token.id for token in config.special if token.id is not None},
             merges_done=merges_done,
         ),
     )
-    if not config.learn.allow_smaller:
+    if not config.learn.allow_smaller and "vocab_size" in MODELS[config.learn.model].uses:
         _require_size(config, model)
     spec = make_learned_spec(model, make_pretokenizer(config).spec, config.normalize.steps, make_special_tokens(config))
     spec = dataclasses.replace(spec, chat_template=config.chat_template)
+    check_dtype_of(spec, config)
     return Learned(spec, *_describe_mix(mix, sizes))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.formats import bert, gpt2, huggingface, tiktoken, token_bytes, transformers
+from tokcore.formats import bert, byt5, gpt2, huggingface, tiktoken, token_bytes, transformers
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -39,6 +39,7 @@ EXPORTS: Mapping[str, Export] = {
     "gpt2": Export(gpt2.write_vocabulary_files, gpt2.describe_left_out),
     # Its files have the names of others, and put tokens around a text.
     "bert": Export(bert.write_bert_files, bert.describe_left_out, in_builds=False),
+    "byt5": Export(byt5.write_byt5_files, lambda spec: "", in_builds=False),
     "token_bytes": Export(
         lambda spec: [("token_bytes.npy", token_bytes.write_token_bytes(spec))], lambda spec: "", alone=".npy"
     ),

@@ -1,4 +1,5 @@
-"""Hugging Face's tokenizer.json, for byte-level BPE and WordPiece (whose parts are in wordpiece_json).
+"""Hugging Face's tokenizer.json, for byte-level BPE, WordPiece (whose parts are in wordpiece_json), words and
+characters (word_level_json).
 
 What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
 becomes the role of these tokens. Not kept, because it does not change the ids of text: truncation, padding, decoder.
@@ -21,6 +22,12 @@ import orjson
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
+from tokcore.formats.word_level_json import (
+    is_split_into_characters,
+    is_word_level,
+    make_word_level_parts,
+    read_word_level_model,
+)
 from tokcore.formats.wordpiece_json import (
     NORMALIZERS,
     make_wordpiece_parts,
@@ -48,7 +55,7 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
     merges give.
     """
     _check_special_names(spec)
-    parts = _make_parts(spec) if spec.model.unknown is None else make_wordpiece_parts(spec)
+    parts = _make_parts(spec)
     content = {
         "version": "1.0",
         "truncation": None,
@@ -64,6 +71,11 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
 
 
 def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
+    if is_word_level(spec.model):
+        published = Pretokenizer.from_spec(spec.pattern).published_text
+        return make_word_level_parts(spec, expand_possessive_intervals(published))
+    if spec.model.unknown is not None:
+        return make_wordpiece_parts(spec)
     return {"pre_tokenizer": _make_pretokenizer(spec.pattern), "decoder": _make_decoder(), "model": _make_model(spec)}
 
 
@@ -158,14 +170,17 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     try:
         normalizer = _read_normalizer(content.get("normalizer"))
         ours = _read_ours(content.get("decoder"))
-        is_wordpiece = content["model"].get("type") == "WordPiece"
-        read_pattern = read_wordpiece_pattern if is_wordpiece else _read_pattern
-        pattern = read_pattern(content.get("pre_tokenizer"), ours.get("pattern"))
+        kind = content["model"].get("type")
+        is_wordpiece = kind == "WordPiece"
+        readers = {"WordPiece": read_wordpiece_pattern, "WordLevel": _read_word_pattern}
+        pattern = readers.get(kind, _read_pattern)(content.get("pre_tokenizer"), ours.get("pattern"))
         special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
         special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
         if is_wordpiece:
             wordpiece, special = read_wordpiece_model(content["model"], special)
             return TokenizerSpec(tuple(normalizer), pattern, wordpiece, tuple(special))
+        if kind == "WordLevel":
+            return TokenizerSpec(tuple(normalizer), pattern, read_word_level_model(content, special), tuple(special))
         model = find_own_form(_read_model(content["model"], {token.text for token in special}))
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
@@ -284,7 +299,10 @@ def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
         )
     if len(steps) == 1:
         return {"name": "gpt2"}
-    split = steps[0]
+    return _read_split(steps[0], ours)
+
+
+def _read_split(split: Mapping[str, Any], ours: Any) -> dict[str, str]:
     pattern = split.get("pattern", {})
     if "Regex" in pattern:
         text = pattern["Regex"]
@@ -309,6 +327,15 @@ def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
     if named:
         return {"name": named} if PATTERNS[named] == text else {"regex": text}
     return Pretokenizer.regex(text).spec
+
+
+def _read_word_pattern(value: Any, ours: Any) -> dict[str, str]:
+    """Pretokenizer.spec of a WordLevel model's pre_tokenizer. ours: the pattern that our export names."""
+    if _find_kind(value, "pre_tokenizer") != "Split":
+        raise FormatError(f"pre_tokenizer {value['type']} of a WordLevel model is not supported: only Split")
+    if is_split_into_characters(value):
+        return Pretokenizer.from_spec(ours).spec if isinstance(ours, dict) else {"regex": r"[\s\S]"}
+    return _read_split(value, ours)
 
 
 def _read_added_tokens(value: Any, normalizer: Sequence[str]) -> list[SpecialToken]:
@@ -380,7 +407,7 @@ def _read_added_ids(post_processor: Any) -> tuple[list[int], list[int]]:
 
 def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
     if (kind := model.get("type", "BPE")) != "BPE":
-        raise FormatError(f"model {kind} is not supported: only BPE and WordPiece")
+        raise FormatError(f"model {kind} is not supported: only BPE, WordPiece and WordLevel")
     for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(option):
             raise FormatError(f"model option {option} = {model[option]!r} is not supported")

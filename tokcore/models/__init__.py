@@ -9,14 +9,19 @@ from typing import Any
 from tokcore.jsonable import Place
 from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
+from tokcore.models.codepoint import Codepoint
 from tokcore.models.learned_wordpiece import Wordpiece
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
+from tokcore.models.word import Character, Word
 
 MODELS: Mapping[str, ModelType] = {
     "bpe": Bpe(),
     "byte": Byte(),
     "wordpiece": Wordpiece("words and their parts, by frequent pairs, as BERT's", by_score=False),
     "wordpiece-pmi": Wordpiece("the same by count(ab) / (count(a) count(b))", by_score=True),
+    "character": Character(),
+    "word": Word(),
+    "codepoint": Codepoint(),
 }
 DEFAULT_MODEL = next(iter(MODELS))
 

@@ -38,6 +38,7 @@ from tokcore.models.model import (
     Ids,
     JoinedTokens,
     LearnOptions,
+    OwnToken,
     Rules,
     Unreachable,
     find_unlike_themselves,
@@ -315,6 +316,7 @@ class Bpe:
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "32,768"
     own_special: ClassVar[Mapping[str, str]] = {}
+    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = DEFAULT_PATTERN
     normalizer = ()
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {

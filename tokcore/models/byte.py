@@ -1,11 +1,14 @@
-"""Bytes as they are: the id of a token is the value of its byte. Nothing is learned; the baseline for all that is."""
+"""Bytes as they are: the id of a token is the value of its byte. Nothing is learned; the baseline for all that is.
+
+The layout "byt5" is that of ByT5's tokenizer: three special tokens, then the bytes, then 125 special tokens.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,9 +20,11 @@ from tokcore.models.model import (
     Decoder,
     Encode,
     Encoder,
+    FixedVocabulary,
     Ids,
     JoinedTokens,
     LearnOptions,
+    OwnToken,
     Rules,
     Unreachable,
     find_unlike_themselves,
@@ -28,13 +33,30 @@ from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets, Texts
 
+BYT5 = "byt5"
+_BYT5_OFFSET = 3
+_BYT5_TOKENS = {
+    "<pad>": OwnToken("padding", 0),
+    "</s>": OwnToken("document_end", 1),
+    "<unk>": OwnToken("unknown", 2),
+} | {f"<extra_id_{i}>": OwnToken("plain", _BYT5_OFFSET + 256 + i) for i in range(125)}
+
+LAYOUTS: Mapping[str, Mapping[str, OwnToken]] = {"": {}, BYT5: _BYT5_TOKENS}
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ByteModel:
+class ByteModel(FixedVocabulary):
     """256 tokens, one for each byte."""
 
     kind: ClassVar[str] = "byte"
     lossless: ClassVar[bool] = True
+
+    layout: str = ""
+
+    @property
+    def offset(self) -> int:
+        """The id of the byte 0."""
+        return _BYT5_OFFSET if self.layout else 0
 
     @functools.cached_property
     def tokens(self) -> tuple[bytes, ...]:
@@ -42,7 +64,7 @@ class ByteModel:
 
     @functools.cached_property
     def ids(self) -> Ids:
-        return np.arange(256, dtype=np.int32)
+        return np.arange(self.offset, self.offset + 256, dtype=np.int32)
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +86,7 @@ class ByteModel:
         """There is nothing that could be wrong."""
 
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
-        return ByteEncoder(pattern)
+        return ByteEncoder(pattern, self.offset)
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return JoinedTokens(self, special)
@@ -82,7 +104,7 @@ class ByteModel:
         return MergesModel(self.tokens, self.ids, np.zeros((0, 2), np.int32), ignore_merges=False)
 
     def functional(self) -> dict[str, Any]:
-        return {"kind": self.kind}
+        return {"kind": self.kind} | ({"layout": self.layout} if self.layout else {})
 
     def informative(self) -> dict[str, Any]:
         return {}
@@ -90,20 +112,21 @@ class ByteModel:
     @classmethod
     def from_json(cls, value: Any, place: Place) -> ByteModel:
         """The model whose functional() is value."""
-        from_jsonable(_ByteJson, value, place)
-        return cls()
+        return cls(from_jsonable(_ByteJson, value, place).layout)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ByteJson:
     kind: str
+    layout: Literal["", "byt5"] = ""
 
 
 class ByteEncoder(Encoder):
     """See tokcore.models.model.Encoder. Copying bytes is bound by memory: further threads would not make it faster."""
 
-    def __init__(self, pattern: str | None) -> None:
+    def __init__(self, pattern: str | None, offset: int) -> None:
         self._pattern = pattern
+        self._offset = np.int32(offset)
 
     def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         if self._pattern is None:
@@ -114,16 +137,17 @@ class ByteEncoder(Encoder):
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
     ) -> tuple[Ids, Offsets, Offsets]:
         start, end = texts.offsets[0], texts.offsets[-1]
-        return texts.data[start:end].astype(np.int32), texts.offsets - start, np.diff(firsts)
+        return texts.data[start:end] + self._offset, texts.offsets - start, np.diff(firsts)
 
 
 class Byte:
     """The model type of bytes as they are."""
 
     text = "a token for each byte, id = its value"
-    uses = ("vocab_size",)
+    uses = ("vocab_size", "layout")
     default_size = "256 and the special tokens"
     own_special: ClassVar[Mapping[str, str]] = {}
+    layouts = LAYOUTS
     pattern = DEFAULT_PATTERN
     normalizer = ()
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], ByteModel]]] = {ByteModel.kind: ByteModel.from_json}
@@ -141,8 +165,8 @@ class Byte:
         )
 
     def own_form(self, model: BpeModel) -> ByteModel | None:
-        own = ByteModel()
-        return own if model.tokens == own.tokens and np.array_equal(model.ids, own.ids) else None
+        forms = (ByteModel(layout) for layout in LAYOUTS)
+        return next((o for o in forms if model.tokens == o.tokens and np.array_equal(model.ids, o.ids)), None)
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> ByteModel:
-        return ByteModel()
+        return ByteModel(options.layout)

@@ -19,6 +19,7 @@ from tokcore.models.model import (
     MAX_TOKEN_BYTES,
     MAX_VOCABULARY_BYTES,
     LearnOptions,
+    OwnToken,
     find_free_ids,
     find_pinned,
     make_too_long_error,
@@ -45,6 +46,7 @@ class Wordpiece:
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "30,522"
     own_special: ClassVar[Mapping[str, str]] = BERT_ROLES
+    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = "bert"
     normalizer = ("bert",)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ Ids = npt.NDArray[np.int32]
 
 ID_LIMIT = 2**31  # ids are int32 everywhere
 MAX_TOKEN_BYTES = 65_535
+DEFAULT_COVERAGE = Decimal("0.9995")
 MAX_VOCABULARY_BYTES = 2**30  # of all tokens together: a small file must not unfold into a large one
 
 
@@ -73,6 +75,13 @@ class Unreachable(NamedTuple):
 
     id: int
     becomes: tuple[int, ...]
+
+
+class OwnToken(NamedTuple):
+    """A special token of a layout."""
+
+    role: str
+    id: int
 
 
 class Model(Protocol):
@@ -139,6 +148,10 @@ class Model(Protocol):
         """The rest of its JSON form."""
 
 
+class FixedVocabulary:
+    """A model whose tokens and ids follow from its kind: there is nothing in them to check."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LearnOptions:
     """What a build file asks of a model, special tokens included in vocab_size."""
@@ -148,6 +161,8 @@ class LearnOptions:
     min_count: int = 2  # on the scale of the counts
     max_token_bytes: int = 0  # 0: no limit
     threads: int = 1
+    layout: str = ""  # of ids; empty: the model's own
+    character_coverage: Decimal = DEFAULT_COVERAGE
     pinned: Mapping[str, int] = dataclasses.field(default_factory=dict)  # special token -> the id that it has already
     merges_done: npt.NDArray[np.int64] | None = None  # its one value rises while merges are learned
 
@@ -172,6 +187,13 @@ class ModelType(Protocol):
         """Special tokens that it always has -> their roles; their ids are 0, 1, ... unless they are pinned elsewhere.
 
         Where there are some, special tokens may be pinned anywhere: ordinary tokens take the ids that are free.
+        """
+
+    @property
+    def layouts(self) -> Mapping[str, Mapping[str, OwnToken]]:
+        """Layouts of ids as other libraries have them -> their special tokens by text; "" is the model's own.
+
+        Empty of a model that has only its own.
         """
 
     @property

@@ -1,0 +1,201 @@
+"""Code points as they are: the id of a character is its code point. Nothing is learned.
+
+A byte outside of well-formed UTF-8 has the id 0xDC00 + its value, which is no character's. The layout "canine" is that
+of CANINE's tokenizer: the same ids, of which 0 and 0xE000 to 0xE004 are special tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from tokcore import kernel
+from tokcore.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
+from tokcore.errors import FormatError, IdentityError
+from tokcore.jsonable import Place, from_jsonable
+from tokcore.models.bpe import BpeModel
+from tokcore.models.model import (
+    Decoder,
+    Encode,
+    Encoder,
+    FixedVocabulary,
+    Ids,
+    LearnOptions,
+    OwnToken,
+    Rules,
+    Unreachable,
+)
+from tokcore.patterns import DEFAULT_PATTERN
+from tokcore.pretoken_rows import Counts
+from tokcore.texts import Offsets, Texts
+
+CANINE = "canine"
+# CANINE's names for them are [PAD], [CLS], [SEP], [BOS], [MASK] and [RESERVED].
+_CANINE_TOKENS = {
+    "\0": OwnToken("padding", 0),
+    "\ue000": OwnToken("document_begin", 0xE000),
+    "\ue001": OwnToken("document_end", 0xE001),
+    "\ue002": OwnToken("plain", 0xE002),
+    "\ue003": OwnToken("plain", 0xE003),
+    "\ue004": OwnToken("plain", 0xE004),
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CodepointModel(FixedVocabulary):
+    """A token for each code point, and for each byte that belongs to none."""
+
+    kind: ClassVar[str] = "codepoint"
+    lossless: ClassVar[bool] = True
+
+    layout: str = ""
+
+    @functools.cached_property
+    def tokens(self) -> tuple[bytes, ...]:
+        return tuple(map(spell_code_point, self.ids.tolist()))
+
+    @functools.cached_property
+    def ids(self) -> Ids:
+        every = np.arange(NUM_CODE_POINTS, dtype=np.int32)
+        is_used = (every < 0xD800) | (every >= 0xE000) | ((every >= 0xDC80) & (every < 0xDD00))
+        is_used[[token.id for token in LAYOUTS[self.layout].values()]] = False
+        return every[is_used]
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(chr(id) if not 0xDC80 <= id < 0xDD00 else f"<0x{id - 0xDC00:02X}>" for id in self.ids.tolist())
+
+    @property
+    def sizes(self) -> Ids:
+        return np.array([*map(len, self.tokens)], np.int32)
+
+    @property
+    def unknown(self) -> None:
+        return None
+
+    @property
+    def summary(self) -> str:
+        return "all code points"
+
+    def check(self) -> None:
+        """There is nothing that could be wrong."""
+
+    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        return CodepointEncoder(pattern)
+
+    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
+        return JoinedCharacters(special)
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def rules(self) -> Rules:
+        return Rules("", [])
+
+    def unreachable(self, encode: Encode) -> list[Unreachable]:
+        return []  # each is encoded by itself
+
+    def as_bpe(self) -> BpeModel:
+        raise FormatError("the ids are code points, and no merges of bytes give these")
+
+    def functional(self) -> dict[str, Any]:
+        return {"kind": self.kind} | ({"layout": self.layout} if self.layout else {})
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> CodepointModel:
+        """The model whose functional() is value."""
+        return cls(from_jsonable(_CodepointJson, value, place).layout)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _CodepointJson:
+    kind: str
+    layout: Literal["", "canine"] = ""
+
+
+LAYOUTS: Mapping[str, Mapping[str, OwnToken]] = {"": {}, CANINE: _CANINE_TOKENS}
+
+
+class CodepointEncoder(Encoder):
+    """See tokcore.models.model.Encoder. ids: of each code point; None: itself."""
+
+    def __init__(self, pattern: str | None, ids: Ids | None = None) -> None:
+        self._pattern = pattern
+        self._ids = ids
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("this encoder has no pattern: call encode_pieces with texts that are split already")
+        return self.encode_pieces(texts, *kernel.split(self._pattern, texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        points, offsets = find_code_points(texts)
+        ids = points.astype(np.int32) if self._ids is None else self._ids[points]
+        return ids, offsets, np.diff(firsts)
+
+
+class JoinedCharacters:
+    """The decoder of code points: the bytes of each, one after the other. Special tokens give their texts."""
+
+    def __init__(self, special: Mapping[int, bytes]) -> None:
+        self._special = special
+
+    def spell(self, id: int) -> bytes:
+        return self.spell_all([id], True)[0]
+
+    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
+        try:
+            return [self._special[id] if id in self._special else spell_code_point(id) for id in ids]
+        except (ValueError, OverflowError) as error:
+            wrong = next(i for i, id in enumerate(ids) if id not in self._special and not _is_spelled(id))
+            raise IdentityError(
+                f"ids[{wrong}] = {ids[wrong]} is no token of this tokenizer (ids are code points): were the ids made "
+                f"by another one?"
+            ) from error
+
+    def decode(self, ids: list[int]) -> bytes:
+        return b"".join(self.spell_all(ids, True))
+
+
+def _is_spelled(id: int) -> bool:
+    try:
+        spell_code_point(id)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+class Codepoint:
+    """The model type of code points as they are."""
+
+    text = "a token for each code point, id = its number"
+    uses = ("layout",)
+    default_size = "all code points and the special tokens"
+    own_special: ClassVar[Mapping[str, str]] = {}
+    layouts = LAYOUTS
+    pattern = DEFAULT_PATTERN
+    normalizer = ()
+    kinds: ClassVar[Mapping[str, Callable[[Any, Place], CodepointModel]]] = {
+        CodepointModel.kind: CodepointModel.from_json
+    }
+
+    def default_vocab_size(self, num_special: int) -> int:
+        return NUM_CODE_POINTS + num_special
+
+    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        return None
+
+    def own_form(self, model: BpeModel) -> None:
+        return None
+
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> CodepointModel:
+        return CodepointModel(options.layout)
