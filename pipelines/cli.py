@@ -452,8 +452,8 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 @commands.command(
     epilog=_format_examples(
         "tokcore show out/first",
-        "tokcore show out/first/shards/arrow/train-00000-00000.arrow",
-        "tokcore show out/first/shards/arrow/train-00000-00000.arrow:7 --all",
+        "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow",
+        "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow:7 --all",
     )
 )
 @click.argument("what", metavar="OUTPUT|SHARD[:N]")

@@ -81,9 +81,14 @@ class Manifest(Generic[Config, Totals, Language, About]):
         return found
 
     def content_id(self) -> str:
-        """sha256 over all but the root, the identity, and what a codec decides: sizes and hashes of stored files."""
+        """sha256 over all but the root, the identity, what a codec decides (sizes and hashes of stored files), and the
+        result keys in names, which follow from pins.
+        """
         value = to_jsonable(self)
         del value["root"]
+        for entry in value["files"]:
+            if key := entry["about"].pop("result_key", ""):
+                entry["path"] = remove_result_key(entry["path"], key)
         return hashlib.sha256(write_canonical_json(_get_content(value))).hexdigest()
 
 
@@ -100,6 +105,16 @@ def compute_identity(stage: str, config: object, inputs: Mapping[str, Input], se
         "format_version": MANIFEST_VERSION,
     }
     return hashlib.sha256(write_canonical_json(key)).hexdigest()
+
+
+def remove_result_key(path: str, key: str) -> str:
+    """The path of a file without the result key in its name.
+
+    >>> remove_result_key("megatron/train-00000-00000-0a1b2c3d4e5f_text_document.bin", "0a1b2c3d4e5f")
+    'megatron/train-00000-00000_text_document.bin'
+    """
+    before, dash, after = path.rpartition(f"-{key}")
+    return before + after if key and dash else path
 
 
 def _get_content(value: Any) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.stage_manifests import ShardsConfig, ShardsManifest
+from tokcore.canonical import hash_sha256
 from tokcore.format_table import find_format, list_paths
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 
@@ -35,20 +38,28 @@ def make_shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int)
     return ShardSettings(fingerprint, vocab_size, config.compression, **told)
 
 
+class FolderIndex(NamedTuple):
+    """A file that describes a format's folder."""
+
+    data: bytes
+    content_sha256: str  # of the same index of shards whose names have no result keys
+
+
 def write_folder_indexes(
     formats: Sequence[str], shards: Sequence[ShardRef], settings: ShardSettings
-) -> dict[str, bytes]:
-    """Files that describe a format's folder: path -> content. They follow from the shards, so nothing else is kept.
+) -> dict[str, FolderIndex]:
+    """Files that describe a format's folder, by path. They follow from the shards, so nothing else is kept.
 
     Raises FormatError for a format that this release does not know.
     """
-    return {
-        f"{name}/{path}": data
-        for name in formats
-        for path, data in find_format(name)
-        .folder_index([_find_stored(shard, name) for shard in shards], settings)
-        .items()
-    }
+    indexes = {}
+    for name in formats:
+        stored = [_find_stored(shard, name) for shard in shards]
+        unkeyed = [one._replace(facts=dataclasses.replace(one.facts, result_key="")) for one in stored]
+        files, contents = (find_format(name).folder_index(some, settings) for some in (stored, unkeyed))
+        for path, data in files.items():
+            indexes[f"{name}/{path}"] = FolderIndex(data, hash_sha256(contents[path]))
+    return indexes
 
 
 def _find_stored(shard: ShardRef, name: str) -> StoredShard:

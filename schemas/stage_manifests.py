@@ -116,6 +116,7 @@ class TableAbout:
     rows: int
     pretokens: int
     pretoken_bytes: int  # of all pre-tokens, each row once
+    result_key: str = dataclasses.field(default="", metadata=LEFT_OUT)  # in the file's name, as of shards
 
 
 CountsManifest = Manifest[CountsConfig, LedgerTotals, CountedLanguage, TableAbout]

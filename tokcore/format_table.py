@@ -81,10 +81,10 @@ def find_format(name: str) -> ShardFormat:
 
 
 def list_paths(one: ShardFormat, stem: str) -> tuple[str, ...]:
-    """Paths of a shard's files in a format, below the folder of all shards. stem: [LANG/]SPLIT-ITEM-SHARD.
+    """Paths of a shard's files in a format, below the folder of all shards. stem: [LANG/]SPLIT-ITEM-SHARD-KEY.
 
-    >>> list_paths(SHARD_FORMATS["megatron"], "en/train-00003-00001")
-    ('megatron/en/train-00003-00001_text_document.bin', 'megatron/en/train-00003-00001_text_document.idx')
+    >>> list_paths(SHARD_FORMATS["olmo"], "en/train-00003-00001-0a1b2c3d4e5f")
+    ('olmo/en/train-00003-00001-0a1b2c3d4e5f.npy', 'olmo/en/train-00003-00001-0a1b2c3d4e5f.csv.gz')
     """
     folder = get_folder(one, stem.rpartition("/")[2].partition("-")[0])
     return tuple(f"{folder}/{stem}{suffix}" for suffix in one.suffixes)

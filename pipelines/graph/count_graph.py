@@ -18,6 +18,7 @@ from pipelines.graph.coders import JsonCoder, import_in_workers
 from pipelines.local.pool import run_in
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob, count_item
+from pipelines.work.result_keys import make_table_key
 from pipelines.work.runs import merge_runs, write_count_table
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef, TableRef
@@ -47,7 +48,10 @@ class CountItems(beam.PTransform):
             assignments
             | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(ItemCounted)
             | "ItsRuns" >> beam.FlatMap(_list_runs).with_output_types(KeyedRun)
-            | "MergeIntoTables" >> MergeIntoTables(self.job.attempts, self.job.num_partitions, self.pool_key)
+            | "MergeIntoTables"
+            >> MergeIntoTables(
+                self.job.attempts, self.job.num_partitions, self.pool_key, make_table_key(self.job.attempts.identity)
+            )
         )
 
 
@@ -58,6 +62,7 @@ class MergeIntoTables(beam.PTransform):
     attempts: Attempts
     num_partitions: int
     pool_key: str | None = None
+    result_key: str = ""  # in the names of the tables, unless empty
 
     def expand(self, runs: Any) -> Any:
         # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
@@ -67,7 +72,8 @@ class MergeIntoTables(beam.PTransform):
             | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
             | "DropPartition" >> beam.FlatMapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
             | "GroupByLanguage" >> beam.GroupByKey()
-            | "WriteTable" >> beam.ParDo(_WriteTable(self.attempts, self.pool_key)).with_output_types(TableRef)
+            | "WriteTable"
+            >> beam.ParDo(_WriteTable(self.attempts, self.pool_key, self.result_key)).with_output_types(TableRef)
         )
 
 
@@ -149,13 +155,15 @@ class MergeToFew(_Merging, beam.CombineFn):
 
 
 class _WriteTable(beam.DoFn):
-    def __init__(self, attempts: Attempts, pool_key: str | None) -> None:
+    def __init__(self, attempts: Attempts, pool_key: str | None, result_key: str) -> None:
         self._attempts = attempts
         self._pool_key = pool_key
+        self._result_key = result_key
 
     def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
         lang, runs = element
-        yield run_in(self._pool_key, write_count_table, self._attempts, lang, tuple(sorted(runs, key=order_runs)))
+        ordered = tuple(sorted(runs, key=order_runs))
+        yield run_in(self._pool_key, write_count_table, self._attempts, lang, ordered, self._result_key)
 
 
 def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:

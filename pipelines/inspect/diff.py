@@ -16,11 +16,12 @@ from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from schemas.manifest import AnyManifest
+from schemas.manifest import AnyManifest, remove_result_key
 from schemas.plan import InputFile, ReadSettings
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import to_jsonable
 from tokcore.models.model import Rules
 from tokcore.pretoken_rows import CountRows, list_rows
@@ -308,8 +309,15 @@ def _diff_documents(a: _Side, b: _Side) -> dict[str, Any]:
 def _diff_shards(a: _Side, b: _Side) -> dict[str, Any]:
     if (both := _find_both(a.shards, b.shards)) is None:
         return {}
-    contents = [{s.facts.stem: s.content_sha256 for s in list_named_shards(made)} for made in both]
-    stored = [{entry.path: (entry.content_sha256, entry.sha256) for entry in made.files} for made in both]
+    contents = [{s.facts.place: s.content_sha256 for s in list_named_shards(made)} for made in both]
+    stored = [
+        {
+            remove_result_key(entry.path, entry.about.result_key): (entry.content_sha256, entry.sha256)
+            for entry in made.files
+            if isinstance(entry.about, ShardFacts)  # other files name these, and so hold their result keys
+        }
+        for made in both
+    ]
     one, other = contents
     shared = sorted(set(one) & set(other))
     only_bytes = [

@@ -85,9 +85,13 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
 def _find(made: ShardsManifest, name: str) -> ShardRef:
     wanted = name.removeprefix("shards/")
     shards = list_named_shards(made)
-    found = [s for s in shards if wanted in (s.facts.shard, s.facts.stem) or wanted in [file.path for file in s.files]]
+    found = [
+        s
+        for s in shards
+        if wanted in (s.facts.shard, s.facts.place, s.facts.stem) or wanted in [file.path for file in s.files]
+    ]
     if len(found) != 1:
-        examples = ", ".join(s.facts.stem for s in (found or shards)[:3])
+        examples = ", ".join(s.facts.place for s in (found or shards)[:3])
         raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
     return found[0]
 

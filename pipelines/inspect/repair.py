@@ -185,7 +185,7 @@ class _Repair:
         indexes = write_folder_indexes(made.config.formats, shards, settings)
         for entry in of_all:
             if entry.path in indexes:
-                self._put_bytes("shards", entry, indexes[entry.path])
+                self._put_bytes("shards", entry, indexes[entry.path].data)
             elif any(said.startswith("shards/") for said in self.left):
                 self._give_up("shards", entry, "follows from the shards, of which one is still damaged")
             else:

@@ -20,10 +20,11 @@ from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.stages.finish import sum_up_build, sum_up_languages
 from pipelines.stages.plan_corpus import FILES, hash_content, read_plan, sum_up_plan
 from pipelines.stages.rejects import REJECTED
-from pipelines.stages.semantics import EARLIER, SEMANTICS, has_these_layouts
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
+from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_table_key
+from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
 from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
 from schemas.plan import Plan
 from schemas.refs import ShardRef, spell_shard_name
@@ -246,6 +247,9 @@ def _check_counts(made: CountsManifest) -> Iterator[str]:
             yield f"counts/{MANIFEST}: {lang}: more documents counted than read"
     for lang in tables:
         yield f"counts/{MANIFEST}: a table of {lang!r}, which has no documents"
+    for entry in made.files:
+        if entry.about.result_key != make_table_key(made.identity):
+            yield f"counts/{MANIFEST}: {entry.path}: its result key is not that of the stage's identity"
 
 
 def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str]:
@@ -257,12 +261,12 @@ def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str
     except TokError as error:
         yield f"counts/{path}: {error}"
         return
-    held = TableAbout(about.lang, totals.num_rows, totals.num_pretokens, totals.key_bytes)
+    held = TableAbout(about.lang, totals.num_rows, totals.num_pretokens, totals.key_bytes, about.result_key)
     yield from _list_differences(f"counts/{MANIFEST}: {path}", to_jsonable(about), to_jsonable(held))
     if totals.content_sha256 != entry.content_sha256:
         yield f"counts/{path}: its content is not what the manifest says"
-    if path != f"{about.lang}.parquet":
-        yield f"counts/{path}: said to be of language {about.lang!r}"
+    if path != f"{about.lang}-{about.result_key}.parquet":
+        yield f"counts/{path}: said to be of language {about.lang!r} and result key {about.result_key!r}"
 
 
 def _check_tokenizer(manifests: BuiltManifests, spec: TokenizerSpec) -> Iterator[str]:
@@ -292,6 +296,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     yield from _check_entries(made, shards)
     yield from _check_indexes(manifests, shards)
     yield from _check_numbers(facts, plan, made.config)
+    yield from _check_keys(facts, plan, made)
     totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
     expected = {"shards": len(shards), "tokens": sum(one.tokens for one in facts)}
     yield from _list_differences(f"shards/{MANIFEST}: totals", totals, expected)
@@ -334,6 +339,16 @@ def _check_numbers(shards: Iterable[ShardFacts], plan: Plan, config: ShardsConfi
                 yield f"shards/{MANIFEST}: {shard.shard}: ended before it reached {config.target_tokens} tokens"
 
 
+def _check_keys(shards: Iterable[ShardFacts], plan: Plan, made: ShardsManifest) -> Iterator[str]:
+    """That the result keys of shards are those of their work items, by the rules of the release that built them."""
+    semantics = next((one for one in _KNOWN if made.identity == compute_identity_under(one, made)), SEMANTICS)
+    settings = hash_shards_settings(made.config, made.totals.fingerprint, semantics)
+    expected = {item.number: make_shards_key(settings, plan.assignment(item)) for item in plan.items}
+    for shard in shards:
+        if shard.result_key != (key := expected.get(shard.item, shard.result_key)):
+            yield f"shards/{MANIFEST}: {shard.shard}: its result key is {shard.result_key!r}, expected {key!r}"
+
+
 def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator[str]:
     """That the entries of a shard's files say the same of it."""
     found = {entry.path: entry for entry in made.files}
@@ -350,11 +365,11 @@ def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterato
     settings = make_shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)
     about = CorpusAbout(made.totals.records.documents, made.totals.tokens)
     expected = {
-        path: (hash_sha256(data), about)
-        for path, data in write_folder_indexes(made.config.formats, shards, settings).items()
+        path: (hash_sha256(index.data), index.content_sha256, about)
+        for path, index in write_folder_indexes(made.config.formats, shards, settings).items()
     }
     found = {
-        entry.path: (entry.sha256, entry.about)
+        entry.path: (entry.sha256, entry.content_sha256, entry.about)
         for entry in made.files
         if not isinstance(entry.about, ShardFacts) and entry.path != TOKEN_COUNTS
     }

@@ -24,6 +24,7 @@ from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.make_jobs import WORKER_MODULES, make_count_job
+from pipelines.work.result_keys import make_table_key
 from schemas.build_tables import CountTable
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
@@ -76,8 +77,9 @@ def _count(
     }
     # Before anything is committed, so that the build file can be corrected in place.
     _check(run, totals, counted)
+    key = make_table_key(attempts.identity)
     return Made(
-        [(t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes)) for t in tables], totals, counted
+        [(t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes, key)) for t in tables], totals, counted
     )
 
 

@@ -10,7 +10,7 @@ from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.digest_documents import digest_documents
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.results import read_items, sum_up_languages
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -127,13 +127,11 @@ def _check_read_as_counted(output: str, files: list[ledger.FileLedger], language
 def _write_indexes(
     config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
 ) -> list[StoredFile]:
-    """Write the files in which formats describe all shards together, under attempt names."""
-    stored = []
-    for path, data in write_folder_indexes(config.formats, shards, settings).items():
-        with attempts.new_final(path) as new:
-            new.file.write(data)
-        stored.append(new.stored(path))
-    return stored
+    """Write the files in which formats describe all shards together."""
+    return [
+        write_file(attempts, path, index.data, index.content_sha256)
+        for path, index in write_folder_indexes(config.formats, shards, settings).items()
+    ]
 
 
 def _sum_up(

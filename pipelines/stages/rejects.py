@@ -16,7 +16,7 @@ from pipelines.store.redaction import redact
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
-from tokcore.canonical import parse_canonical, write_canonical_json
+from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -106,13 +106,16 @@ def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger],
     parts: URLs of what the workers wrote, in the order of items.
     """
     first = number_first_records(ranges)
-    with attempts.new_final(REJECTED) as new:
+    parts = list(parts)
+
+    def write(file: Sha256Writer) -> None:
         for part in parts:
             with io.BufferedReader(storage.open_read(part)) as lines:
                 for line in lines:
                     reject = from_jsonable(RejectRef, parse_canonical(line, part), part)
-                    new.file.write(_place_reject(plan, first, reject))
-    return new.stored(REJECTED)
+                    file.write(_place_reject(plan, first, reject))
+
+    return write_file(attempts, REJECTED, write)
 
 
 def read_first_rejects(url: str, limit: int = 5) -> list[str]:

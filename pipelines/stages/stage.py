@@ -22,11 +22,11 @@ from pipelines.stages.commit import (
 )
 from pipelines.stages.named_files import require_files
 from pipelines.stages.reuse import copy_files, find_reusable
-from pipelines.stages.semantics import SEMANTICS
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.objects import OtherContentError
 from pipelines.store.redaction import redact
+from pipelines.work.semantics import SEMANTICS
 from schemas.changed_settings import describe_changed_settings
 from schemas.config import BuildConfig
 from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, compute_identity
@@ -34,10 +34,8 @@ from schemas.refs import StoredFile
 from schemas.run_json import RunFacts
 from schemas.stage_manifests import BUILD
 from tokcore import kernel
+from tokcore.canonical import Sha256Writer
 from tokcore.errors import ConfigError, LedgerError, StageError, TokError
-
-# Stages whose files are small, and written where the build was started. In object stores they are claimed before.
-_CLAIMED_FIRST = ("plan", "rejected", "tokenizer", BUILD)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,8 +110,6 @@ def run_stage(
     theirs = find_reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
     try:
         attempts.begin()
-        if key.stage in _CLAIMED_FIRST and not urls.is_local(run.output):
-            claim(attempts)
         made = take_over(run, theirs, attempts) if theirs is not None else make(attempts)
         claim(attempts)
     except TokError as error:
@@ -224,19 +220,27 @@ def make_other_build_error(
     )
 
 
-def write_file(attempts: Attempts, path: str, data: bytes, content_sha256: str | None = None) -> StoredFile:
-    """A small file of a stage, written whole. path: its final one."""
+def write_file(
+    attempts: Attempts, path: str, content: bytes | Callable[[Sha256Writer], None], content_sha256: str | None = None
+) -> StoredFile:
+    """A file of a stage that the driver writes. path: its final one, without a result key.
+
+    content: its bytes, or what writes them. content_sha256: None if the content is the file's own bytes.
+    In an object store it takes the place of one that a killed build left, once the claim is ours. Raises ConfigError
+    if another build has the claim.
+    """
 
     def write() -> StoredFile:
         with attempts.new_final(path) as new:
-            new.file.write(data)
+            if callable(content):
+                content(new.file)
+            else:
+                new.file.write(content)
         return new.stored(path, content_sha256)
 
     try:
         return write()
     except OtherContentError:
-        if attempts.stage not in _CLAIMED_FIRST:
-            raise
-        # The claim is ours and there is no manifest: a killed build left it.
+        claim(attempts)
         storage.remove_file(urls.join(attempts.final_folder, path))
         return write()

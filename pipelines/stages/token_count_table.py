@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipelines.stages.commit import MANIFEST
+from pipelines.stages.stage import write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, read_id_run
@@ -20,7 +21,7 @@ TOKEN_COUNTS = "token_counts.parquet"
 
 
 def write_token_counts(attempts: Attempts, num_tokens: int) -> StoredFile:
-    """The table of all work items together, under an attempt name.
+    """The table of all work items together.
 
     Raises StageError if its counts do not add up to num_tokens.
     """
@@ -31,9 +32,9 @@ def write_token_counts(attempts: Attempts, num_tokens: int) -> StoredFile:
     if (total := int(rows.counts.sum())) != num_tokens:
         raise StageError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
     table = token_counts.make_table(rows)
-    with attempts.new_final(TOKEN_COUNTS) as new:
-        token_counts.write_id_table(new.file, table)
-    return new.stored(TOKEN_COUNTS, token_counts.hash_content(table))
+    return write_file(
+        attempts, TOKEN_COUNTS, lambda file: token_counts.write_id_table(file, table), token_counts.hash_content(table)
+    )
 
 
 def read_token_counts(output: str) -> pa.Table:

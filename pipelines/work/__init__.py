@@ -5,5 +5,7 @@ count_item, encode_item, decode_item: count it, tokenize it, compare its shards 
 make_jobs, encode_job: what workers are told.
 shard_streams: the shards of a work item. shard_attempt: one in the making.
 digest_runs, token_count_runs: document digests and counts of token ids, as encoding leaves them for the driver.
+result_keys: what stands in the names of files, so that other work never gets the same ones.
+semantics: versions that make earlier work stale.
 runs: the sorted runs that workers write, read back and merge.
 """

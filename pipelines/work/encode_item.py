@@ -22,6 +22,7 @@ from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import ItemReader
+from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
 from schemas.document import compute_document_key, is_selected
@@ -50,7 +51,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
         reader = ItemReader(assignment, job.base, rejects.file)
-        streams = ShardStreams(job, assignment.number, stack)
+        streams = ShardStreams(job, assignment.number, make_shards_key(job.settings_sha256, assignment), stack)
         for source, batch in reader:
             for part in _cut_into_slices(batch.texts):
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])

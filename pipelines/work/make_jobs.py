@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.result_keys import hash_shards_settings
 from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.errors import ConfigError
@@ -64,6 +65,7 @@ def make_encode_job(
         seed=config.seed or 0,  # without a validation split it chooses nothing
         num_partitions=num_partitions,
         unknown=spec.model.unknown,
+        settings_sha256=hash_shards_settings(config, spec.fingerprint),
     )
 
 

@@ -65,15 +65,18 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     return attempts.record(record_key, named)
 
 
-def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...]) -> TableRef:
-    """The count table of one language from its merged partitions: sorted Parquet."""
+def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...], result_key: str = "") -> TableRef:
+    """The count table of one language from its merged partitions: sorted Parquet.
+
+    result_key: in its name, unless empty.
+    """
     record_key = f"table-{lang}"
     if (done := attempts.result(record_key, TableRef)) is not None:
         if done.lang != lang:  # where disks do not tell case apart
             raise StageError(f"languages {done.lang!r} and {lang!r} would share a file: spell them alike")
         report_progress("merged", sum(run.size_bytes for run in runs))
         return done
-    path = f"{lang}.parquet"
+    path = f"{lang}-{result_key}.parquet" if result_key else f"{lang}.parquet"
     with attempts.new_final(path) as new:
         totals = write_table(new.file, merge_rows([_report_rows(attempts, run) for run in runs]))
     reach("count.table")

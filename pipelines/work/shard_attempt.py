@@ -11,9 +11,9 @@ import numpy as np
 from pipelines.store.attempts import NewFile
 from pipelines.store.crashpoints import reach
 from pipelines.work.digest_runs import write_digests
-from pipelines.work.encode_job import EncodeJob, Positions, Stream
+from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import LanguageTally
-from schemas.refs import ShardEncoded, ShardRef, spell_shard_name
+from schemas.refs import ShardEncoded, ShardRef
 from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardFacts, ShardWriter
@@ -24,10 +24,9 @@ from tokcore.token_batch import ShardContent, TokenBatch, compute_document_diges
 class ShardAttempt:
     """One shard in every configured format, under attempt names."""
 
-    def __init__(self, job: EncodeJob, stream: Stream, item: int, number: int, stack: contextlib.ExitStack) -> None:
-        lang, split = stream
-        name = spell_shard_name(split, item, number)
-        self._empty = ShardFacts(name, item, lang, split, 0, 0, -1)  # what it holds follows when it is closed
+    def __init__(self, job: EncodeJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
+        """empty: the shard as it begins; what it holds follows when it is closed."""
+        self._empty = empty
         self._job = job
         self._files: dict[str, NewFile] = {}
         # Closed by close(), or by the stack when the item fails half-way.

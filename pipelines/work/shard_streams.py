@@ -17,6 +17,7 @@ from pipelines.work.shard_attempt import ShardAttempt
 from pipelines.work.token_count_runs import read_id_run, write_id_run
 from schemas.refs import ShardEncoded, spell_shard_name
 from tokcore.errors import StageError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.kernel import IdRows
 from tokcore.token_batch import TokenBatch
 from tokcore.token_counts import add_up
@@ -31,9 +32,11 @@ def make_shard_key(stream: Stream, item: int, number: int) -> str:
 class ShardStreams:
     """One sequence of shards per split, and per language where shards are kept apart by language."""
 
-    def __init__(self, job: EncodeJob, item: int, stack: contextlib.ExitStack) -> None:
+    def __init__(self, job: EncodeJob, item: int, result_key: str, stack: contextlib.ExitStack) -> None:
+        """item: number of the work item. result_key: of its shards."""
         self._job = job
         self._item = item
+        self._result_key = result_key
         self._stack = stack
         self._open: dict[Stream, ShardAttempt] = {}
         self._finished: dict[Stream, list[ShardEncoded]] = {}
@@ -107,7 +110,9 @@ class ShardStreams:
         while start < len(tokens.langs):
             shard = self._open.get(stream)
             if shard is None:
-                shard = self._open[stream] = ShardAttempt(self._job, stream, self._item, len(finished), self._stack)
+                name = spell_shard_name(stream[1], self._item, len(finished))
+                facts = ShardFacts(name, self._item, *stream, 0, 0, -1, self._result_key)
+                shard = self._open[stream] = ShardAttempt(self._job, facts, self._stack)
             room = self._job.target_tokens - shard.num_tokens
             # The first document that reaches the target is the shard's last.
             reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from support.builds import build_file, jsonl, run, texts, write
+from support.builds import build_file, find_file, jsonl, run, texts, write
 from support.vocabularies import spec_of_merges
 
 import tokcore as api
@@ -92,7 +92,7 @@ def test_invisible_characters_by_kind_and_language(built, tokenizer):
         "zero_width": {"en": (60, {"U+200B": 60})},
         "bidi_control": {"en": (30, {"U+202E": 30})},
     }
-    keys = pq.read_table(built / "counts" / "en.parquet")["pretoken"].to_pylist()
+    keys = pq.read_table(find_file(built, "counts/en.parquet"))["pretoken"].to_pylist()
     holders = sum("\u200b".encode() in key for key in keys)
     assert report["invisible_in_text"]["zero_width"]["en"]["pretokens"] == holders
     for one in report["invisible_tokens"]:

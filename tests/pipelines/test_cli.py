@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.builds import ROOT, SETTINGS, build_file, small_corpus, tokcore, tree
+from support.builds import ROOT, SETTINGS, build_file, find_file, small_corpus, tokcore, tree
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
@@ -193,7 +193,7 @@ def test_a_stage_without_the_one_before(corpus, tmp_path):
 
 
 def test_show(built):
-    shard = built / "shards" / "arrow" / "train-00000-00000.arrow"
+    shard = find_file(built, "shards/arrow/train-00000-00000.arrow")
     assert "documents: " in tokcore("show", shard).stdout
     document = json.loads(tokcore("show", f"{shard}:1", "--json").stdout)
     assert document["tokens"] == api.open_shards(shard)[1].tolist()

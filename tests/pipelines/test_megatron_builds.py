@@ -66,7 +66,7 @@ def test_uint16_through_every_command(narrow, corpus):
     assert {**one, "output": ""} == {**other, "output": ""}
     assert gc(str(narrow), "0").removed == ()
     before = tree(narrow)
-    damaged = [f"shards/megatron/{shard.facts.shard}_text_document{suffix}" for suffix in (".bin", ".idx")]
+    damaged = [f"shards/megatron/{shard.facts.stem}_text_document{suffix}" for suffix in (".bin", ".idx")]
     damaged.append("shards/megatron/data_path.train")
     for path in damaged:
         (narrow / path).unlink()

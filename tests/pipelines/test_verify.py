@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from support.builds import build_file, run, small_corpus, tokcore
+from support.builds import build_file, find_file, run, small_corpus, tokcore
 from support.forging import Forger, written
 
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.semantics import EARLIER
+from pipelines.work.semantics import EARLIER
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.arrow_shards import ArrowShardWriter
@@ -147,8 +147,9 @@ def test_what_cannot_be_read_names_no_files(output):
 def test_a_link_out_of_the_output(output, tmp_path, name):
     """A file elsewhere may change after it was verified, whatever its hash is now."""
     elsewhere = tmp_path / "elsewhere"
-    (output / name).rename(elsewhere)
-    (output / name).symlink_to(elsewhere)
+    path = find_file(output, name)
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
     for quick in (True, False):
         found = problems(output, quick=quick)
         assert found
@@ -161,8 +162,9 @@ def test_a_link_out_of_the_output(output, tmp_path, name):
     "name", ["manifest.json", "shards/manifest.json", "counts/en.parquet", "tokenizer/tokcore.json"]
 )
 def test_no_command_waits_for_a_fifo(output, name):
-    (output / name).unlink()
-    os.mkfifo(output / name)
+    path = find_file(output, name)
+    path.unlink()
+    os.mkfifo(path)
     for command in (["verify", output], ["verify", output, "--quick"], ["diff", output, output], ["audit", output]):
         done = tokcore(*command, timeout=60)
         assert "Traceback" not in done.stderr

@@ -116,6 +116,15 @@ def tokcore(*arguments: str | Path, **options: Any) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, check=False, **{"cwd": ROOT, **options})
 
 
+def find_file(output: Path, name: str) -> Path:
+    """A file of an output by its path without its result key: shards/arrow/train-00000-00000.arrow."""
+    if (output / name).exists():
+        return output / name
+    path = output / name
+    (found,) = path.parent.glob(f"{path.stem}-{'[0-9a-f]' * 12}{path.suffix}")
+    return found
+
+
 def tree(output: Path) -> dict[str, str]:
     """Every file of an output but run.json -> sha256."""
     return {

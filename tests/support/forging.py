@@ -19,7 +19,7 @@ from support.token_batches import shard_bytes
 
 from pipelines.inspect.verify_manifests import compute_identity_under
 from pipelines.stages.dataset_card import CARD, write_dataset_card
-from pipelines.stages.semantics import SEMANTICS
+from pipelines.work.semantics import SEMANTICS
 from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.format_table import SHARD_FORMATS, list_paths
@@ -133,7 +133,8 @@ class Forger:
             if "shard" not in entry["about"]:
                 continue
             about = entry["about"]
-            stem = f"{about['lang']}/{about['shard']}" if about["lang"] else about["shard"]
+            named = f"{about['shard']}-{about['result_key']}"
+            stem = f"{about['lang']}/{named}" if about["lang"] else named
             arrow = f"arrow/{stem}.arrow"
             # The documents file describes the shard of the first format.
             of_megatron = entry["path"].startswith("megatron") or not (self.output / "shards" / arrow).exists()

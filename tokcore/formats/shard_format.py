@@ -1,7 +1,7 @@
 """What a format of token shards must offer. Each format is a file beside this one; tokcore.format_table lists them.
 
 A shard is written in every configured format from the same documents. Its files in a format are
-`FORMAT/[LANG/]NAME` + each of the format's suffixes; [LANG/]NAME is called the shard's stem.
+`FORMAT/[LANG/]NAME-KEY` + each of the format's suffixes; [LANG/]NAME-KEY is called the shard's stem.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches
 from tokcore.formats.documents import Documents
+from tokcore.jsonable import LEFT_OUT
 from tokcore.labels import repeat_label
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -42,11 +43,18 @@ class ShardFacts:
     documents: int
     tokens: int
     max_token_id: int  # -1 without any token
+    # 12 hexadecimal digits that follow from all that determined the shard; "" of those that no build wrote.
+    result_key: str = dataclasses.field(default="", metadata=LEFT_OUT)
+
+    @property
+    def place(self) -> str:
+        """Its name, below a folder of its language if it has one: the same in equal builds on all machines."""
+        return f"{self.lang}/{self.shard}" if self.lang else self.shard
 
     @property
     def stem(self) -> str:
-        """What the paths of its files have in common: its name, below a folder of its language if it has one."""
-        return f"{self.lang}/{self.shard}" if self.lang else self.shard
+        """What the paths of its files have in common: its place and its result key."""
+        return f"{self.place}-{self.result_key}" if self.result_key else self.place
 
 
 class StoredShard(NamedTuple):

@@ -1,0 +1,48 @@
+"""Result keys: what stands in the names of files that workers write, so that other work never gets the same name.
+
+A key follows from all that determines a result, pins of inputs included, which differ between machines and stores.
+So content ids take names without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.work.semantics import SEMANTICS
+from schemas.plan import Assignment
+from schemas.stage_manifests import ShardsConfig
+from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.jsonable import to_jsonable
+
+_DIGITS = 12  # hexadecimal
+
+
+def hash_shards_settings(config: ShardsConfig, fingerprint: str, semantics: Mapping[str, Any] = SEMANTICS) -> str:
+    """sha256 of what determines the shards of all work items alike.
+
+    fingerprint: of the tokenizer, which covers its normalizer and pattern.
+    """
+    parts = {"config": to_jsonable(config), "tokenizer": fingerprint, "semantics": dict(semantics)}
+    return hash_sha256(write_canonical_json(parts))
+
+
+def make_shards_key(settings_sha256: str, assignment: Assignment) -> str:
+    """The key of a work item's shards. settings_sha256: as hash_shards_settings gives it."""
+    ranges = [
+        {
+            "uri": one.uri,
+            "size_bytes": one.size_bytes,
+            "version": one.version,
+            "start": one.start,
+            "end": one.end,
+            "settings": to_jsonable(one.settings),
+        }
+        for one in assignment.ranges
+    ]
+    return hash_sha256(write_canonical_json({"settings": settings_sha256, "ranges": ranges}))[:_DIGITS]
+
+
+def make_table_key(identity: str) -> str:
+    """The key of the count tables of a stage of that identity, which covers all that they are made from."""
+    return identity[:_DIGITS]
