@@ -973,6 +973,48 @@ _STORING = (
         _tests("pipelines/test_commit.py::test_a_store_that_ignores_the_condition_is_refused"),
     ),
     Defect(
+        "key-without-pins",
+        "the names of shards do not follow from which content of a file was read",
+        "pipelines/work/result_keys.py",
+        '            "version": one.version,\n',
+        "",
+        _tests("pipelines/test_result_keys.py::test_a_key_follows_from_what_is_read"),
+    ),
+    Defect(
+        "root-with-keys",
+        "content ids differ between machines, because names of files do",
+        "schemas/manifest.py",
+        '                entry["path"] = remove_result_key(entry["path"], key)\n',
+        "                pass\n",
+        _tests("pipelines/test_result_keys.py::test_content_ids_leave_keys_out"),
+    ),
+    Defect(
+        "index-content-with-keys",
+        "the content of an index differs between machines, because it names shards",
+        "schemas/shard_entries.py",
+        'dataclasses.replace(one.facts, result_key="")',
+        "dataclasses.replace(one.facts)",
+        _tests("pipelines/test_result_keys.py::test_content_ids_leave_keys_out"),
+    ),
+    Defect(
+        "key-not-verified",
+        "verification takes any result key for the right one",
+        "pipelines/inspect/verify_manifests.py",
+        "(key := expected.get(shard.item, shard.result_key))",
+        "(key := shard.result_key)",
+        _tests("pipelines/test_result_keys.py::test_verification_asks_for_the_key_of_the_work_item"),
+    ),
+    Defect(
+        "name-taken-without-claim",
+        "a file of another build is replaced without its claim",
+        "pipelines/stages/stage.py",
+        "    except OtherContentError:\n        claim(attempts)\n",
+        "    except OtherContentError:\n",
+        _tests(
+            "pipelines/test_commit.py::test_a_small_file_that_a_killed_build_left_gives_way_to_the_one_with_the_claim"
+        ),
+    ),
+    Defect(
         "not-read-back",
         "what was written is described without reading it back",
         "pipelines/store/attempts.py",

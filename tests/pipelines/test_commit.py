@@ -161,6 +161,9 @@ def test_a_small_file_that_a_killed_build_left_gives_way_to_the_one_with_the_cla
     for data in (b"theirs", b"ours", b"ours"):
         stored = write_file(Attempts(OUTPUT, "plan", "0" * 64), "files.jsonl", data)
         assert storage.compute_sha256(f"{OUTPUT}/plan/files.jsonl") == stored.sha256
+    with pytest.raises(ConfigError, match="another build is committing its plan"):
+        write_file(Attempts(OUTPUT, "plan", "1" * 64), "files.jsonl", b"of another build")
+    assert storage.read_bytes(f"{OUTPUT}/plan/files.jsonl") == b"ours"
 
 
 def test_a_store_that_ignores_the_condition_is_refused(monkeypatch):

@@ -176,3 +176,20 @@ def test_the_split_of_a_document_follows_from_it_alone(job):
     assert set(splits) == {"train", "validation"}
     assert module._choose_splits(job, turned, slice(0, num)) == splits[::-1]
     assert module._choose_splits(job, turned, slice(10, 20)) == splits[::-1][10:20]
+
+
+def test_what_a_build_of_other_settings_left_in_a_store_is_not_in_the_way(job, assignment, tmp_path):
+    """Both write into shards/ of one output, under the same numbers."""
+    output = "memory://encode-item"
+    try:
+        for number, target in enumerate((700, 500)):
+            attempts = Attempts(output, "shards", str(number) * 64)
+            other = dataclasses.replace(job, attempts=attempts, target_tokens=target, settings_sha256=str(number) * 64)
+            done = encode_item(other, assignment)
+            assert len({shard.facts.result_key for shard in done.shards}) == 1
+        names = [path for path in storage.list_tree(f"{output}/shards") if path.endswith("-00003-00000.arrow")]
+        assert names == []
+        first = [path for path in storage.list_tree(f"{output}/shards") if "arrow/" in path and "-00003-00000-" in path]
+        assert len(first) >= 2
+    finally:
+        storage.remove_tree(output)
