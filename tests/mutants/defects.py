@@ -1483,6 +1483,97 @@ _WORDPIECE = (
     ),
 )
 
+_SHARDS = (
+    Defect(
+        "tail-without-end-lost",
+        "ids after the last end of a document are dropped when a file is cut into documents",
+        "tokcore/conversion.py",
+        "    if any(len(part) for part in kept):\n",
+        "    if not any(len(part) for part in kept):\n",
+        _tests("tokcore/test_conversion.py::test_ends_are_found_whatever_the_block"),
+    ),
+    Defect(
+        "folder-made-in-place",
+        "a folder has its name before all files are there",
+        "pipelines/inspect/new_folder.py",
+        '    work = target.parent / f".{target.name}.part"\n',
+        "    work = target\n",
+        _tests("pipelines/test_convert.py::test_killed_anywhere_the_folder_is_absent_or_complete"),
+    ),
+    Defect(
+        "end-within-a-document",
+        "fsck overlooks a missing bound",
+        "tokcore/shard_checks.py",
+        "    inside = inside[~np.isin(inside, offsets[1:] - 1)]\n",
+        "    inside = inside[:0]\n",
+        _tests("pipelines/test_fsck.py::test_ids_outside_of_the_vocabulary_and_wrong_ends_are_named_by_document"),
+    ),
+    Defect(
+        "index-not-compared",
+        "fsck believes what an index says of a shard",
+        "tokcore/shard_checks.py",
+        '        if told is not None and held not in (told, ""):\n',
+        "        if told is None and held is None:\n",
+        _tests("pipelines/test_fsck.py::test_a_seeded_fault_is_named"),
+    ),
+    Defect(
+        "ranks-counted-from-the-state",
+        "after a change of ranks a block of rows goes to two of them, another to none",
+        "tokcore/loader.py",
+        "        block += (self.rank - block) % self.world_size\n",
+        "        block += (self.rank - block) % max(self.world_size - 1, 1)\n",
+        _tests("tokcore/test_loader.py::test_any_sequence_of_world_sizes_reads_each_row_once"),
+    ),
+    Defect(
+        "state-counts-from-its-start",
+        "a second resume reads rows again",
+        "tokcore/loader.py",
+        "min(self.num_rows, self._first + steps * self.batch_size * self.world_size)",
+        "min(self.num_rows, steps * self.batch_size * self.world_size)",
+        _tests("tokcore/test_loader.py::test_any_sequence_of_world_sizes_reads_each_row_once"),
+    ),
+    Defect(
+        "bound-at-the-end-of-a-row",
+        "the end of a document at the start of a row counts twice",
+        "tokcore/formats/flat_ids.py",
+        "    first, last = _search(bounds, starts, True), _search(bounds, ends, False)\n",
+        "    first, last = _search(bounds, starts, False), _search(bounds, ends, False)\n",
+        _tests("tokcore/test_loader.py::test_bounds_are_found_at_any_address"),
+    ),
+    Defect(
+        "shuffle-walks-once",
+        "rows that the network leads outside twice are not led on",
+        "tokcore/row_order.py",
+        "        while len(outside := np.flatnonzero(rows >= self.size)):\n",
+        "        if len(outside := np.flatnonzero(rows >= self.size)):\n",
+        _tests("tokcore/test_loader.py::test_a_shuffle_is_a_bijection"),
+    ),
+    Defect(
+        "perfect-fit-missed",
+        "a piece never goes where it leaves no room",
+        "tokcore/packing.py",
+        "        at = bisect.bisect_left(rooms, size)\n",
+        "        at = bisect.bisect_right(rooms, size)\n",
+        _tests("tokcore/test_packing.py::test_best_fit_is_best_fit_decreasing"),
+    ),
+    Defect(
+        "last-rows-lost",
+        "the row that is not full is dropped",
+        "tokcore/packing.py",
+        "    if len(kept[0]):\n        yield _group(*kept[:3], kept[3] - done)\n",
+        "    if len(kept[0]) > length:\n        yield _group(*kept[:3], kept[3] - done)\n",
+        _tests("tokcore/test_packing.py::test_every_id_of_every_document_is_in_one_row"),
+    ),
+    Defect(
+        "batches-of-whole-record-batches",
+        "documents are read as many at a time as a documents file has in a batch, however long they are",
+        "tokcore/formats/shard_format.py",
+        "            num = max(1, int(np.searchsorted(bounds, BATCH_TOKENS, side=\"right\")) - 1)\n",
+        "            num = end - start\n",
+        _tests("tokcore/test_conversion.py::test_large_documents_are_read_some_at_a_time"),
+    ),
+)
+
 DEFECTS: tuple[Defect, ...] = (
     *_LEARNER,
     *_ENCODER,
@@ -1495,4 +1586,5 @@ DEFECTS: tuple[Defect, ...] = (
     *_STORING,
     *_BUILDING,
     *_CHECKING,
+    *_SHARDS,
 )

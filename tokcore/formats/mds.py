@@ -85,7 +85,6 @@ class MdsShardWriter:
         Raises FormatError, before any of them is written, for an id outside of the vocabulary, and if the file would
         be larger than its offsets can say.
         """
-        ids = store_ids(batch, self._dtype, self._vocab_size)
         width = find_stored_dtype(self._dtype).itemsize
         lengths = np.diff(batch.offsets)
         codes = (lengths >= 1 << 8).astype(np.int64) + (lengths >= 1 << 16)
@@ -96,6 +95,7 @@ class MdsShardWriter:
                 f"a shard of {size_bytes} bytes: MDS holds at most {MAX_BYTES} in one. Lower shards.target_tokens, or "
                 f"max_document_bytes of the source."
             )
+        ids = store_ids(batch, self._dtype, self._vocab_size)
         bounds = ((batch.offsets - batch.offsets[0]) * width).tolist()
         parts: list[bytes | memoryview] = []
         for i, (length, code, size) in enumerate(zip(lengths.tolist(), codes.tolist(), sizes.tolist(), strict=True)):

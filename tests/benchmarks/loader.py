@@ -1,0 +1,187 @@
+"""Benchmark the loader: shuffled batches of rows, beside a bare numpy memmap of random windows and other loaders.
+
+    python tests/benchmarks/loader.py [--rounds 3]
+
+The corpus is made: 64 million random ids in documents of about 700, in eight shards. Rows are first compared with the
+files. Loaders that need torch (datatrove, MosaicML's streaming) are measured where torch is installed. The bare memmap
+knows neither the bounds of documents nor an order without repetition.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measuring import Options, Result, Table, interleaved, measured, memory_before, peak_mb, program, timed, version
+
+from tokcore.format_table import SHARD_FORMATS, list_paths
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.labels import repeat_label
+from tokcore.loader import Loader
+from tokcore.token_batch import TokenBatch
+
+NUM_SHARDS = 8
+SHARD_TOKENS = 8_000_000
+DOCUMENT_TOKENS = 700
+VOCAB_SIZE = 50_000
+BATCHES = 2000
+SHAPES = ((2048, 8), (4096, 16))  # length, batch_size
+START_DOCUMENTS = 10_000_000
+
+_FORMATS = ("megatron", "datatrove", "mds", "huggingface")
+
+
+def write_shards(folder: Path, name: str, num_shards: int, lengths: np.ndarray[Any, Any]) -> Path:
+    """Shards of random ids in a format; the same ids in each format."""
+    one = SHARD_FORMATS[name]
+    told = ShardSettings("", VOCAB_SIZE, "none")
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    num = len(lengths)
+    stored = []
+    for number in range(num_shards):
+        ids = np.random.default_rng(number).integers(0, VOCAB_SIZE, int(offsets[-1]), np.int32)
+        labels = repeat_label("en", num)
+        batch = TokenBatch(ids, offsets, [None] * num, labels, labels, np.arange(num))
+        stem = f"train-{number:05d}-00000"
+        paths = [folder / path for path in list_paths(one, stem)]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        files = [path.open("wb") for path in paths]
+        writer = one.open_writer(files, told)
+        writer.write(batch)
+        writer.close()
+        for file in files:
+            file.close()
+        facts = ShardFacts(stem, 0, "", "train", num, int(offsets[-1]), VOCAB_SIZE - 1)
+        stored.append(StoredShard(facts, paths[0].stat().st_size, "ab" * 32))
+    for path, data in one.folder_index(stored, told).items():
+        (folder / name / path).write_bytes(data)
+    return folder / name
+
+
+def _read_tokcore(folder: str, length: int, batch_size: int) -> Callable[[int], Any]:
+    loader = Loader(folder, length, batch_size, seed=1)
+    return lambda step: loader[step % len(loader)].tokens
+
+
+def _read_memmap(folder: str, length: int, batch_size: int) -> Callable[[int], Any]:
+    maps = [np.memmap(path, "<i4", "r") for path in sorted(Path(folder).glob("*.bin"))]
+    chance = np.random.default_rng(1)
+
+    def read(step: int) -> Any:
+        ids = maps[chance.integers(len(maps))]
+        return np.stack([ids[start : start + length] for start in chance.integers(0, len(ids) - length, batch_size)])
+
+    return read
+
+
+def _read_datasets(folder: str, length: int, batch_size: int) -> Callable[[int], Any]:
+    """Random documents, as many as have the ids of a batch on average; not even cut into rows."""
+    from datasets import load_from_disk
+
+    rows = load_from_disk(folder)["train"].select_columns(["input_ids"]).with_format("numpy")
+    chance = np.random.default_rng(1)
+    num = -(-length * batch_size // DOCUMENT_TOKENS)
+
+    def read(step: int) -> Any:
+        return np.concatenate(rows[chance.integers(0, len(rows), num).tolist()]["input_ids"])
+
+    return read
+
+
+def _read_datatrove(folder: str, length: int, batch_size: int) -> Callable[[int], Any]:
+    from datatrove.utils.dataset import DatatroveFolderDataset
+
+    rows = DatatroveFolderDataset(folder, length - 1, "*.ds", token_size=2, shuffle=True)
+    return lambda step: [rows[step * batch_size + i]["input_ids"] for i in range(batch_size)]
+
+
+READERS = {
+    "tokcore, Megatron": ("megatron", _read_tokcore, None),
+    "tokcore, datatrove (uint16)": ("datatrove", _read_tokcore, None),
+    "tokcore, huggingface": ("huggingface", _read_tokcore, None),
+    "bare numpy memmap": ("megatron", _read_memmap, None),
+    "datasets": ("huggingface", _read_datasets, "datasets"),
+    "datatrove": ("datatrove", _read_datatrove, "torch"),
+}
+
+
+def read_batches(reader: str, folder: str, length: int, batch_size: int) -> Result:
+    """CPU time of some batches, after as many that are not measured."""
+    read = READERS[reader][1](folder, length, batch_size)
+    for step in range(BATCHES // 4):
+        read(step)
+    before = memory_before()
+    with timed() as cost:
+        for step in range(BATCHES // 4, BATCHES + BATCHES // 4):
+            read(step)
+    return {"cpu": cost.cpu / BATCHES * 1e6, "mb": peak_mb() - before}
+
+
+def start(folder: str, documents: int) -> Result:
+    """Time until the first batch is there."""
+    with timed() as cost:
+        loader = Loader(folder, 2048, 8)
+        made = loader[0].tokens.shape
+    assert made == (8, 2048)
+    assert sum(file.num_documents for stream in loader._streams for file in stream._files) == documents
+    return {"wall": cost.wall, "cpu": cost.cpu}
+
+
+def check_rows(folder: Path) -> None:
+    """Every row of the loader is a window of the files, each once."""
+    length = 2048
+    loader = Loader(folder, length, 64, seed=1)
+    ids = np.concatenate([np.fromfile(path, "<i4") for path in sorted(folder.glob("*.bin"))])
+    expected = ids[: len(ids) // length * length].reshape(-1, length)
+    found = np.concatenate([batch.tokens for batch in loader])
+    assert np.array_equal(np.unique(found, axis=0), np.unique(expected, axis=0))
+    assert len(found) == len(expected)
+
+
+def tables(options: Options) -> list[Table]:
+    """Batches of each shape, and start-up."""
+    lengths = np.random.default_rng(0).integers(1, 2 * DOCUMENT_TOKENS, SHARD_TOKENS // DOCUMENT_TOKENS)
+    folders = {name: write_shards(options.work, name, NUM_SHARDS, lengths) for name in _FORMATS}
+    check_rows(folders["megatron"])
+    made = []
+    for length, batch_size in SHAPES:
+        jobs = {
+            name: lambda name=name, length=length, batch_size=batch_size: measured(
+                read_batches, reader=name, folder=folders[READERS[name][0]], length=length, batch_size=batch_size
+            )
+            for name, (_, _, needed) in READERS.items()
+            if needed is None or importlib.util.find_spec(needed)
+        }
+        found = interleaved(options.rounds, jobs)
+        bare = found["bare numpy memmap"]["cpu"]
+        rows = []
+        for name, result in found.items():
+            if "error" in result:
+                rows.append([name, result["error"], ""])
+            else:
+                rows.append([name, f"{result['cpu']:.0f}", f"{bare / result['cpu']:.2f}"])
+        missing = ", ".join(name for name in READERS if name not in found) or "none"
+        note = f"CPU microseconds per batch. datasets {version('datasets')}. Not installed: {missing}."
+        title = f"Shuffled batches of {batch_size} rows of {length} ids"
+        made.append(Table(title, ["loader", "µs", "times as fast as a bare memmap"], rows, note))
+    many = options.work / "many"
+    shards = 100
+    short = np.full(START_DOCUMENTS // shards, 4)
+    write_shards(many, "megatron", shards, short)
+    job = {"start": lambda: measured(start, folder=many / "megatron", documents=START_DOCUMENTS)}
+    result = interleaved(options.rounds, job)["start"]
+    row = [
+        f"{START_DOCUMENTS:,}",
+        shards,
+        result.get("error") or f"{result['wall']:.2f}",
+        f"{result.get('cpu', 0):.2f}",
+    ]
+    return [*made, Table("Start to first batch, no manifest", ["documents", "shards", "seconds", "CPU seconds"], [row])]
+
+
+if __name__ == "__main__":
+    program(__doc__, tables)
