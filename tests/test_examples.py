@@ -21,14 +21,17 @@ from support.builds import ROOT, build_file, jsonl, run
 import pipelines
 import schemas
 import tokcore
+from schemas.config import load_config
 from tokcore.encoded import Padded
+from tokcore.format_table import SHARD_FORMATS
+from tokcore.loader import Loader
 from tokcore.shards import Shards
 from tokcore.stream_decoder import StreamDecoder
 from tokcore.token_spans import TokenSpans
 from tokcore.vocabulary import Vocabulary
 
 # Reached through public functions, so just as public: what open_shards and Tokenizer give, and its base class.
-RETURNED = (Padded, Shards, StreamDecoder, TokenSpans, Vocabulary)
+RETURNED = (Loader, Padded, Shards, StreamDecoder, TokenSpans, Vocabulary)
 
 
 def public_names() -> Iterator[tuple[str, Any]]:
@@ -117,3 +120,16 @@ def test_the_python_of_the_readme_runs():
     exec(code, names)
     assert len(names["batch"]) == 2
     assert len(names["shards"]) == 2
+
+
+def test_the_build_file_for_each_trainer_is_one(tmp_path):
+    page = (ROOT / "tokcore" / "README.md").read_text().split("### Your trainer\n")[1].split("\n### ")[0]
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    named = []
+    for number, block in enumerate(blocks):
+        path = tmp_path / f"{number}.toml"
+        source = '[[source]]\nlang = "en"\nfiles = "x.jsonl"\n'
+        path.write_text(f'version = 1\n[build]\noutput = "out"\n{source}{block}')
+        named += load_config(str(path)).shards.formats
+        assert len(block.splitlines()) <= 3
+    assert sorted(named) == sorted(set(SHARD_FORMATS) - {"arrow", "parquet"})

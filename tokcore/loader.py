@@ -100,16 +100,27 @@ class Loader:
 
     @property
     def num_rows(self) -> int:
-        """The rows of an epoch, on all ranks together."""
+        """The rows of an epoch, on all ranks together.
+
+        >>> loader.num_rows
+        2
+        """
         return sum(self._sizes)
 
     @property
     def num_full_steps(self) -> int:
-        """The steps in which every rank gets batch_size rows."""
+        """The steps in which every rank gets batch_size rows.
+
+        >>> loader.num_full_steps
+        1
+        """
         return (self.num_rows - self._first) // (self.batch_size * self.world_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch at its first row."""
+        """Begin an epoch at its first row.
+
+        >>> loader.set_epoch(0)
+        """
         if epoch < 0:
             raise ConfigError(f"epoch = {epoch}: must be at least 0")
         self._epoch, self._first, self._given = epoch, 0, 0
@@ -120,6 +131,9 @@ class Loader:
 
         step: steps that were given on each rank; None: those of the last iteration in this process. Workers of a
         DataLoader iterate in other processes: there, give the last batch's step + 1.
+
+        >>> loader.state_dict(1)["rows"]
+        2
         """
         steps = self._given if step is None else step
         if not 0 <= steps <= len(self):
@@ -131,6 +145,11 @@ class Loader:
         """Go on after the rows that a state has consumed, whatever its world_size and batch_size were.
 
         Raises ConfigError if its rows were in another order: other shards, seed, length, shuffle or mixture.
+
+        >>> loader.load_state_dict(loader.state_dict(1))
+        >>> len(loader)
+        0
+        >>> loader.set_epoch(0)
         """
         told = {"version": _VERSION, **self._describe_order()}
         for name, value in told.items():

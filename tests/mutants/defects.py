@@ -1568,7 +1568,7 @@ _SHARDS = (
         "batches-of-whole-record-batches",
         "documents are read as many at a time as a documents file has in a batch, however long they are",
         "tokcore/formats/shard_format.py",
-        "            num = max(1, int(np.searchsorted(bounds, BATCH_TOKENS, side=\"right\")) - 1)\n",
+        '            num = max(1, int(np.searchsorted(bounds, BATCH_TOKENS, side="right")) - 1)\n',
         "            num = end - start\n",
         _tests("tokcore/test_conversion.py::test_large_documents_are_read_some_at_a_time"),
     ),
