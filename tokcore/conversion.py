@@ -146,7 +146,7 @@ def cut_after(ids: PlainIds, end: int, source: str) -> Iterator[TokenBatch]:
     kept = [np.zeros(0, np.int32)]  # of the document that the block before does not end
     ordinal = 0
     for start in range(0, ids.num_tokens, _BLOCK):
-        block = ids.part(start, min(start + _BLOCK, ids.num_tokens))
+        block = ids.part(start, min(start + _BLOCK, ids.num_tokens)).astype(np.int32)
         ends = np.flatnonzero(block == end) + 1
         if not len(ends):
             kept.append(block)
@@ -162,7 +162,9 @@ def cut_after(ids: PlainIds, end: int, source: str) -> Iterator[TokenBatch]:
 
 
 def _take_whole(ids: PlainIds, source: str) -> Iterator[TokenBatch]:
-    yield _make_plain_batch(ids.part(0, ids.num_tokens), np.array([0, ids.num_tokens], np.int64), source, 0)
+    yield _make_plain_batch(
+        ids.part(0, ids.num_tokens).astype(np.int32), np.array([0, ids.num_tokens], np.int64), source, 0
+    )
 
 
 def _make_plain_batch(tokens: Ids, offsets: Offsets, source: str, ordinal: int) -> TokenBatch:

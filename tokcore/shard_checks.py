@@ -274,7 +274,7 @@ def _cut_by(ids: PlainIds, lengths: Offsets) -> Iterator[TokenBatch]:
     for first in range(0, len(lengths), _BLOCK_DOCUMENTS):
         own = lengths[first : first + _BLOCK_DOCUMENTS]
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(own)])
-        tokens: Ids = ids.part(start, start + int(offsets[-1]))
+        tokens: Ids = ids.part(start, start + int(offsets[-1])).astype(np.int32)
         labels = repeat_label("", len(own))
         yield TokenBatch(tokens, offsets, [None] * len(own), labels, labels, np.arange(len(own)))
         start += int(offsets[-1])

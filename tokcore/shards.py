@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
-from tokcore.format_table import READING_ORDER, FormatFile, find_shard_at, list_all_paths, list_paths
+from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, find_shard_at, list_all_paths, list_paths
 from tokcore.formats.shard_format import ShardFacts, ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.remote_files import RemoteFile, copy_first, make_folder_for_copies
@@ -332,7 +332,9 @@ def _open_unnamed(found: Sequence[FormatFile]) -> Shards:
     fingerprints: dict[str, str] = {}
     for one in found:
         shard = one.open()
-        files.append(OpenableShard(one.format, one.path, len(shard)))
+        # Rows must be decoded to count their ids, others need not.
+        num_tokens = None if SHARD_FORMATS[one.format].has_columns else shard.num_tokens
+        files.append(OpenableShard(one.format, one.path, len(shard), num_tokens))
         fingerprints.setdefault(shard.fingerprint, one.path)
     if len(fingerprints) > 1:
         one_path, other = list(fingerprints.values())[:2]

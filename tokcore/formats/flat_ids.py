@@ -148,9 +148,9 @@ class FlatIds:
         """Numbers of ids of documents start to end, end excluded."""
         return self._lengths[start:end]
 
-    def part(self, start: int, end: int) -> Ids:
-        """int32 ids number start to end of all documents, end excluded; read-only."""
-        return self._as_int32(start, end)
+    def part(self, start: int, end: int) -> npt.NDArray[Any]:
+        """Ids number start to end of all documents, end excluded: a view of the mapped file, of its dtype."""
+        return self._tokens[start:end]
 
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where documents end strictly within each part: how many, and the places."""

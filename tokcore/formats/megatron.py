@@ -15,9 +15,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.errors import FormatError, VersionError
 from tokcore.formats.documents import Documents
@@ -146,9 +147,9 @@ class MegatronIds:
         """Numbers of ids of documents start to end, end excluded."""
         return self._index.lengths[start:end].astype(np.int64)
 
-    def part(self, start: int, end: int) -> Ids:
-        """int32 ids number start to end of all documents, end excluded; read-only."""
-        return self._as_int32(start, end)
+    def part(self, start: int, end: int) -> npt.NDArray[Any]:
+        """Ids number start to end of all documents, end excluded: a view of the mapped file, of its dtype."""
+        return self._tokens[start:end]
 
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where documents end strictly within each part: how many, and the places."""

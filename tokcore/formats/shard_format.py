@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches
@@ -106,8 +107,8 @@ class ShardReader(Protocol):
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, and their numbers of ids."""
 
-    def part(self, start: int, end: int) -> Ids:
-        """Ids number start to end of all documents back to back, end excluded; perhaps as stored, not as int32."""
+    def part(self, start: int, end: int) -> npt.NDArray[Any]:
+        """Ids number start to end of all documents back to back, end excluded: int32, or of the file's dtype."""
 
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where documents end strictly within each part, in ids of the shard: how many in each, and the places.
@@ -217,7 +218,7 @@ class IdFiles(Protocol):
     """The ids of a shard and where each document begins; not its columns."""
 
     def lengths(self, start: int, end: int) -> Offsets: ...
-    def part(self, start: int, end: int) -> Ids: ...
+    def part(self, start: int, end: int) -> npt.NDArray[Any]: ...
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]: ...
 
     @property
@@ -240,8 +241,8 @@ class PlainIds(Protocol):
     def dtype(self) -> str: ...
     @property
     def num_tokens(self) -> int: ...
-    def part(self, start: int, end: int) -> Ids:
-        """int32 ids number start to end, end excluded."""
+    def part(self, start: int, end: int) -> npt.NDArray[Any]:
+        """Ids number start to end, end excluded, of the file's dtype."""
 
 
 OpenPlain = Callable[[str, str], PlainIds]
