@@ -27,8 +27,7 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore verify $(OUT) --decode all
 
 test: $(VENV)/installed ## run all tests
-	$(BIN)/python -m pytest -q tests/stores  # a process of its own: other tests put fakes in the place of stores
-	$(BIN)/python -m pytest -q --ignore tests/stores --numprocesses auto --maxprocesses 8 --dist loadfile
+	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
 servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server ## install the object stores that tests start

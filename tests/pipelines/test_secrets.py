@@ -13,6 +13,7 @@ import pytest
 from apache_beam.transforms.display import DisplayData
 from click.testing import CliRunner
 from fakes.sitecustomize import CANARIES, ENVIRONMENT, FakeS3
+from fsspec.registry import _registry
 from support.builds import ROOT, build_file, jsonl, texts, tokcore, write
 from support.graphs import every_graph
 
@@ -26,7 +27,8 @@ FAKES = ROOT / "tests" / "fakes"
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
-    """A corpus in the bucket, and processes that know the canaries."""
+    """A corpus in the bucket, and processes that know the canaries. The bucket is a folder, here and in them."""
+    monkeypatch.setitem(_registry, "s3", FakeS3)
     write(tmp_path / "s3" / "bucket" / "en.jsonl.zst", jsonl([{"text": text} for text in texts("en", 20)]))
     for name, value in {**ENVIRONMENT, "FAKE_S3": str(tmp_path / "s3")}.items():
         monkeypatch.setenv(name, value)
