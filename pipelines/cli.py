@@ -293,6 +293,7 @@ def _stage_command(
     ) -> None:
         from pipelines.print_build import print_build
         from pipelines.print_reports import print_no_work, print_stage
+        from pipelines.store.retries import describe_retries, list_retries
 
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
@@ -301,7 +302,8 @@ def _stage_command(
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
         if as_json:
-            _print_json({"output": build.output, **json.loads(manifest.to_bytes())})
+            facts = {"output": build.output, "retries": list_retries()}
+            _print_json({**facts, **json.loads(manifest.to_bytes())})
         elif quiet:
             click.echo(manifest.root or manifest.content_id())
         elif manifest.stage == "build":
@@ -310,6 +312,8 @@ def _stage_command(
             print_stage(build.output, manifest)
         if not (build.made or as_json or quiet):
             print_no_work(build.output, manifest.stage, done)
+        if not (as_json or quiet) and (line := describe_retries()):
+            click.echo(line)
 
     if name == "build":
         _ALL(command)

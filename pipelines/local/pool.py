@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Literal, TypeVar
 
 from pipelines.local.run_options import RunOptions
+from pipelines.store.retries import count_retry
 from tokcore.errors import StageError
 
 T = TypeVar("T")
@@ -137,6 +138,9 @@ class _Worker:
         send(self._requests, (function, arguments))
         while True:
             kind, value = receive(self._replies)
+            if kind == "retry":
+                count_retry(value)  # this process counts for all
+                continue
             if kind != "progress":
                 return kind == "result", value
             if on_progress is not None:

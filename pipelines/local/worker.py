@@ -9,28 +9,37 @@ import gc
 import importlib
 import os
 import pickle
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from pipelines.local.pool import Report, receive, send
+from pipelines.store import retries
 from tokcore.errors import StageError
 
 _replies: BinaryIO | None = None
+_one_at_a_time = threading.Lock()  # the libraries of stores have threads of their own
 
 
 def report_progress(what: Report, num_bytes: int) -> None:
     """Tell the parent how many more bytes were worked on. Does nothing outside a worker process."""
+    _tell("progress", (what, num_bytes))
+
+
+def _tell(kind: str, value: Any) -> None:
     if _replies is not None:
-        send(_replies, ("progress", (what, num_bytes)))
+        with _one_at_a_time:
+            send(_replies, (kind, value))
 
 
 def main(modules: Sequence[str]) -> None:
     """Import these modules, then serve requests until the parent closes the pipe."""
     global _replies
     requests = os.fdopen(os.dup(0), "rb")
-    replies = _replies = os.fdopen(os.dup(1), "wb")
+    _replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not be taken for a reply
+    retries.watch(lambda why: _tell("retry", why))
     for module in modules:
         importlib.import_module(module)
 
@@ -45,7 +54,7 @@ def main(modules: Sequence[str]) -> None:
             reply = ("result", function(*arguments))
         except Exception as error:  # the parent raises it in Pool.run
             reply = ("error", _make_picklable(error))
-        send(replies, reply)
+        _tell(*reply)
 
 
 def _make_picklable(error: Exception) -> Any:

@@ -14,11 +14,13 @@ from fsspec.utils import glob_translate
 
 from pipelines.store.pins import FileId, find_version, stat
 from pipelines.store.redaction import redact
+from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
 from pipelines.store.urls import find_scheme, is_local, name_file, open_file_system
 from tokcore.errors import ConfigError
 
 _GLOB = re.compile(r"[*?\[]")
+_WITH_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
 
 def list_files(pattern: str) -> list[FileId]:
@@ -46,7 +48,23 @@ def list_files(pattern: str) -> list[FileId]:
         return []
 
     with name_errors("list", pattern):
-        return sorted(retry("list", pattern, listing))
+        found = sorted(retry("list", pattern, listing))
+    if not (found or is_local(pattern)):
+        _require_bucket(pattern, system, path)
+    return found
+
+
+def _require_bucket(url: str, system: Any, path: str) -> None:
+    """Raise ConfigError if a file is missing because its bucket is."""
+    bucket = path.lstrip("/").split("/")[0]
+    if find_scheme(url) not in _WITH_BUCKETS:
+        return
+    try:
+        system.info(bucket)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{redact(url)}: {NO_BUCKET}: {bucket}") from error
+    except Exception:
+        return  # who may read the objects of a bucket may not be allowed to ask for the bucket
 
 
 def find_kind(system: Any, path: str) -> str | None:

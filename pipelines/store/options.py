@@ -36,14 +36,24 @@ def find_option(scheme: str, name: str) -> Option | None:
     return _read_options(scheme).get(name)
 
 
+def find_table(scheme: str) -> str | None:
+    """The table of [storage] whose store a scheme names; None for those that have no options."""
+    return _TABLES.get(scheme)
+
+
 def make_arguments(scheme: str) -> dict[str, Any]:
     """What the constructor of a scheme's file system is told."""
     told: dict[str, Any] = dict(_read_options(scheme))
-    table = _TABLES.get(scheme)
+    table = find_table(scheme)
     if table == "s3" and "region" in told:
         told["client_kwargs"] = {"region_name": told.pop("region")}
     if table == "gcs" and told.pop("anon", False):
         told["token"] = "anon"
+    if table == "gcs" and os.environ.get("STORAGE_EMULATOR_HOST"):
+        # An emulator knows no credentials, and no gRPC, by which gcsfs would ask for the kind of bucket.
+        os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+        if "FSSPEC_GS_TOKEN" not in os.environ:
+            told.setdefault("token", "anon")
     return told
 
 

@@ -3,45 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from pipelines.store.redaction import make_cause, redact
+from pipelines.store.refusals import NO_BUCKET, explain_refusal, find_code, has_expired, is_bare
 from tokcore.errors import StageError, TokError
 
 Result = TypeVar("Result")
 
-ATTEMPTS = 5
+ATTEMPTS = 8
 FIRST_PAUSE_SECONDS = 0.1
-_PAUSE_GROWTH = 4  # pauses of 0.1, 0.4, 1.6 and 6.4 seconds
+_PAUSE_GROWTH = 2.0  # pauses of up to 0.1, 0.2, ... and 6.4 seconds
+_PATIENCE_SECONDS = 20  # a library may have tried for long before it raises
+_EXPIRED_ATTEMPTS = 3
 
-# Waiting does not fix these. Callers tell the first ones apart, or they are named where they are caught.
-_PERMANENT = (
-    TokError,
-    FileNotFoundError,
-    FileExistsError,
-    PermissionError,
-    IsADirectoryError,
-    NotADirectoryError,
-)
+# Waiting does not fix these. Callers tell them apart, or they are named where they are caught.
+_PERMANENT = (TokError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _REFUSED = (ValueError, TypeError, NotImplementedError)
 
-# What the stores' libraries raise for credentials that are missing, expired or not accepted, by name: a library may not
-# be installed. Those of boto, google-auth, azure and huggingface_hub, in this order.
-_NO_CREDENTIALS = frozenset(
-    {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError"}
-    | {"SSOTokenLoadError", "UnauthorizedSSOTokenError", "ProfileNotFound", "DefaultCredentialsError"}
-    | {"ClientAuthenticationError", "CredentialUnavailableError", "LocalTokenNotFoundError", "GatedRepoError"}
-)
+_counts: Counter[str] = Counter()
+_lock = threading.Lock()
+_watcher: Callable[[str], None] | None = None
+
+
+def _ask_nobody(url: str) -> Exception | None:
+    return None
+
+
+_ask_why: Callable[[str], Exception | None] = _ask_nobody
 
 
 def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:
     """The operation's result; transient errors are retried, those of the file system pass through as they are.
 
-    attempts: 0 for the usual number. Raises StageError after the last one, and for what the store's library refuses.
+    attempts: 0 for the usual number. Raises StageError after the last one, and for what the store or its library
+    refuses for good.
     """
     attempts = attempts or ATTEMPTS
+    began = time.monotonic()
     for attempt in range(attempts):
         try:
             return operation()
@@ -49,44 +53,76 @@ def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 
             raise
         except Exception as error:
             failure = error
-        if isinstance(failure, _REFUSED) or lacks_credentials(failure):
+        if is_bare(failure):
+            failure = _ask_why(url) or failure
+        refusal = explain_refusal(failure)
+        if isinstance(failure, PermissionError) and not refusal:
+            raise failure
+        if isinstance(failure, _REFUSED) or (refusal and not (has_expired(failure) and attempt < _EXPIRED_ATTEMPTS)):
+            break
+        if time.monotonic() - began > _PATIENCE_SECONDS:
+            attempts = attempt + 1
             break
         if attempt < attempts - 1:
-            time.sleep(FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt)
-    reason = redact(str(failure)) or type(failure).__name__
-    if lacks_credentials(failure):
-        raise StageError(
-            f"{redact(url)}: cannot {what}: {reason}. The store wants other credentials: "
-            f"set them in the environment or in the store's own configuration, then run the same command again"
-        ) from make_cause(failure)
-    if isinstance(failure, _REFUSED):
-        raise StageError(f"{redact(url)}: cannot {what}: {reason}") from make_cause(failure)
+            count_retry(_name_failure(failure))
+            time.sleep(make_pause(attempt))
+    reason = redact(" ".join(str(failure).split())) or type(failure).__name__
+    if refusal or isinstance(failure, _REFUSED):
+        text = f"{redact(url)}: cannot {what}: {reason}{'. ' * bool(refusal)}{refusal}"
+        raise StageError(text) from make_cause(failure)
     raise StageError(
         f"{redact(url)}: cannot {what}{f', tried {attempts} times' if attempts > 1 else ''}: {reason}. "
         f"Finished work is kept: run the same command again when the store answers"
     ) from make_cause(failure)
 
 
-def lacks_credentials(error: BaseException | None) -> bool:
-    """Whether a store refused because of who asked: trying again would only wait. Looks at what led to it, too."""
+def make_pause(attempt: int) -> float:
+    """Seconds to wait after the attempt of that number, from 0. Drawn, so that workers do not come back together."""
+    pause: float = FIRST_PAUSE_SECONDS * _PAUSE_GROWTH**attempt * random.uniform(0.5, 1)
+    return pause
+
+
+def count_retry(why: str) -> None:
+    """Note that something is tried again, here or in the process that watch() tells. why: a store's code, or a name."""
+    with _lock:
+        _counts[why] += 1
+    if _watcher is not None:
+        _watcher(why)
+
+
+def list_retries() -> dict[str, int]:
+    """Why requests were tried again in this process -> how often."""
+    with _lock:
+        return dict(sorted(_counts.items()))
+
+
+def describe_retries() -> str:
+    """A line of the report; "" if nothing was tried again."""
+    if not (counts := list_retries()):
+        return ""
+    reasons = ", ".join(f"{why}: {times:,}" for why, times in counts.items())
+    return f"retries    {sum(counts.values()):,} requests to stores were tried again: {reasons}"
+
+
+def explain_by(ask_why: Callable[[str], Exception | None]) -> None:
+    """Call ask_why(url) for the reason of a refusal that came without one."""
+    global _ask_why
+    _ask_why = ask_why
+
+
+def watch(watcher: Callable[[str], None] | None) -> None:
+    """Call watcher(why) for everything that is tried again from now on, from any thread; None to stop."""
+    global _watcher
+    _watcher = watcher
+
+
+def _name_failure(failure: BaseException) -> str:
+    error: BaseException | None = failure
     while error is not None:
-        if any(cls.__name__ in _NO_CREDENTIALS for cls in type(error).__mro__):
-            return True
-        response = getattr(error, "response", None)
-        if isinstance(response, Mapping):  # boto
-            code = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        else:
-            code = getattr(response, "status_code", None) or getattr(error, "status", None) or _find_code(error)
-        if code == 401 or (code == 403 and "ratelimit" not in str(error).lower().replace(" ", "")):
-            return True
+        if code := find_code(error) or getattr(error, "status", None) or getattr(error, "code", None):
+            return str(code)
         error = error.__cause__ or error.__context__
-    return False
-
-
-def _find_code(error: BaseException) -> int | None:
-    """The HTTP status that gcsfs and google-auth keep as code, a number or its digits."""
-    code = getattr(error, "code", None)
-    return int(code) if isinstance(code, int | str) and str(code).isdecimal() else None
+    return type(failure).__name__
 
 
 @contextlib.contextmanager
@@ -98,4 +134,8 @@ def name_errors(what: str, url: str) -> Iterator[None]:
     except OSError as error:
         failure = error
     reason = redact(failure.strerror or str(failure)) or type(failure).__name__
+    if isinstance(failure, FileNotFoundError) and what in ("write", "create") and "://" in url:
+        reason = NO_BUCKET  # all else that is missing gets made
+    elif refusal := explain_refusal(failure):
+        reason += f". {refusal}"
     raise StageError(f"{redact(url)}: cannot {what}: {reason}") from make_cause(failure)

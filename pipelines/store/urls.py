@@ -14,8 +14,10 @@ from typing import Any, cast
 import fsspec
 
 from pipelines.store import azure_names
-from pipelines.store.options import make_arguments
+from pipelines.store.libraries import ask_s3, teach
+from pipelines.store.options import find_table, make_arguments
 from pipelines.store.redaction import redact, remove_credentials
+from pipelines.store.retries import explain_by
 from tokcore.errors import ConfigError, FormatError
 
 # Scheme -> the extra that installs its library. All others are refused: fsspec alone would open 55 kinds of URL, and
@@ -139,5 +141,13 @@ def open_file_system(url: str) -> tuple[Any, str]:
     except ImportError as error:
         extra = _SCHEMES[scheme]
         raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
+    teach(system, find_table(scheme))
     path = str(get_local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
     return system, path
+
+
+def _ask_why(url: str) -> Exception | None:
+    return ask_s3(*open_file_system(url)) if find_table(find_scheme(url) or "") == "s3" else None
+
+
+explain_by(_ask_why)

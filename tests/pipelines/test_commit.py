@@ -109,7 +109,7 @@ def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
         raise TimeoutError("no answer")
 
     faulty(monkeypatch, pipe_file=create)
-    with pytest.raises(StageError, match=r"cannot create, tried 5 times: no answer"):
+    with pytest.raises(StageError, match=r"cannot create, tried 8 times: no answer"):
         commit_all(manifest())
     monkeypatch.undo()
     assert find_manifest(OUTPUT, "counts") is None

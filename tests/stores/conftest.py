@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
+import fsspec
 import pytest
-from stores.servers import STARTS, Store
+from stores.servers import GCSFS_SWITCH, STARTS, Store
+
+# Read once, when gcsfs is imported: without it, gcsfs would ask Google by gRPC for the kind of bucket, for minutes.
+os.environ.setdefault(GCSFS_SWITCH, "false")
+
+
+@pytest.fixture(autouse=True)
+def _opened_anew() -> None:
+    """Let no test get a file system that an earlier one opened with another environment: fsspec keeps them."""
+    for scheme in ("s3", "gs", "abfs"):
+        fsspec.get_filesystem_class(scheme).clear_instance_cache()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,115 @@
+"""What a store refuses for good, by the names that its library gives it, and what its user can do about that.
+
+Waiting does not fix these. The exceptions of the libraries are told by name: a library may not be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+# What the stores' libraries raise for credentials that are missing, expired or not accepted. Those of boto,
+# google-auth, azure and huggingface_hub, in this order.
+_NO_CREDENTIALS = frozenset(
+    {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError"}
+    | {"SSOTokenLoadError", "UnauthorizedSSOTokenError", "ProfileNotFound", "DefaultCredentialsError"}
+    | {"ClientAuthenticationError", "CredentialUnavailableError", "LocalTokenNotFoundError", "GatedRepoError"}
+)
+
+# A token that has run out may be replaced by another process, and a library may fetch a new one by itself.
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"})
+
+NO_BUCKET = "There is no such bucket: create it, or correct the name"
+
+_CREDENTIALS = (
+    "The store wants other credentials: set them in the environment or in the store's own configuration, "
+    "then run the same command again"
+)
+_RENEW = "The credentials have expired: renew them (aws sso login, gcloud auth login, az login), then run it again"
+_SKEWED = "The clock of this machine is wrong: set it (timedatectl set-ntp true), then run the same command again"
+_REGION = "The bucket lies in {region}: set storage.s3.region in the build file, or AWS_DEFAULT_REGION"
+_FORBIDDEN = (
+    "These credentials may not do that: grant them the right to list, read, create and delete there, or use others"
+)
+_KEY = "The store does not accept this key: correct it in the environment or in the store's own configuration"
+
+# Code of an error, as S3 or Azure says it -> what to do.
+_FIXES: Mapping[str, str] = {
+    **dict.fromkeys(("NoSuchBucket", "ContainerNotFound"), NO_BUCKET),
+    **dict.fromkeys(("RequestTimeTooSkewed",), _SKEWED),
+    **dict.fromkeys(EXPIRED, _RENEW),
+    **dict.fromkeys(("SignatureDoesNotMatch", "InvalidAccessKeyId", "InvalidToken"), _KEY),
+    **dict.fromkeys(
+        ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "301"), _REGION
+    ),
+    **dict.fromkeys(
+        ("AccessDenied", "AllAccessDisabled", "AuthorizationPermissionMismatch", "AuthorizationFailure"), _FORBIDDEN
+    ),
+}
+_LOOKS_SKEWED = re.compile(r"RequestTimeTooSkewed|[Dd]ate header .{0,40}too old|[Cc]lock|Token used too early", re.S)
+_NAMED_REGION = re.compile(r"expecting '([a-z0-9-]+)'")
+
+
+def explain_refusal(error: BaseException) -> str:
+    """What to do about an error that trying again does not end; "" if it may end. Looks at what led to it, too."""
+    links = list(_list_links(error))
+    for link in links:
+        code = find_code(link)
+        if code in _FIXES:
+            return _FIXES[code].format(region=_find_region(link))
+        if _find_status(link) in (401, 403) and _LOOKS_SKEWED.search(str(link)):
+            return _SKEWED
+    for link in links:
+        if any(cls.__name__ in _NO_CREDENTIALS for cls in type(link).__mro__):
+            return _CREDENTIALS
+        status = _find_status(link)
+        if status == 401 or (status == 403 and "ratelimit" not in str(link).lower().replace(" ", "")):
+            return _CREDENTIALS
+        if isinstance(link, OSError) and str(link).startswith("Forbidden: "):  # gcsfs
+            return _FORBIDDEN
+    return ""
+
+
+def has_expired(error: BaseException) -> bool:
+    """Whether a store refused because a token has run out."""
+    return any(find_code(link) in EXPIRED for link in _list_links(error))
+
+
+def is_bare(error: BaseException) -> bool:
+    """Whether S3 refused without saying why: the answer to a HEAD has a status alone."""
+    return any(find_code(link) in ("301", "400", "403") for link in _list_links(error))
+
+
+def find_code(error: BaseException) -> str:
+    """The code by which S3 or Azure names what is wrong; "" if the error has none."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):  # boto
+        return str(response.get("Error", {}).get("Code", ""))
+    code = getattr(error, "error_code", None)  # azure
+    return str(getattr(code, "value", code) or "")
+
+
+def _find_status(error: BaseException) -> int | None:
+    """The HTTP status that an error keeps."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    else:
+        status = getattr(response, "status_code", None) or getattr(error, "status", None)
+    status = status or getattr(error, "code", None)  # gcsfs and google-auth: a number or its digits
+    return int(status) if isinstance(status, int | str) and str(status).isdecimal() else None
+
+
+def _find_region(error: BaseException) -> str:
+    response = getattr(error, "response", None)
+    told = response.get("Error", {}) if isinstance(response, Mapping) else {}
+    found = told.get("Region") or told.get("BucketRegion")
+    if not found and (match := _NAMED_REGION.search(str(error))):
+        found = match[1]
+    return f"the region {found}" if found else "another region"
+
+
+def _list_links(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

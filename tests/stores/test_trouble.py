@@ -1,0 +1,155 @@
+"""Stores in trouble: what passes is tried again, counted and shown; what does not is one line that says what to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from stores.files import put, tree
+from stores.proxy import Faults
+from stores.servers import Store
+from support.builds import build_file, small_corpus, tokcore
+
+_SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 300\n"
+_FILES = ("en.jsonl.zst", "ru.jsonl", "zh.jsonl.gz", "hi.txt", "build.toml")
+
+
+class Corpus(NamedTuple):
+    """A build file and its corpus in a bucket."""
+
+    store: Store
+    folder: str
+
+    def build(self, output: str) -> tuple[dict[str, Any], float]:
+        """What `build --json` prints, and the seconds that it took."""
+        began = time.monotonic()
+        done = tokcore(
+            "build",
+            f"{self.folder}/build.toml",
+            "--output",
+            f"{self.folder}/{output}",
+            "--workers",
+            "2",
+            "--json",
+            env=self.store.variables(),
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), time.monotonic() - began
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    small_corpus(folder)
+    build_file(folder, settings=_SETTINGS)
+    return folder
+
+
+def upload(store: Store, files: Path) -> Corpus:
+    folder = store.fresh()
+    for name in _FILES:
+        put(store, f"{folder}/{name}", (files / name).read_bytes())
+    return Corpus(store, folder)
+
+
+def test_a_busy_store_takes_at_most_three_times_as_long(s3: Store, files: Path) -> None:
+    corpus = upload(s3, files)
+    undisturbed, seconds = corpus.build("out")
+    assert undisturbed["retries"] == {}
+    s3.proxy.reset()
+    s3.proxy.faults = Faults({"slow_down": 0.3})
+    disturbed, longer = corpus.build("other")
+    fired = s3.proxy.faults.fired["slow_down"]
+    s3.proxy.reset()
+    assert fired > 50
+    assert sum(disturbed["retries"].values()) == fired, "each is counted, whoever tried again"
+    assert disturbed["root"] == undisturbed["root"]
+    assert tree(s3, f"{corpus.folder}/other") == tree(s3, f"{corpus.folder}/out")
+    assert longer < 3 * seconds
+
+
+_ANY = {"slow_down": 0.04, "unavailable": 0.02, "too_many": 0.02, "internal": 0.02, "cut_body": 0.04}
+_CUTS = {"cut_before": 0.03, "cut_after": 0.03}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_lost_or_doubled(s3: Store, files: Path, seed: int) -> None:
+    corpus = upload(s3, files)
+    undisturbed, _ = corpus.build("out")
+    s3.proxy.faults = Faults({**_ANY, **_CUTS}, seed)
+    disturbed, _ = corpus.build("other")
+    fired = s3.proxy.faults.fired.copy()
+    s3.proxy.reset()
+    assert len(fired) == len({**_ANY, **_CUTS})
+    assert disturbed["retries"]
+    assert disturbed["root"] == undisturbed["root"]
+    assert tree(s3, f"{corpus.folder}/other") == tree(s3, f"{corpus.folder}/out")
+
+
+def test_a_token_that_expires_once(s3: Store, files: Path) -> None:
+    corpus = upload(s3, files)
+    s3.proxy.faults = Faults({"expired": 1.0}, concerns=lambda operation, key: operation == "PutObject", most=1)
+    built, _ = corpus.build("out")
+    assert built["retries"] == {"ExpiredToken": 1}
+
+
+def test_the_report_says_what_was_tried_again(s3: Store, files: Path) -> None:
+    corpus = upload(s3, files)
+    s3.proxy.faults = Faults({"slow_down": 1.0}, concerns=lambda operation, key: operation == "PutObject", most=3)
+    done = tokcore("build", f"{corpus.folder}/build.toml", env=s3.variables())
+    assert done.returncode == 0, done.stderr
+    assert "\nretries    3 requests to stores were tried again: SlowDown: 3\n" in done.stdout
+
+
+_REFUSALS = {
+    "s3": {
+        "forbidden": "may not do that",
+        "bad_key": "does not accept this key",
+        "skewed": "clock of this machine is wrong",
+        "wrong_region": "lies in the region eu-west-3: set storage.s3.region",
+        "expired": "have expired: renew them",
+    },
+    "gcs": {"forbidden": "may not do that", "expired": "wants other credentials"},
+    "azure": {"forbidden": "may not do that", "expired": "wants other credentials"},
+}
+
+
+@pytest.mark.parametrize(("kind", "trouble"), [(kind, trouble) for kind in _REFUSALS for trouble in _REFUSALS[kind]])
+@pytest.mark.parametrize("where", ["inputs", "output"])
+def test_what_does_not_pass_is_one_line(
+    kind: str, trouble: str, where: str, files: Path, request: pytest.FixtureRequest
+) -> None:
+    """It names what was asked for and what to do, and comes at once."""
+    store: Store = request.getfixturevalue(kind)
+    folder = store.fresh()
+    store.proxy.faults = Faults({trouble: 1.0})
+    assert_refused(store, files, folder, where, _REFUSALS[kind][trouble])
+
+
+@pytest.mark.parametrize("where", ["inputs", "output"])
+def test_a_bucket_that_is_not_there(store: Store, files: Path, where: str) -> None:
+    folder = store.fresh().replace("tokcore-tests", "tokcore-missing")
+    assert_refused(store, files, folder, where, "There is no such bucket")
+
+
+def assert_refused(store: Store, files: Path, folder: str, where: str, advice: str) -> None:
+    path = files / f"{where}.toml"
+    output, source = (folder, "en.jsonl.zst") if where == "output" else ("out", f"{folder}/*.jsonl")
+    path.write_text(
+        f'version = 1\n[build]\noutput = "{output}"\n[[source]]\nlang = "en"\nfiles = "{source}"\n{_SETTINGS}'
+    )
+    done = tokcore("build", path, env=store.variables(), timeout=60)
+    assert done.returncode in (2, 3), done.stderr
+    *progress, line = done.stderr.splitlines()
+    assert not [said for said in progress if not said.startswith(("plan ", "count "))], done.stderr
+    assert line.startswith("error: ")
+    assert folder in line
+    assert advice in line
+    count: Mapping[str, int] = store.proxy.count()
+    assert sum(count.values()) < 60
+    assert not (files / "out").exists()
