@@ -186,6 +186,14 @@ _SET = click.option(
     "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
 )
 _WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
+_ENGINE = click.option(
+    "--engine",
+    type=click.Choice(("local", "prism", "portable")),
+    help="Where the work is done: engine.name of the build file. --set engine.endpoint=HOST:PORT says more.",
+)
+_SHARED = click.option(
+    "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this one."
+)
 _TOKENIZER = click.option(
     "--tokenizer",
     "path",
@@ -202,7 +210,7 @@ _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what eac
 
 def _add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return _OUTPUT(_SET(_WORKERS(_QUIET(_VERBOSE(runner(command))))))
+    return _OUTPUT(_SET(_ENGINE(_SHARED(_WORKERS(_QUIET(_VERBOSE(runner(command))))))))
 
 
 @commands.command(epilog=_format_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
@@ -282,6 +290,8 @@ def _stage_command(
         build_file: str,
         output: str,
         assigned: tuple[str, ...],
+        engine: str | None,
+        shared_filesystem: bool,
         workers: int | None,
         runner_options: tuple[str, ...],
         quiet: bool,
@@ -298,6 +308,10 @@ def _stage_command(
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
         from_other = _make_absolute(reuse) if reuse else ""
+        if engine is not None:
+            assigned += (f"engine.name={engine}",)
+        if shared_filesystem:
+            assigned += ("engine.shared_filesystem=true",)
         build = _build(build_file, output, assigned, workers, runner_options, replace=replace or "", reuse=from_other)
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)

@@ -344,6 +344,27 @@ class StorageTable:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTable:
+    """[engine]: where the work is done; changes no byte"""
+
+    name: Annotated[
+        Literal["local", "prism", "portable"],
+        "processes of this machine, a Prism server, or any server of Beam's job API",
+    ] = "local"
+    endpoint: Annotated[str | None, "HOST:PORT of the job server; for prism, not set: one is started"] = None
+    parallelism: Annotated[int | None, "pieces of work at a time; not set: as the engine does", Limits(least=1)] = None
+    environment: Annotated[
+        Literal["process", "external"],
+        "who starts workers: the engine, as processes of its hosts, or a pool of Beam's that runs already",
+    ] = "process"
+    worker: Annotated[
+        str | None,
+        "process: path of tokcore-worker on the engine's hosts, not set: as here; external: HOST:PORT of the pool",
+    ] = None
+    shared_filesystem: Annotated[bool, "whether the engine's hosts see the local paths of this one"] = False
+
+
 # Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
@@ -359,6 +380,7 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "shards": ("shards", ShardsTable),
     "tokenizer": ("tokenizer", TokenizerTable),
     "storage": ("storage", StorageTable),
+    "engine": ("engine", EngineTable),
 }
 
 
@@ -381,6 +403,7 @@ class BuildConfig:
     shards: ShardsTable = ShardsTable()
     tokenizer: TokenizerTable | None = None
     storage: StorageTable = StorageTable()
+    engine: EngineTable = EngineTable()
     text: str = dataclasses.field(default="", repr=False, compare=False)  # of the build file, for messages
     assigned: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # KEY=VALUE of the command line
     assigned_keys: tuple[Key, ...] = dataclasses.field(default=(), compare=False)  # that these set

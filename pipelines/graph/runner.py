@@ -2,7 +2,7 @@
 
 We never use Beam's default runner: it may download another engine. Ours is FnApiRunner in memory, which opens no port.
 Its threads hand each work item to a process of pipelines.local.pool. Modes and runners that open ports get them on the
-loopback interface only (bind_to_loopback).
+loopback interface only (pipelines.graph.bind).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import argparse
 import difflib
 import logging
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import apache_beam as beam
-import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
+from pipelines.graph.bind import bind_to_loopback
+from pipelines.graph.driver_version import DRIVER_OPTION, describe_version
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import make_cause, redact
@@ -49,7 +49,8 @@ def open_pipeline(
             with bind_to_loopback(), pool.reporting_to(on_progress), _make_local_pipeline(options) as pipeline:
                 yield pipeline, pool.key
         else:
-            with bind_to_loopback(), beam.Pipeline(options=PipelineOptions(list(options.runner))) as pipeline:
+            arguments = [*options.runner, f"--{DRIVER_OPTION}={describe_version()}"]
+            with bind_to_loopback(), beam.Pipeline(options=PipelineOptions(arguments)) as pipeline:
                 yield pipeline, None
     except TokError as error:
         # Beam adds the name of its transform, which means nothing to a user.
@@ -159,40 +160,3 @@ def _find_runner(name: str) -> Any:
     if not isinstance(runner, PipelineRunner):
         raise ConfigError(f"--runner={name}: not a PipelineRunner.")
     return runner
-
-
-# --------------------------------------------------------------------------------------------------------------- ports
-
-LOOPBACK = "127.0.0.1"
-_ANYWHERE = re.compile(r"^(\[::\]|0\.0\.0\.0|\*|)(?=:\d+$)")
-
-_serving = threading.Lock()
-_num_on_loopback = 0
-_any_server = grpc.server
-
-
-@contextmanager
-def bind_to_loopback() -> Iterator[None]:
-    """While the block runs, servers that Beam starts in this process listen on the loopback interface only.
-
-    Beam binds the servers of its multi-process mode and of its worker pools to every interface, without a password, and
-    unpickles what they receive. This is the one place that fixes it.
-    """
-    global _num_on_loopback
-    with _serving:
-        _num_on_loopback += 1
-        grpc.server = _make_loopback_server
-    try:
-        yield
-    finally:
-        with _serving:
-            _num_on_loopback -= 1
-            if not _num_on_loopback:
-                grpc.server = _any_server
-
-
-def _make_loopback_server(*arguments: Any, **settings: Any) -> Any:
-    server = _any_server(*arguments, **settings)
-    add_port = server.add_insecure_port
-    server.add_insecure_port = lambda address: add_port(_ANYWHERE.sub(LOOPBACK, address))
-    return server

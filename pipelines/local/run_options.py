@@ -28,3 +28,18 @@ class RunOptions:
     @property
     def is_local(self) -> bool:
         return not any(option.split("=")[0] == "--runner" for option in self.runner)
+
+    def with_runner(self, options: tuple[str, ...]) -> RunOptions:
+        """The same, with Beam's options for an engine. Raises ConfigError if they name a runner already."""
+        if not options:
+            return self
+        if not self.is_local:
+            raise ConfigError("--runner: the build file or --engine names an engine already. Leave one of them out.")
+        if self.workers is not None:
+            raise ConfigError("--workers: the engine starts the workers. Leave it out, or use the local engine.")
+        for option in self.runner:
+            if option.startswith(("--environment_type", "--environment_config", "--job_endpoint")):
+                raise ConfigError(
+                    f"{option.split('=')[0]}: engine.environment, engine.worker and engine.endpoint say it."
+                )
+        return dataclasses.replace(self, runner=(*options, *self.runner))

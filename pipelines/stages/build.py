@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+from pipelines.local.engines import make_engine_options, refuse_local_paths, require_job_server
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
@@ -82,8 +83,10 @@ class Build:
 
     def __post_init__(self) -> None:
         use_options(dataclasses.asdict(self.config.storage))
+        self.options = self.options.with_runner(make_engine_options(self.config.engine))
         self._workers = Workers(self.options, WORKER_MODULES)
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
+        refuse_local_paths(self.config, self.output)
         if (scheme := urls.find_scheme(self.output)) in urls.INPUT_ONLY:
             raise ConfigError(
                 f"build.output = {redact(self.output)}: {scheme}:// is for inputs only: its library cannot promise "
@@ -106,6 +109,7 @@ class Build:
         """
         with self._at_work():
             if find_manifest(self.output, BUILD) is None:
+                require_job_server(self.config.engine)
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
             if self.config.tokenizer is None:

@@ -8,4 +8,5 @@ digest_runs, token_count_runs: document digests and counts of token ids, as enco
 result_keys: what stands in the names of files, so that other work never gets the same ones.
 semantics: versions that make earlier work stale.
 runs: the sorted runs that workers write, read back and merge.
+semantics: versions that make earlier work stale.
 """

@@ -13,7 +13,8 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 from support.listening import is_loopback, watched
 
-from pipelines.graph.runner import bind_to_loopback, check_runner_options
+from pipelines.graph.bind import bind_to_loopback
+from pipelines.graph.runner import check_runner_options
 from pipelines.local.run_options import RunOptions
 from tokcore.errors import ConfigError
 

@@ -1,0 +1,120 @@
+"""`tokcore-worker`: starts a worker process of an engine, as engines start any Beam worker.
+
+An engine with PROCESS environments runs it for each slot, and Beam's worker pool does with `--container_executable`.
+It keeps Beam's contract for such a program: the flags below say who the worker is and where it gets its options. It
+does what Beam's own starter for containers does, without installing or downloading anything: what a worker needs is
+where this program is. A driver of another version is refused before any work starts.
+
+`tokcore-worker --pool PORT` is a pool for EXTERNAL environments: it starts such a worker, in a process of its own,
+whenever an engine asks. It listens on the loopback interface, unless --host says otherwise: whoever reaches it can have
+it run code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import grpc
+from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc, endpoints_pb2
+from google.protobuf import json_format, text_format
+
+from pipelines.graph.bind import LOOPBACK, bind_to
+from pipelines.graph.driver_version import DRIVER_OPTION, describe_version
+from tokcore.errors import ConfigError
+
+_TIMEOUT_S = 60
+# Field of the engine's answer -> the variable in which Beam's worker expects it.
+_ENDPOINTS = {
+    "logging_endpoint": "LOGGING_API_SERVICE_DESCRIPTOR",
+    "control_endpoint": "CONTROL_API_SERVICE_DESCRIPTOR",
+    "status_endpoint": "STATUS_API_SERVICE_DESCRIPTOR",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Ask the engine for the worker's options, check them, and serve until the engine ends the worker; or be a pool."""
+    given = _parse_arguments(arguments)
+    if given.pool is not None:
+        serve_pool(given.host, given.pool)
+        return
+    if not (given.id and given.provision_endpoint):
+        sys.exit("tokcore-worker: engines start it, with --id and --provision_endpoint; --pool PORT makes a pool")
+    told = _ask_for_options(given.id, given.provision_endpoint)
+    options = json_format.MessageToDict(told.pipeline_options)
+    os.environ |= {
+        "WORKER_ID": given.id,
+        "PIPELINE_OPTIONS": json.dumps(options),
+        "RUNNER_CAPABILITIES": " ".join(told.runner_capabilities),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    for field, variable in _ENDPOINTS.items():
+        url = getattr(given, field, None) or getattr(told, field).url
+        if url:
+            os.environ[variable] = text_format.MessageToString(endpoints_pb2.ApiServiceDescriptor(url=url))
+    try:
+        refuse_other_driver(options)
+    except ConfigError as error:
+        sys.exit(f"tokcore-worker: {error}")
+    from apache_beam.runners.worker import sdk_worker_main
+
+    sdk_worker_main.main([])
+
+
+def serve_pool(host: str, port: int) -> None:
+    """Start a worker process for each request of an engine, until SIGTERM or Ctrl-C; then end all of them."""
+    from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that workers are ended by what Beam leaves for the exit
+    with bind_to(host):
+        BeamFnExternalWorkerPoolServicer.start(use_process=True, port=port, container_executable=sys.argv[0])
+    print(f"tokcore-worker: a pool of {describe_version()} listens on {host}:{port}", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+
+def refuse_other_driver(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the driver's version is not this worker's: its work might have other bytes."""
+    driver = options.get(f"beam:option:{DRIVER_OPTION}:v1")
+    ours = describe_version()
+    if driver != ours:
+        raise ConfigError(
+            f"the driver is {driver or 'an older or no tokcore'}, and this worker is {ours}: equal builds need equal "
+            f"code. Install the same release of tokcore for the driver and for all workers."
+        )
+
+
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tokcore-worker", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--pool", type=int, metavar="PORT", help="start workers whenever an engine asks this port")
+    parser.add_argument("--host", default=LOOPBACK, help="of the pool: where it listens (default: %(default)s)")
+    parser.add_argument("--id", default="", type=_unquote, help="name that the engine gave the worker")
+    parser.add_argument("--provision_endpoint", default="", help="where the worker gets its options")
+    for name in ("--control_endpoint", "--logging_endpoint", "--status_endpoint"):
+        parser.add_argument(name, default="", help="else the options say it")
+    for name in ("--artifact_endpoint", "--semi_persist_dir"):
+        parser.add_argument(name, default="", help="accepted; nothing is staged")
+    return parser.parse_args(arguments)
+
+
+def _unquote(value: str) -> str:
+    """The name itself: Prism puts quotes round it, though no shell takes them away."""
+    return value.strip("'")
+
+
+def _ask_for_options(worker_id: str, endpoint: str) -> Any:
+    with grpc.insecure_channel(endpoint) as channel:
+        grpc.channel_ready_future(channel).result(timeout=_TIMEOUT_S)
+        service = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel)
+        request = beam_provision_api_pb2.GetProvisionInfoRequest()
+        answer = service.GetProvisionInfo(request, metadata=(("worker_id", worker_id),), timeout=_TIMEOUT_S)
+        return answer.info
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Engines with hosts of their own: what [engine] says, as Beam's options, and what such hosts cannot see. No Beam.
+
+Every engine but the local one runs the same functions in worker processes that it starts itself, through the program
+`tokcore-worker`. Never in threads of the driver: a
+LOOPBACK environment is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.store import urls
+from pipelines.store.redaction import redact
+from schemas.build_tables import EngineTable
+from schemas.config import BuildConfig
+from tokcore.errors import ConfigError
+
+WORKER = "tokcore-worker"
+_DEFAULT_ENDPOINTS = {"prism": "127.0.0.1:8073"}
+_ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+_CONNECT_S = 5
+
+
+def make_engine_options(engine: EngineTable) -> tuple[str, ...]:
+    """Beam's options for that engine; none for the local one. Raises ConfigError for settings that do not fit.
+
+    >>> make_engine_options(EngineTable())
+    ()
+    """
+    if engine.name == "local":
+        _refuse_settings_of_others(engine)
+        return ()
+    endpoint = engine.endpoint or _DEFAULT_ENDPOINTS.get(engine.name)
+    if endpoint is None:
+        raise ConfigError(f'engine.endpoint: missing. engine.name = "{engine.name}" needs HOST:PORT of its job server')
+    _parse_endpoint("engine.endpoint", endpoint)
+    options = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
+    if engine.environment == "external":
+        if engine.worker is None:
+            raise ConfigError('engine.worker: missing. engine.environment = "external" needs HOST:PORT of the pool')
+        _parse_endpoint("engine.worker", engine.worker)
+        options += ["--environment_type=EXTERNAL", f"--environment_config={engine.worker}"]
+    else:
+        command = engine.worker or find_worker_program()
+        options += ["--environment_type=PROCESS", f"--environment_config={json.dumps({'command': command})}"]
+    if engine.parallelism is not None:
+        options.append(f"--parallelism={engine.parallelism}")
+    return tuple(options)
+
+
+def find_worker_program() -> str:
+    """The path of tokcore-worker, beside the interpreter that runs. Raises ConfigError if it is not there."""
+    path = Path(sysconfig.get_path("scripts")) / WORKER
+    if not os.access(path, os.X_OK):
+        raise ConfigError(
+            f"{path}: the program that starts workers is not there. Install tokcore with pip, or say in engine.worker "
+            f"where it is on the engine's hosts"
+        )
+    return str(path)
+
+
+def require_job_server(engine: EngineTable) -> None:
+    """Raise ConfigError, within seconds, if nothing listens where the engine's job server should be."""
+    endpoint = engine.endpoint or _DEFAULT_ENDPOINTS.get(engine.name)
+    if engine.name == "local" or endpoint is None:
+        return
+    host, port = _parse_endpoint("engine.endpoint", endpoint)
+    try:
+        socket.create_connection((host, port), _CONNECT_S).close()
+    except OSError as error:
+        raise ConfigError(
+            f"engine.endpoint = {endpoint}: no job server of {engine.name} answers ({error.strerror or error}). "
+            f"Start it, or name the one that runs"
+        ) from error
+
+
+def refuse_local_paths(config: BuildConfig, output: str) -> None:
+    """Raise ConfigError for an output or inputs that the hosts of the engine cannot see, unless they share them."""
+    if config.engine.name == "local":
+        return
+    for key, url in _list_paths(config, output):
+        if urls.find_scheme(url) == "memory":
+            raise ConfigError(f"{key} = {url}: the memory of one process, which workers cannot see.")
+        if urls.is_local(url) and not config.engine.shared_filesystem:
+            raise ConfigError(
+                f'{key} = {redact(url)}: a path of this machine, and engine.name = "{config.engine.name}" has hosts of '
+                f"its own. Name a URL of a store; or say --shared-filesystem if all its hosts see this path"
+            )
+
+
+def _list_paths(config: BuildConfig, output: str) -> Iterator[tuple[str, str]]:
+    yield "build.output", output
+    for i, source in enumerate(config.sources):
+        for pattern in source.files:
+            yield f"source[{i}].files", urls.resolve(config.base, pattern)
+
+
+def _refuse_settings_of_others(engine: EngineTable) -> None:
+    for key in ("endpoint", "parallelism", "worker"):
+        if getattr(engine, key) is not None:
+            raise ConfigError(
+                f'engine.{key}: the local engine has none. Name the engine (engine.name = "prism"), or remove it; '
+                f"--workers says how many processes the local one has"
+            )
+
+
+def _parse_endpoint(key: str, endpoint: str) -> tuple[str, int]:
+    found = _ENDPOINT.fullmatch(endpoint)
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
+        raise ConfigError(f"{key} = {endpoint!r}: expected HOST:PORT, for example 127.0.0.1:8099")
+    return found["host"].strip("[]"), int(found["port"])

@@ -1,0 +1,143 @@
+"""Engines with hosts of their own: their settings, what their hosts cannot see, and workers in other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
+
+from pipelines.graph.boot_worker import refuse_other_driver
+from pipelines.graph.driver_version import DRIVER_OPTION, describe_version
+from pipelines.local.engines import find_worker_program, make_engine_options
+from schemas.build_tables import EngineTable
+from tokcore.errors import ConfigError
+
+
+def test_options_of_an_engine():
+    assert make_engine_options(EngineTable()) == ()
+    command = '{"command": "/opt/tokcore-worker"}'
+    assert make_engine_options(EngineTable(name="prism", parallelism=8, worker="/opt/tokcore-worker")) == (
+        "--runner=PortableRunner",
+        "--job_endpoint=127.0.0.1:8073",
+        "--environment_type=PROCESS",
+        f"--environment_config={command}",
+        "--parallelism=8",
+    )
+    external = EngineTable(name="portable", endpoint="[::1]:9", environment="external", worker="pool:10")
+    assert make_engine_options(external)[1:] == (
+        "--job_endpoint=[::1]:9",
+        "--environment_type=EXTERNAL",
+        "--environment_config=pool:10",
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        (EngineTable(endpoint="localhost:9"), "engine.endpoint: the local engine has none"),
+        (EngineTable(parallelism=2), "engine.parallelism: the local engine has none.*--workers"),
+        (EngineTable(name="portable"), "engine.endpoint: missing"),
+        (EngineTable(name="prism", endpoint="localhost"), "engine.endpoint = 'localhost': expected HOST:PORT"),
+        (EngineTable(name="prism", endpoint="localhost:70000"), "expected HOST:PORT"),
+        (EngineTable(name="prism", environment="external"), "engine.worker: missing"),
+        (EngineTable(name="prism", environment="external", worker="pool"), "engine.worker = 'pool': expected HOST"),
+    ],
+)
+def test_settings_that_do_not_fit(engine, message):
+    with pytest.raises(ConfigError, match=message):
+        make_engine_options(engine)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in texts("en", 20)]))
+    build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n', "[learn]\nvocab_size = 300\n")
+    return tmp_path
+
+
+def test_paths_that_other_hosts_cannot_see(corpus):
+    arguments = ("--engine", "prism", "--set", f"engine.endpoint=127.0.0.1:{_find_free_port()}")
+    done = tokcore("build", corpus / "build.toml", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: build.output = ")
+    assert "--shared-filesystem" in done.stderr
+    done = tokcore("build", corpus / "build.toml", *arguments, "--output", "s3://bucket/out")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: source[0].files = ")
+    done = tokcore("build", corpus / "build.toml", *arguments, "--shared-filesystem")
+    assert done.returncode == 2
+    assert "no job server of prism answers" in done.stderr
+    assert not (corpus / "out").exists()
+
+
+def test_one_place_names_the_engine(corpus):
+    done = tokcore(
+        "build", corpus / "build.toml", "--engine=prism", "--shared-filesystem", "--", "--runner=FnApiRunner"
+    )
+    assert (done.returncode, done.stderr.split(":")[1].strip()) == (2, "--runner")
+    done = tokcore("build", corpus / "build.toml", "--engine=prism", "--shared-filesystem", "--workers=2")
+    assert (done.returncode, done.stderr.split(":")[1].strip()) == (2, "--workers")
+
+
+def test_workers_of_another_release_refuse_to_work():
+    refuse_other_driver({f"beam:option:{DRIVER_OPTION}:v1": describe_version()})
+    for driver in ("tokcore 0.0.1 (semantics 0)", None):
+        with pytest.raises(ConfigError, match=r"the driver is .*this worker is tokcore"):
+            refuse_other_driver({f"beam:option:{DRIVER_OPTION}:v1": driver} if driver else {})
+
+
+def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
+    """Beam's own job server, as a stand-in for an engine: no work is done in the driver, and the bytes are equal."""
+    run(corpus / "build.toml", corpus / "local")
+    pool, server = _find_free_port(), _find_free_port()
+    job_server = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", f"--port={server}"]
+    with (
+        (corpus / "pool.log").open("wb") as log,
+        _running([find_worker_program(), f"--pool={pool}"], pool, log),
+        _running(job_server, server) as engine,
+    ):
+        done = tokcore(
+            *("build", corpus / "build.toml", "--output", corpus / "out", "--engine=portable", "--shared-filesystem"),
+            *("--set", f"engine.endpoint=127.0.0.1:{server}"),
+            *("--set", "engine.environment=external", "--set", f"engine.worker=127.0.0.1:{pool}"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert engine.poll() is None
+    assert tree(corpus / "out") == tree(corpus / "local")
+    started = (corpus / "pool.log").read_text()
+    assert f"listens on 127.0.0.1:{pool}" in started
+    assert started.count("Starting worker with command") == 2, "for counting and for encoding"
+
+
+@contextlib.contextmanager
+def _running(command, port, log=subprocess.DEVNULL):
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=log)
+    try:
+        _wait_for(port, process)
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait_for(port, process):
+    for _ in range(600):
+        assert process.poll() is None
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"nothing listens on {port}")
+
+
+def _find_free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
