@@ -303,6 +303,19 @@ def test_bounds_are_found_at_any_address(bounds, parts):
         assert places.tolist() == [bound for one in expected for bound in one]
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_torch_reads_it(tmp_path, num_workers):
+    torch = pytest.importorskip("torch")
+    write_corpus(tmp_path)
+    loader = Loader(tmp_path, 8, 4, seed=1)
+    found = list(torch.utils.data.DataLoader(loader, batch_size=None, num_workers=num_workers))
+    assert len(found) == len(loader)
+    for batch, expected in zip(found, loader, strict=True):
+        assert batch.tokens.tolist() == expected.tokens.tolist()
+        assert batch.cu_seqlens.tolist() == expected.cu_seqlens.tolist()
+        assert (batch.tokens.dtype, batch.step) == (torch.int32, expected.step)
+
+
 def test_importing_it_imports_no_torch():
     code = "import sys, tokcore.loader; assert 'torch' not in sys.modules and 'fsspec' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
