@@ -102,7 +102,7 @@ def open_origin(origin: Origin, reading: Reading) -> OpenOrigin:
     one, path = SHARD_FORMATS[origin.file.format], origin.file.path
     if one.open_batches is not None and (rows := open_foreign_rows(one.open_batches(path))) is not None:
         return _open_rows(rows, origin)
-    if one.open_plain is not None and not _says_bounds(origin.file):
+    if one.open_plain is not None and not says_bounds(origin.file):
         return _open_plain(one.open_plain(path, reading.dtype), origin, reading)
     reader = origin.file.open()
     if isinstance(reader, ShardWithDocuments) and not reader.has_documents:
@@ -116,7 +116,7 @@ def _find_vocab_size(reader: ShardReader) -> int | None:
     return reader.vocab_size if isinstance(reader, ShardWithDocuments) else None
 
 
-def _says_bounds(file: FormatFile) -> bool:
+def says_bounds(file: FormatFile) -> bool:
     """Whether the files of a shard, or its documents file, say where documents end."""
     told = SHARD_FORMATS[file.format].has_bounds or file.find_documents() is not None
     return told and all(Path(path).is_file() for path in file.list_files())

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from tokcore.conversion import Origin, Reading, cut_after, open_origin
+from tokcore.conversion import Origin, Reading, cut_after, open_origin, says_bounds
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import SHARD_FORMATS, FormatFile, find_shard_at
 from tokcore.formats.flat_ids import find_dtype
@@ -34,6 +34,7 @@ from tokcore.token_batch import Ids, Offsets, TokenBatch
 MOST_NAMED = 10
 
 _BLOCK_DOCUMENTS = 4096
+_BLOCK_IDS = 1 << 20
 
 
 class Rules(NamedTuple):
@@ -72,7 +73,11 @@ def check_shard(file: FormatFile, rules: Rules) -> CheckedShard:
         missing = [path for path in file.list_files() if not Path(path).exists()]
         if missing:
             raise FormatError(f"{missing[0]}: is not there: {file.path} needs it")
-        opened = open_origin(Origin(file, file.path, "", ""), Reading(rules.end, True, rules.dtype))
+        one = SHARD_FORMATS[file.format]
+        if one.open_plain is not None and rules.end is None and not says_bounds(file):
+            _check_plain(one.open_plain(file.path, rules.dtype), rules.vocab_size, checked)
+            return checked
+        opened = open_origin(Origin(file, file.path, "", ""), Reading(rules.end, False, rules.dtype))
         checked.dtype = _find_stored_dtype(file)
         checked.fingerprint, checked.vocab_size = opened.fingerprint, rules.vocab_size or opened.vocab_size
         for batch in opened.batches():
@@ -87,6 +92,22 @@ def check_shard(file: FormatFile, rules: Rules) -> CheckedShard:
         checked.problems.append(where if where.startswith(os.sep) else f"{file.path}: {where}")
     checked.problems[:] = _shorten(checked.problems, file.path)
     return checked
+
+
+def _check_plain(ids: PlainIds, vocab_size: int | None, checked: CheckedShard) -> None:
+    """Read ids that nothing says the bounds of, as one document, a block at a time."""
+    checked.dtype, checked.documents, checked.tokens, checked.vocab_size = ids.dtype, 1, ids.num_tokens, vocab_size
+    limit = 2**31 if vocab_size is None else vocab_size
+    for start in range(0, ids.num_tokens, _BLOCK_IDS):
+        block = ids.part(start, min(start + _BLOCK_IDS, ids.num_tokens))
+        checked.max_token_id = max(checked.max_token_id, int(block.max()))
+        wrong = np.flatnonzero((block < 0) | (block >= limit))
+        if len(wrong):
+            place = start + int(wrong[0])
+            checked.problems.append(
+                f"{checked.file.path}: document 0: id {int(block[wrong[0]])} at place {place}: ids are below {limit}"
+            )
+            return
 
 
 def _find_stored_dtype(file: FormatFile) -> str:
