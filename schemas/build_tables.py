@@ -308,7 +308,9 @@ class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
     from_: Annotated[
-        str, "tokcore.json, tokenizer.json, BERT's vocab.txt or a tiktoken rank file", Limits(is_path=True)
+        str,
+        "tokcore.json, tokenizer.json, SentencePiece's .model, BERT's vocab.txt or a tiktoken rank file",
+        Limits(is_path=True),
     ]
     pattern: Annotated[str | None, "for a rank file, which requires it: the name of its split pattern, or a regex"] = (
         None

@@ -56,6 +56,31 @@ class Encoder:
         self, data: _Bytes, offsets: _Offsets, ends: _Offsets, firsts: _Offsets, threads: int
     ) -> tuple[_Ids, _Offsets, _Offsets]: ...
 
+class SentencepieceEncoder:
+    def __init__(
+        self,
+        is_unigram: bool,
+        data: _Bytes,
+        offsets: _Offsets,
+        ids: _Ids,
+        scores: npt.NDArray[np.float32],
+        types: npt.NDArray[np.uint8],
+        unknown_id: int,
+        byte_ids: _Ids,
+        charsmap: _Bytes,
+        add_dummy_prefix: bool,
+        remove_extra_whitespaces: bool,
+        escape_whitespaces: bool,
+        whitespace_is_suffix: bool,
+        cache_bytes: int,
+    ) -> None: ...
+    def normalize(self, data: _Bytes, offsets: _Offsets) -> tuple[_Bytes, _Offsets]: ...
+    def encode(self, data: _Bytes, offsets: _Offsets, threads: int) -> tuple[_Ids, _Offsets, _Offsets]: ...
+    def encode_strings(self, texts: tuple[object, ...], threads: int) -> tuple[_Ids, _Offsets, _Offsets]: ...
+    def encode_pieces(
+        self, data: _Bytes, offsets: _Offsets, ends: _Offsets, firsts: _Offsets, threads: int
+    ) -> tuple[_Ids, _Offsets, _Offsets]: ...
+
 class Counter:
     def __init__(self, pattern: str, max_pretoken_bytes: int, implementation: str) -> None: ...
     def add(self, data: _Bytes, offsets: _Offsets) -> None: ...

@@ -189,6 +189,16 @@ class BpeEncoder(_Encoder):
             self._native = True
 
 
+class PieceRules(NamedTuple):
+    """What SentencePiece does to a text before it looks for pieces."""
+
+    charsmap: bytes  # precompiled_charsmap of a model: replacements of characters; empty for none
+    add_dummy_prefix: bool  # a space before the text, or behind it if whitespace_is_suffix
+    remove_extra_whitespaces: bool
+    escape_whitespaces: bool  # spaces become U+2581
+    whitespace_is_suffix: bool
+
+
 class WordpieceEncoder(_Encoder):
     """WordPiece encoding of batches of texts: split as BpeEncoder does; take the longest token that matches, again and
     again.
@@ -217,6 +227,49 @@ class WordpieceEncoder(_Encoder):
             if self._native
             else _load_reference().WordpieceEncoder(pattern, tokens, token_ids, *rules)
         )
+
+
+class SentencepieceEncoder(_Encoder):
+    """Encoding of batches of texts as SentencePiece does: normalize, cut into pieces, spell or mark what is unknown.
+
+    is_unigram: pieces of the highest sum of scores, in float32; otherwise BPE, which merges the highest score first.
+    pieces, ids, scores, types: of pieces that match text, so of the types 1 (normal), 4 (user-defined: kept as it is)
+    and 5 (unused); all different. unknown_id: of text that is no piece, -1 for none. byte_ids: 256 ids that spell such
+    text, or none. rules: what is done to a text first.
+    Raises ValueError for a charsmap that is none. The rest is as in BpeEncoder.
+    """
+
+    def __init__(
+        self,
+        is_unigram: bool,
+        pieces: Texts,
+        ids: Ids,
+        scores: npt.NDArray[np.float32],
+        types: npt.NDArray[np.uint8],
+        unknown_id: int,
+        byte_ids: Ids,
+        rules: PieceRules,
+        cache_bytes: int,
+    ) -> None:
+        self._native = get_implementation() != "reference"
+        if self._native:
+            arrays = (pieces.data, pieces.offsets, ids, scores, types, unknown_id, byte_ids)
+            charsmap = np.frombuffer(rules.charsmap, np.uint8)
+            self._inner = _load_native().SentencepieceEncoder(is_unigram, *arrays, charsmap, *rules[1:], cache_bytes)
+        else:
+            from tokcore import reference_sentencepiece as reference
+
+            own = reference.Rules(*rules)
+            self._inner = reference.SentencepieceEncoder(
+                is_unigram, pieces, ids, scores, types, unknown_id, byte_ids, own
+            )
+
+    def normalize(self, texts: Texts) -> Texts:
+        """The texts as pieces are looked for in them."""
+        if not self._native:
+            normalized: Texts = self._inner.normalize(texts)
+            return normalized
+        return Texts(*self._inner.normalize(texts.data, texts.offsets))
 
 
 class Counter:

@@ -30,6 +30,8 @@ PATTERNS: dict[str, str] = {
     ),
     # BERT's has no text of its own: this one says the same.
     "bert": write_pattern(),
+    # SentencePiece's words, in text whose spaces are U+2581.
+    "metaspace": "▁[^▁]*|[^▁]+",
 }
 
 DEFAULT_PATTERN = "o200k"

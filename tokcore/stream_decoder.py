@@ -28,7 +28,7 @@ class StreamDecoder:
         errors: as for bytes.decode, for what is not UTF-8.
         """
         self._decode = decode
-        self._is_start = True
+        self._unheard: list[int] | None = []  # the first ids, as long as they add nothing; None behind them
         self._characters = codecs.getincrementaldecoder("utf-8")(errors)
 
     def feed(self, ids: int | Iterable[int]) -> str:
@@ -40,8 +40,11 @@ class StreamDecoder:
         ('low low', 'er')
         """
         known = [*ids] if isinstance(ids, Iterable) else [ids]
-        added = self._decode(known, self._is_start)
-        self._is_start = self._is_start and not known
+        if self._unheard is None:
+            return self._characters.decode(self._decode(known, False))
+        known = self._unheard + known
+        added = self._decode(known, True)
+        self._unheard = None if added else known
         return self._characters.decode(added)
 
     def finish(self) -> str:
@@ -53,5 +56,5 @@ class StreamDecoder:
         >>> stream.feed(incomplete), stream.finish()
         ('', '\\ufffd')
         """
-        self._is_start = True
+        self._unheard = []
         return self._characters.decode(b"", final=True)

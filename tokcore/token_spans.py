@@ -34,12 +34,13 @@ class TokenSpans(NamedTuple):
 
 
 def find_token_spans(tokens: list[bytes]) -> TokenSpans:
-    """The spans of these tokens, none of which is empty, one after the other."""
+    """The spans of these tokens, one after the other; of one that adds nothing both ends are the same."""
     bounds = compute_starts(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     firsts = _find_first_bytes(b"".join(tokens))
     # The character that holds a token's first byte, and the first that starts after its last.
     start = np.searchsorted(firsts, bounds[:-1], side="right") - 1
     end = np.searchsorted(firsts, bounds[1:], side="left")
+    start = np.where(np.diff(bounds) == 0, end, start)
     return TokenSpans(np.stack([bounds[:-1], bounds[1:]], axis=1), np.stack([start, end], axis=1))
 
 

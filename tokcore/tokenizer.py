@@ -21,6 +21,7 @@ from tokcore.encoded import Encoded, Padded, Side, cut, make_list_array, pad
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.formats.sentencepiece import is_sentencepiece_model, read_sentencepiece_model
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import Ids
 from tokcore.models.bpe import LearnedModel
@@ -57,7 +58,7 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Tokenizer:
-        """The tokenizer in a tokcore.json, in its folder, or in the output folder of a build.
+        """The tokenizer in a tokcore.json, in its folder, in a build's output folder, or in SentencePiece's .model.
 
         Raises FormatError if there is none or it is damaged, VersionError if another release must read it.
 
@@ -71,7 +72,10 @@ class Tokenizer(Vocabulary):
             if not found:
                 raise FormatError(f"{file}: no {FILE_NAME} in it nor in its folder tokenizer. Is the build finished?")
             file = found[0]
-        return cls(TokenizerSpec.from_json_bytes(file.read_bytes(), str(file)))
+        data = file.read_bytes()
+        if is_sentencepiece_model(data):
+            return cls(read_sentencepiece_model(data, str(file)))
+        return cls(TokenizerSpec.from_json_bytes(data, str(file)))
 
     @classmethod
     def from_tiktoken(
@@ -145,7 +149,9 @@ class Tokenizer(Vocabulary):
         return file
 
     def export(self, to: str, path: str | PathLike[str], *, replace: bool = False) -> list[Path]:
-        """Write the files of another format: huggingface, tiktoken, gpt2 or bert. Returns their paths.
+        """Write the files of another format: huggingface, tiktoken, gpt2, bert or sentencepiece.
+
+        Returns their paths.
 
         path: a folder. For huggingface a path that ends with .json, and for tiktoken any that is no folder yet, is the
         one file. Raises ConfigError for an unknown format, FormatError if it cannot hold this tokenizer,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.formats import bert, byt5, gpt2, huggingface, tiktoken, token_bytes, transformers
+from tokcore.formats import bert, byt5, gpt2, huggingface, sentencepiece, tiktoken, token_bytes, transformers
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -40,6 +40,11 @@ EXPORTS: Mapping[str, Export] = {
     # Its files have the names of others, and put tokens around a text.
     "bert": Export(bert.write_bert_files, bert.describe_left_out, in_builds=False),
     "byt5": Export(byt5.write_byt5_files, lambda spec: "", in_builds=False),
+    "sentencepiece": Export(
+        lambda spec: [(sentencepiece.FILE_NAME, sentencepiece.write_sentencepiece_model(spec))],
+        sentencepiece.describe_left_out,
+        alone=".model",
+    ),
     "token_bytes": Export(
         lambda spec: [("token_bytes.npy", token_bytes.write_token_bytes(spec))], lambda spec: "", alone=".npy"
     ),

@@ -12,6 +12,7 @@ from tokcore.models.byte import Byte
 from tokcore.models.codepoint import Codepoint
 from tokcore.models.learned_wordpiece import Wordpiece
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
+from tokcore.models.sentencepiece import SentencepieceBpeModel, UnigramModel
 from tokcore.models.word import Character, Word
 
 MODELS: Mapping[str, ModelType] = {
@@ -28,7 +29,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 # Kind in tokcore.json -> what reads such a model.
 KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
-}
+} | {cls.kind: cls.from_json for cls in (SentencepieceBpeModel, UnigramModel)}
 
 
 def find_own_form(model: BpeModel) -> Model:

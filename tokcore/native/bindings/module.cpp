@@ -13,4 +13,5 @@ NB_MODULE(_native, module) {
   tokcore::bind_json_lines(module);
   tokcore::bind_mask_finder(module);
   tokcore::bind_rank_merges(module);
+  tokcore::bind_sentencepiece(module);
 }

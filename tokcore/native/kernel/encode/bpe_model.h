@@ -40,6 +40,7 @@ enum class VocabularyStatus : uint8_t {
   kUnknownId,        // an id of a merge is not a token's (merge)
   kNotJoined,        // the bytes of a merge's result are not those of its parts (merge)
   kPrioritiesClash,  // two merges of the same priority make different tokens (merge)
+  kNotFinite,        // a score is not a finite number (token)
 };
 
 struct [[nodiscard]] VocabularyResult {

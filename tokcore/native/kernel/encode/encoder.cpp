@@ -1,68 +1,14 @@
 #include "encode/encoder.h"
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <thread>
 #include <utility>
 
-#include "encode/id_assembler.h"
 #include "encode/pretoken_cache.h"
 #include "memory/hash.h"
 
 namespace tokcore {
-namespace {
-
-// Runs work in num_threads threads, one of them the calling thread. Rethrows an exception of any of them.
-template <typename Work>
-void in_threads(size_t num_threads, const Work& work) {
-  std::vector<std::exception_ptr> failures(num_threads);
-  const auto guarded = [&](size_t thread) {
-    try {
-      work();
-    } catch (...) {
-      failures[thread] = std::current_exception();
-    }
-  };
-  std::vector<std::thread> others;
-  try {
-    for (size_t thread = 1; thread < num_threads; ++thread) others.emplace_back(guarded, thread);
-    guarded(0);
-  } catch (...) {  // a thread that did not start
-    failures[0] = std::current_exception();
-  }
-  for (std::thread& other : others) other.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-}
-
-// The first text of each range, and the number of texts. Ranges have about equal bytes. There are enough of
-// them that an expensive one does not leave other threads idle at the end, and few enough that handing them
-// out costs little.
-std::vector<size_t> ranges_of(const int64_t* offsets, size_t num_texts, size_t threads) {
-  constexpr size_t kRangesPerThread = 8, kMinRangeBytes = size_t{1} << 16, kMaxRangeBytes = size_t{1} << 19;
-  const int64_t begin = offsets[0];
-  const auto total = static_cast<size_t>(offsets[num_texts] - begin);
-  std::vector<size_t> firsts = {0};
-  if (threads > 1) {
-    const size_t wanted = std::max(threads * kRangesPerThread, total / kMaxRangeBytes);
-    const size_t num_ranges = std::clamp<size_t>(total / kMinRangeBytes, 1, wanted);
-    for (size_t i = 1; i < num_ranges; ++i) {
-      const int64_t limit = begin + static_cast<int64_t>(total / num_ranges * i);
-      const auto* end = std::upper_bound(offsets + firsts.back(), offsets + num_texts, limit);
-      const auto first = static_cast<size_t>(end - offsets);
-      if (first > firsts.back() && first < num_texts) firsts.push_back(first);
-    }
-  }
-  firsts.push_back(num_texts);
-  return firsts;
-}
-
-}  // namespace
 
 // What one thread needs: a cache, and room for the pre-tokens of a batch side by side, so that looking one up
 // in the cache does not wait for the one before. Pre-tokens that the cache does not know leave a gap in the
@@ -430,7 +376,7 @@ class Encoder::Worker {
 };
 
 Encoder::Encoder(std::optional<Scanner> scanner, Implementation implementation, size_t cache_bytes)
-    : scanner_(scanner), implementation_(implementation), cache_bytes_(cache_bytes) {}
+    : scanner_(scanner), implementation_(implementation), workers_(cache_bytes) {}
 
 Encoder::~Encoder() = default;
 
@@ -459,8 +405,9 @@ EncodeResult Encoder::encode_strings(const StringBatch& texts, size_t threads, E
   std::vector<int64_t> offsets(texts.num_texts + 1, 0);
   for (size_t i = 0; i < texts.num_texts; ++i)
     offsets[i + 1] = offsets[i] + static_cast<int64_t>(about_utf8_bytes(texts.strings[i]));
-  return run(
+  return workers_.run(
       offsets.data(), texts.num_texts, threads, encoded,
+      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
       [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
         return worker.encode_strings(texts, first, last, ids, starts, pretokens);
       });
@@ -473,94 +420,14 @@ EncodeResult Encoder::encode_pieces(const TextBatch& texts, const Pieces& pieces
 
 EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t threads,
                           EncodedBatch* encoded) {
-  for (size_t i = 0; i <= texts.num_texts; ++i) {
-    const int64_t offset = texts.offsets[i];
-    if (offset < (i == 0 ? 0 : texts.offsets[i - 1]) || static_cast<uint64_t>(offset) > texts.data_size) {
-      return {EncodeStatus::kBadOffsets, i};
-    }
-  }
-  return run(
+  const EncodeResult checked = check_offsets(texts);
+  if (checked.status != EncodeStatus::kOk) return checked;
+  return workers_.run(
       texts.offsets, texts.num_texts, threads, encoded,
+      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
       [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
         return worker.encode(texts, pieces, first, last, ids, starts, pretokens);
       });
-}
-
-template <typename EncodeRange>
-EncodeResult Encoder::run(const int64_t* offsets, size_t num_texts, size_t threads, EncodedBatch* encoded,
-                          const EncodeRange& encode_range) {
-  const auto total = static_cast<size_t>(offsets[num_texts] - offsets[0]);
-  encoded->offsets.assign(num_texts + 1, 0);
-  encoded->pretokens.assign(num_texts, 0);
-
-  // A little more than earlier texts needed. With less, the buffer would have to grow, which copies; with
-  // much more, malloc could not reuse the memory that the ids of the last call have just freed.
-  const auto usual_ids = [rate = ids_per_kilobyte_.load()](size_t bytes) {
-    return bytes / 1024 * rate + 4096;
-  };
-
-  const std::vector<size_t> firsts = ranges_of(offsets, num_texts, threads);
-  const size_t num_ranges = firsts.size() - 1;
-  const size_t num_threads = std::min(threads, num_ranges);
-  if (num_threads == 1) {
-    WorkerLease lease(*this);
-    encoded->ids.set_capacity(usual_ids(total));
-    const EncodeResult result = encode_range(*lease.worker, 0, num_texts, &encoded->ids,
-                                             encoded->offsets.data(), encoded->pretokens.data());
-    encoded->ids.shrink();
-    note_rate(total, encoded->ids.size());
-    return result;
-  }
-  std::vector<EncodeResult> results(num_ranges, {EncodeStatus::kOk, 0});
-  IdAssembler assembler(firsts, usual_ids(total), &encoded->ids, encoded->offsets.data());
-  std::atomic<size_t> next_range{0};
-  in_threads(num_threads, [&] {
-    WorkerLease lease(*this);
-    for (size_t i; (i = next_range.fetch_add(1)) < num_ranges;) {
-      const size_t first = firsts[i], last = firsts[i + 1];
-      IdBuffer ids = assembler.buffer(usual_ids(static_cast<size_t>(offsets[last] - offsets[first])));
-      results[i] =
-          encode_range(*lease.worker, first, last, &ids, encoded->offsets.data(), encoded->pretokens.data());
-      assembler.put(i, std::move(ids));
-    }
-  });
-  for (const EncodeResult& result : results) {
-    if (result.status != EncodeStatus::kOk) return result;
-  }
-  assembler.finish();
-  note_rate(total, encoded->ids.size());
-  return {EncodeStatus::kOk, 0};
-}
-
-void Encoder::note_rate(size_t bytes, size_t num_ids) {
-  if (bytes < kMinRatedBytes) return;
-  ids_per_kilobyte_ = static_cast<uint32_t>(num_ids / (bytes / 1024 * 7 / 8)) + 1;
-}
-
-Encoder::WorkerLease::WorkerLease(Encoder& encoder) : encoder_(encoder) {
-  size_t share;
-  {
-    const std::lock_guard lock(encoder.mutex_);
-    encoder.num_leased_ += 1;
-    if (!encoder.idle_.empty()) {
-      worker = std::move(encoder.idle_.back());
-      encoder.idle_.pop_back();
-    }
-    encoder.most_workers_ = std::max(encoder.most_workers_, encoder.num_leased_ + encoder.idle_.size());
-    share = encoder.cache_bytes_;
-    if (encoder.most_workers_ > kMaxCaches) share = share * kMaxCaches / std::bit_ceil(encoder.most_workers_);
-  }
-  // If more threads than ever, and more than kMaxCaches, use the encoder, each gets a smaller share of the
-  // budget. A cache larger than its share is replaced by an empty one.
-  if (worker != nullptr && worker->cache_bytes() <= share) return;
-  worker.reset();
-  worker = std::make_unique<Worker>(encoder, share);
-}
-
-Encoder::WorkerLease::~WorkerLease() {
-  const std::lock_guard lock(encoder_.mutex_);
-  encoder_.num_leased_ -= 1;
-  encoder_.idle_.push_back(std::move(worker));
 }
 
 }  // namespace tokcore

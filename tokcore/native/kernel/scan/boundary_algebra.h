@@ -45,7 +45,8 @@ constexpr Rules rules_of(Pattern pattern) {
     case Pattern::kCl100k:
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
-    case Pattern::kBert:  // which has a scanner of its own
+    case Pattern::kBert:  // these have scanners of their own
+    case Pattern::kMetaspace:
       break;
   }
   return {false, false, 3};

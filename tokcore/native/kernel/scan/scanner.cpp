@@ -1,6 +1,7 @@
 #include "scan/scanner.h"
 
 #include "scan/scanner_bert.h"
+#include "scan/scanner_metaspace.h"
 #include "scan/scanner_portable.h"
 #include "scan/scanner_vectors.h"
 
@@ -68,11 +69,13 @@ std::optional<Pattern> pattern_from_name(std::string_view name) {
   if (name == "qwen2") return Pattern::kQwen2;
   if (name == "nanochat") return Pattern::kNanochat;
   if (name == "bert") return Pattern::kBert;
+  if (name == "metaspace") return Pattern::kMetaspace;
   return std::nullopt;
 }
 
 size_t Scanner::scan(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) const {
   if (pattern_ == Pattern::kBert) return scan_bert(text, size, begin, ends, capacity);
+  if (pattern_ == Pattern::kMetaspace) return scan_metaspace(text, size, begin, ends, capacity);
   switch (implementation_) {
     case Implementation::kAvx512:
       return kScanAvx512(pattern_, text, size, begin, ends, capacity);

@@ -14,7 +14,17 @@
 
 namespace tokcore {
 
-enum class Pattern : uint8_t { kGpt2, kCl100k, kCl100k2023, kO200k, kLlama3, kQwen2, kNanochat, kBert };
+enum class Pattern : uint8_t {
+  kGpt2,
+  kCl100k,
+  kCl100k2023,
+  kO200k,
+  kLlama3,
+  kQwen2,
+  kNanochat,
+  kBert,
+  kMetaspace
+};
 
 // The compiled forms of the kernel. Tests check that their results are equal.
 enum class Implementation : uint8_t { kPortable, kAvx2, kAvx512 };

@@ -176,7 +176,8 @@ const Portable& portable(Pattern pattern) {
       return kPortable<cut_cl100k<Family{2, false}>>;
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
-    case Pattern::kBert:  // which has a scanner of its own
+    case Pattern::kBert:  // these have scanners of their own
+    case Pattern::kMetaspace:
       break;
   }
   return kPortable<cut_cl100k<Family{3, false}>>;

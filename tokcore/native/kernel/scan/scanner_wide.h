@@ -437,7 +437,8 @@ size_t scan_any(Pattern pattern, const uint8_t* text, size_t size, size_t begin,
       return scan_pattern<Pattern::kNanochat>(text, size, begin, ends, capacity);
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
-    case Pattern::kBert:  // which has a scanner of its own
+    case Pattern::kBert:  // these have scanners of their own
+    case Pattern::kMetaspace:
       break;
   }
   return scan_pattern<Pattern::kLlama3>(text, size, begin, ends, capacity);

@@ -1,0 +1,189 @@
+// DESCRIPTION
+// What the bindings of all encoders have in common: batches from Python and back, and their errors.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.h"
+#include "encode/batches.h"
+#include "encode/bpe_model.h"
+
+namespace tokcore {
+
+inline std::string describe(const VocabularyResult& result) {
+  const std::string at = std::to_string(result.position);
+  switch (result.status) {
+    case VocabularyStatus::kOk:
+      break;
+    case VocabularyStatus::kBadOffsets:
+      return "token " + at + ": its offsets do not ascend, or leave the data";
+    case VocabularyStatus::kTooLarge:
+      return "the tokens have " + at +
+             " bytes together, or there are as many merges: at most 2^30 and 2^25 - 2";
+    case VocabularyStatus::kNegativeId:
+      return "token " + at + ": its id is negative";
+    case VocabularyStatus::kEmptyToken:
+      return "token " + at + ": it has no bytes";
+    case VocabularyStatus::kDuplicateId:
+      return "token " + at + ": an earlier one has the same id";
+    case VocabularyStatus::kDuplicateToken:
+      return "token " + at + ": an earlier one has the same bytes";
+    case VocabularyStatus::kMissingByte:
+      return "no token for the byte " + at + ": all 256 are needed";
+    case VocabularyStatus::kUnknownId:
+      return "merge " + at + ": one of its ids is no token";
+    case VocabularyStatus::kNotJoined:
+      return "merge " + at + ": the bytes of its result are not those of its parts";
+    case VocabularyStatus::kPrioritiesClash:
+      return "merge " + at + ": another merge of the same priority makes a different token";
+    case VocabularyStatus::kNotFinite:
+      return "token " + at + ": its score is not a finite number";
+  }
+  return "";
+}
+
+inline void check(const EncodeResult& result) {
+  const std::string at = std::to_string(result.position);
+  switch (result.status) {
+    case EncodeStatus::kOk:
+      return;
+    case EncodeStatus::kBadOffsets:
+      throw std::invalid_argument("offsets[" + at + "]: expected ascending positions in the data");
+    case EncodeStatus::kBadPieces:
+      throw std::invalid_argument("text " + at + ": its pieces are not in order, or do not cover it exactly");
+    case EncodeStatus::kPieceTooLong:
+      throw std::overflow_error("text " + at + ": a pre-token of it has 2^32 bytes or more");
+    case EncodeStatus::kNoScanner:
+      throw std::invalid_argument("this encoder has no pattern: split the texts and use encode_pieces");
+    case EncodeStatus::kSurrogate:
+      throw std::invalid_argument("text " + at + ": has a surrogate");
+  }
+}
+
+inline nanobind::tuple to_python(EncodedBatch&& encoded) {
+  const size_t num_ids = encoded.ids.size();
+  int32_t* ids = encoded.ids.release();
+  nanobind::capsule owner(ids, [](void* pointer) noexcept { std::free(pointer); });
+  return nanobind::make_tuple(OutputArray<int32_t>(ids, {num_ids}, owner),
+                              to_numpy(std::move(encoded.offsets)), to_numpy(std::move(encoded.pretokens)));
+}
+
+inline TextBatch text_batch(const InputArray<uint8_t>& data, const InputArray<int64_t>& offsets) {
+  if (offsets.shape(0) == 0) throw std::invalid_argument("offsets: expected at least one, found none");
+  return {data.data(), data.shape(0), offsets.data(), offsets.shape(0) - 1};
+}
+
+inline size_t checked_threads(int64_t threads) {
+  if (threads < 1)
+    throw std::invalid_argument("threads = " + std::to_string(threads) + ": expected at least 1");
+  return static_cast<size_t>(threads);
+}
+
+template <typename AnyEncoder>
+nanobind::tuple encode(AnyEncoder& self, InputArray<uint8_t> data, InputArray<int64_t> offsets,
+                       int64_t threads) {
+  const TextBatch texts = text_batch(data, offsets);
+  const size_t num_threads = checked_threads(threads);
+  EncodedBatch encoded;
+  {
+    const nanobind::gil_scoped_release released;
+    check(self.encode(texts, num_threads, &encoded));
+  }
+  return to_python(std::move(encoded));
+}
+
+// The string as it is in memory; nothing if the object is neither str nor bytes. `kept` keeps copies of
+// other objects that have bytes alive.
+inline std::optional<StringView> view_of(PyObject* object, std::vector<nanobind::object>* kept) {
+  if (PyUnicode_Check(object)) {
+    const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(object));
+    const void* data = PyUnicode_DATA(object);
+    if (PyUnicode_IS_ASCII(object)) return StringView{data, length, Encoding::kUtf8};
+    switch (PyUnicode_KIND(object)) {
+      case PyUnicode_1BYTE_KIND:
+        return StringView{data, length, Encoding::kLatin1};
+      case PyUnicode_2BYTE_KIND:
+        return StringView{data, length, Encoding::kUcs2};
+      default:
+        return StringView{data, length, Encoding::kUcs4};
+    }
+  }
+  if (!PyBytes_Check(object)) {
+    if (!PyObject_CheckBuffer(object)) return std::nullopt;
+    kept->push_back(nanobind::steal(PyBytes_FromObject(object)));
+    object = kept->back().ptr();
+    if (object == nullptr) throw nanobind::python_error();
+  }
+  return StringView{PyBytes_AS_STRING(object), static_cast<size_t>(PyBytes_GET_SIZE(object)),
+                    Encoding::kUtf8};
+}
+
+// texts: a tuple, so that no other thread takes a string away meanwhile.
+template <typename AnyEncoder>
+nanobind::tuple encode_strings(AnyEncoder& self, const nanobind::tuple& texts, int64_t threads) {
+  std::vector<StringView> strings(texts.size());
+  std::vector<nanobind::object> kept;
+  for (size_t i = 0; i < strings.size(); ++i) {
+    const std::optional<StringView> view = view_of(texts[i].ptr(), &kept);
+    if (!view)
+      throw nanobind::type_error(
+          ("texts[" + std::to_string(i) + "]: expected str or bytes, found " +
+           nanobind::cast<std::string>(nanobind::type_name(nanobind::handle(texts[i]).type())))
+              .c_str());
+    strings[i] = *view;
+  }
+  const size_t num_threads = checked_threads(threads);
+  EncodedBatch encoded;
+  EncodeResult result;
+  {
+    const nanobind::gil_scoped_release released;
+    result = self.encode_strings({strings.data(), strings.size()}, num_threads, &encoded);
+  }
+  if (result.status == EncodeStatus::kSurrogate) {  // the interpreter says best which one, and where
+    nanobind::object bytes = nanobind::steal(PyUnicode_AsUTF8String(texts[result.position].ptr()));
+    if (!bytes.is_valid()) throw nanobind::python_error();
+  }
+  check(result);
+  return to_python(std::move(encoded));
+}
+
+template <typename AnyEncoder>
+nanobind::tuple encode_pieces(AnyEncoder& self, InputArray<uint8_t> data, InputArray<int64_t> offsets,
+                              InputArray<int64_t> ends, InputArray<int64_t> firsts, int64_t threads) {
+  const TextBatch texts = text_batch(data, offsets);
+  const size_t num_threads = checked_threads(threads);
+  check_size("firsts", firsts, offsets.shape(0));
+  EncodedBatch encoded;
+  {
+    const nanobind::gil_scoped_release released;
+    const Pieces pieces{ends.data(), ends.shape(0), firsts.data()};
+    check(self.encode_pieces(texts, pieces, num_threads, &encoded));
+  }
+  return to_python(std::move(encoded));
+}
+
+// Adds what every encoder has.
+template <typename AnyEncoder>
+void bind_encoding(nanobind::class_<AnyEncoder>& encoder) {
+  encoder
+      .def("encode", &encode<AnyEncoder>, nanobind::arg("data"), nanobind::arg("offsets"),
+           nanobind::arg("threads"), "(ids, offsets, pre-tokens of each text)")
+      .def("encode_strings", &encode_strings<AnyEncoder>, nanobind::arg("texts"), nanobind::arg("threads"),
+           "The same for a tuple of str and bytes.")
+      .def("encode_pieces", &encode_pieces<AnyEncoder>, nanobind::arg("data"), nanobind::arg("offsets"),
+           nanobind::arg("ends"), nanobind::arg("firsts"), nanobind::arg("threads"),
+           "The same for texts that are already split.");
+}
+
+}  // namespace tokcore

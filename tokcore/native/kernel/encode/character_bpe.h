@@ -1,0 +1,82 @@
+// DESCRIPTION
+// CharacterBpe encodes text by SentencePiece's BPE: the characters, and user-defined pieces as they are, are
+// merged two by two; the pair whose text is the piece of the highest score is merged first, the leftmost of
+// several. In the end a piece that is marked as unused falls into the two parts that it was last seen as, and
+// what is no piece is unknown.
+//
+// Cost: n log n in the length of the text; a scan of a small array for short texts. Thread-safe once built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "encode/piece_trie.h"
+#include "encode/piece_vocabulary.h"
+#include "memory/number_table.h"
+
+namespace tokcore {
+
+// Memory that CharacterBpe reuses. One per thread.
+struct CharacterBpeScratch {
+  std::vector<uint32_t> symbols;
+  std::vector<uint32_t> starts;   // where each begins, and the end
+  std::vector<uint32_t> results;  // what a symbol and the next one become
+  std::vector<uint32_t> previous;
+  std::vector<uint32_t> next;
+  std::vector<uint64_t> heap;
+  std::vector<std::pair<uint32_t, uint32_t>> seen_parts;  // by piece
+  std::vector<uint32_t> seen;                             // the pieces of which they are known
+};
+
+class CharacterBpe {
+ public:
+  // vocabulary, user_defined: must live as long. Throws std::bad_alloc.
+  void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
+
+  static constexpr size_t kNeedsText = SIZE_MAX;
+
+  // Writes the numbers of the tokens, at most one for each byte, and returns how many. is_text: this is all
+  // of a text. Of a part, kNeedsText comes back if the rest of the text may matter, which is so if a piece
+  // that is marked as unused can be seen as two different pairs. 0 < size < 2^32 - 1.
+  size_t encode(const uint8_t* text, size_t size, bool is_text, CharacterBpeScratch& scratch,
+                uint32_t* numbers) const;
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kStays = UINT32_MAX - 1;  // a user-defined piece of the text: never merged
+  static constexpr size_t kMaxScanned = 48;
+  static constexpr int kMaxDepth = 100;
+
+  uint32_t symbol_of(const uint8_t* character, size_t size) const;
+  uint32_t result_of(uint32_t left, uint32_t right) const {
+    return pairs_.find(uint64_t{left} << 32 | right);
+  }
+  // Symbols and their starts. Returns their number.
+  size_t split(const uint8_t* text, size_t size, CharacterBpeScratch& scratch) const;
+  bool merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const;
+  bool merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpeScratch& scratch) const;
+  void write(uint32_t symbol, const uint8_t* text, size_t size, bool is_text, int depth,
+             const CharacterBpeScratch& scratch, NumberWriter& writer) const;
+  bool is_unused(uint32_t symbol) const {
+    return symbol < vocabulary_->num_pieces() && vocabulary_->is(symbol, PieceType::kUnused);
+  }
+  size_t symbol_size(uint32_t symbol) const { return sizes_[symbol]; }
+
+  // Symbols are the pieces, by number, and behind them characters that are in pieces but none themselves.
+  const PieceVocabulary* vocabulary_ = nullptr;
+  const PieceTrie* user_defined_ = nullptr;
+  bool begins_user_defined_[256] = {};
+  bool has_unused_ = false;
+  uint32_t ascii_[128];
+  NumberTable characters_;
+  NumberTable pairs_;
+  std::vector<uint32_t> ranks_;  // by piece: 0 is the highest score; equal scores are equal
+  std::vector<uint32_t> sizes_;  // bytes, by symbol
+  // Of unused pieces: the pair that they are seen as; kNone, kNone if there is none or are several.
+  std::vector<std::pair<uint32_t, uint32_t>> parts_;
+  std::vector<bool> is_ambiguous_;
+};
+
+}  // namespace tokcore

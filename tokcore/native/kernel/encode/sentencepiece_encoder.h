@@ -1,0 +1,66 @@
+// DESCRIPTION
+// SentencepieceEncoder turns batches of texts into token ids as SentencePiece does: each text is normalized,
+// cut where no piece crosses, and the parts are encoded by BPE (character_bpe.h) or by the highest sum of
+// scores (unigram_model.h). A cache remembers parts, where they become the same ids anywhere. The ids follow
+// the order of the texts and are the same for any number of threads and any size of cache. Linear in the
+// bytes of text, but for parts that BPE cannot cut (n log n), and texts with a piece that is marked as unused
+// and can be seen as two pairs. Several threads may call it at once; it keeps their caches for later calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "encode/batches.h"
+#include "encode/character_bpe.h"
+#include "encode/cuts.h"
+#include "encode/piece_trie.h"
+#include "encode/piece_vocabulary.h"
+#include "encode/unigram_model.h"
+#include "encode/worker_pool.h"
+#include "text/piece_normalizer.h"
+
+namespace tokcore {
+
+class SentencepieceEncoder {
+ public:
+  explicit SentencepieceEncoder(size_t cache_bytes);
+  ~SentencepieceEncoder();
+
+  // Once, before anything else. False in *is_charsmap if the rules' charsmap is none.
+  VocabularyResult build(const PieceList& pieces, const NormalizerRules& rules, bool is_unigram,
+                         bool* is_charsmap);
+
+  // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
+  EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
+  EncodeResult encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded);
+  // Of texts that are normalized already.
+  EncodeResult encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
+                             EncodedBatch* encoded);
+
+  // Appends the normalized text.
+  void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const {
+    normalizer_.normalize(text, size, out);
+  }
+
+ private:
+  class Worker;
+
+  // Where texts are cut into words: before U+2581 (the first of several) if no piece has anything else before
+  // one; or else behind it, if no piece has anything else behind one; or else nowhere.
+  enum class WordRule : uint8_t { kBefore, kBehind, kNone };
+
+  void find_word_rule();
+  size_t word_end(const uint8_t* text, size_t size, size_t begin) const;
+
+  PieceVocabulary vocabulary_;
+  PieceTrie user_defined_;
+  PieceNormalizer normalizer_;
+  Cuts cuts_;
+  CharacterBpe bpe_;
+  UnigramModel unigram_;
+  bool is_unigram_ = false;
+  WordRule word_rule_ = WordRule::kBefore;
+  WorkerPool<Worker> workers_;
+};
+
+}  // namespace tokcore

@@ -1,0 +1,132 @@
+#include "encode/unigram_model.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+
+namespace tokcore {
+
+void UnigramModel::build(const PieceVocabulary& vocabulary) {
+  vocabulary_ = &vocabulary;
+  std::vector<PieceTrie::Entry> entries;
+  scores_.assign(vocabulary.num_pieces() + 257, 0);
+  float lowest = FLT_MAX;
+  for (uint32_t piece = 0; piece < vocabulary.num_pieces(); ++piece) {
+    if (vocabulary.is(piece, PieceType::kUnused)) continue;
+    float score = vocabulary.score(piece);
+    if (vocabulary.is(piece, PieceType::kNormal)) lowest = std::min(lowest, score);
+    if (vocabulary.is(piece, PieceType::kUserDefined)) {
+      // Rounded once, from a double.
+      score = static_cast<float>(0.1 * static_cast<double>(vocabulary.text(piece).size() - 1));
+    }
+    scores_[piece] = score;
+    max_score_ = std::max(max_score_, std::fabs(score));
+    entries.push_back({vocabulary.text(piece), piece, score});
+  }
+  unknown_score_ = lowest - kUnknownPenalty;
+  max_score_ = std::max(max_score_, std::fabs(unknown_score_));
+  trie_.build(std::move(entries));
+}
+
+size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratch& scratch,
+                            uint32_t* numbers) const {
+  if (scratch.nodes.size() <= size) scratch.nodes.resize(size + 1);
+  Scratch::Node* const nodes = scratch.nodes.data();
+  for (size_t i = 0; i <= size; ++i) nodes[i].start = kNone;
+  nodes[0] = {*sum, 0, kNone};
+  size_t frontier = 0;  // the last place where something ends
+  for (size_t start = 0; start < size;) {
+    float here = nodes[start].sum;
+    if (here < -kMaxSum || here > kMaxSum) [[unlikely]] {
+      for (size_t i = start; i <= frontier; ++i) {
+        if (i == start || nodes[i].start != kNone) nodes[i].sum -= here;
+      }
+      here = 0;
+    }
+    const size_t width = character_bytes(text + start, size - start);
+    const auto offer = [&](size_t end, uint32_t piece, float score) {
+      frontier = std::max(frontier, end);
+      const float candidate = score + here;
+      Scratch::Node& node = nodes[end];
+      if (node.start == kNone || candidate > node.sum)
+        node = {candidate, static_cast<uint32_t>(start), piece};
+    };
+    bool has_character = false;
+    uint32_t node = PieceTrie::kRoot;
+    for (size_t end = start; end < size && (node = trie_.child(node, text[end])) != PieceTrie::kNone;) {
+      ++end;
+      const uint32_t piece = trie_.piece(node);
+      if (piece == kNone) continue;
+      offer(end, piece, trie_.score(node));
+      has_character = has_character || end - start == width;
+    }
+    if (!has_character) offer(start + width, kNone, unknown_score_);
+    start += width;
+  }
+  *sum = nodes[size].sum;
+  return write(nodes, text, size, scratch, numbers);
+}
+
+UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, Scratch& scratch,
+                                             uint32_t* numbers) const {
+  constexpr double kImpossible = -std::numeric_limits<double>::infinity();
+  if (scratch.measured.size() <= size) scratch.measured.resize(size + 1);
+  Scratch::MeasuredNode* const nodes = scratch.measured.data();
+  for (size_t i = 0; i <= size; ++i) nodes[i] = {kImpossible, kImpossible, kNone, kNone};
+  nodes[0].best = 0;
+  size_t num_characters = 0;
+  for (size_t start = 0; start < size; ++num_characters) {
+    const size_t width = character_bytes(text + start, size - start);
+    const double best = nodes[start].best, second = nodes[start].second;
+    const auto offer = [&](size_t end, uint32_t piece, double score) {
+      Scratch::MeasuredNode& node = nodes[end];
+      if (node.start == kNone || best + score > node.best) {
+        node = {best + score, std::max(node.best, second + score), static_cast<uint32_t>(start), piece};
+      } else {
+        node.second = std::max(node.second, best + score);
+      }
+    };
+    bool has_character = false;
+    uint32_t node = PieceTrie::kRoot;
+    for (size_t end = start; end < size && (node = trie_.child(node, text[end])) != PieceTrie::kNone;) {
+      ++end;
+      const uint32_t piece = trie_.piece(node);
+      if (piece == kNone) continue;
+      offer(end, piece, trie_.score(node));
+      has_character = has_character || end - start == width;
+    }
+    if (!has_character) offer(start + width, kNone, unknown_score_);
+    start += width;
+  }
+  const size_t count = write(nodes, text, size, scratch, numbers);
+  bool has_unknown = false;
+  for (size_t i = 0; i < count; ++i) has_unknown = has_unknown || numbers[i] >= vocabulary_->num_pieces();
+  if (has_unknown) return {count, -1};
+  // A sum of n numbers is rounded n times, each time by 2^-24 of a sum at most. Two sums are compared.
+  const double margin = nodes[size].best - nodes[size].second - 1e-6;
+  const double rounding = static_cast<double>(num_characters) * 0x1.001p-23;
+  const double limit = margin / rounding - static_cast<double>(reach(size));
+  return {count, static_cast<float>(std::clamp(limit, -1.0, static_cast<double>(FLT_MAX)))};
+}
+
+template <typename Nodes>
+size_t UnigramModel::write(const Nodes& nodes, const uint8_t* text, size_t size, Scratch& scratch,
+                           uint32_t* numbers) const {
+  scratch.ends.clear();
+  for (size_t end = size; end > 0; end = nodes[end].start) scratch.ends.push_back(static_cast<uint32_t>(end));
+  NumberWriter writer(*vocabulary_, numbers);
+  size_t start = 0;
+  for (size_t i = scratch.ends.size(); i-- > 0;) {
+    const size_t end = scratch.ends[i];
+    if (nodes[end].piece != kNone) {
+      writer.put(nodes[end].piece);
+    } else {
+      writer.put_unknown(text + start, end - start);
+    }
+    start = end;
+  }
+  return writer.count();
+}
+
+}  // namespace tokcore

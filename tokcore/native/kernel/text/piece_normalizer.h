@@ -1,0 +1,83 @@
+// DESCRIPTION
+// PieceNormalizer does to a text what a SentencePiece model does before it looks for pieces: it replaces
+// characters by the model's table, makes blanks U+2581, takes extra ones away and adds one at an end. Pieces
+// that users defined stay as they are. A byte outside of well-formed UTF-8 becomes U+FFFD. Linear in the
+// length of the text. Thread-safe once built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "encode/piece_trie.h"
+#include "text/charsmap.h"
+
+namespace tokcore {
+
+// Bytes that grow, with room behind them that readers of whole blocks may read.
+class PaddedBytes {
+ public:
+  static constexpr size_t kPadding = 64;
+
+  void clear() { used_ = 0; }
+  // Frees the memory if there is more than that.
+  void trim(size_t size) {
+    used_ = 0;
+    if (bytes_.size() > size) bytes_ = {};
+  }
+  void reserve_more(size_t size) {
+    if (bytes_.size() < used_ + size + kPadding)
+      bytes_.resize(used_ + size + kPadding > 2 * bytes_.size() ? used_ + size + kPadding
+                                                                : 2 * bytes_.size());
+  }
+  const uint8_t* data() const { return bytes_.data(); }
+  uint8_t* end() { return bytes_.data() + used_; }
+  void set_end(const uint8_t* end) { used_ = static_cast<size_t>(end - bytes_.data()); }
+  size_t size() const { return used_; }
+  void set_size(size_t size) { used_ = size; }
+
+ private:
+  std::vector<uint8_t> bytes_;
+  size_t used_ = 0;
+};
+
+struct NormalizerRules {
+  const uint8_t* charsmap;
+  size_t charsmap_size;
+  bool add_dummy_prefix;
+  bool remove_extra_whitespaces;
+  bool escape_whitespaces;
+  bool whitespace_is_suffix;
+};
+
+class PieceNormalizer {
+ public:
+  // user_defined: of the pieces that stay as they are; it must live as long. False if the charsmap is none.
+  bool build(const NormalizerRules& rules, const PieceTrie& user_defined);
+
+  // Appends the normalized text. Throws std::bad_alloc.
+  void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const;
+
+  // Of so many user-defined pieces that a text begins with, the longest counts.
+  static constexpr size_t kMaxUserDefined = 64;
+
+ private:
+  class Writer;
+
+  // Where a text begins: how many bytes of it become what.
+  struct Step {
+    size_t size;
+    const uint8_t* text;
+    size_t text_size;
+  };
+  Step step(const uint8_t* text, size_t size) const;
+  bool is_plain(uint8_t byte, uint8_t next) const { return (plain_[byte][next / 64] >> next % 64 & 1) != 0; }
+
+  NormalizerRules rules_{};
+  Charsmap charsmap_;
+  const PieceTrie* user_defined_ = nullptr;
+  bool begins_user_defined_[256] = {};
+  uint64_t plain_[128][4] = {};  // an ASCII character stays as it is before that byte
+};
+
+}  // namespace tokcore
