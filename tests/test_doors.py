@@ -11,7 +11,7 @@ from support.builds import ROOT
 
 from tokcore.format_table import SHARD_FORMATS, get_folder
 from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
-from tokcore.models.wordpiece import WordpieceModel
+from tokcore.models.sentencepiece import SentencepieceBpeModel, UnigramModel
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
 
@@ -102,6 +102,7 @@ def test_every_shard_format_is_described():
 
 MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
+MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "Wordpiece"}
 
 
 def test_no_code_knows_a_model_but_its_file_and_the_table():
@@ -153,8 +154,9 @@ def test_every_class_of_a_model_is_known_here():
 
 
 def test_the_table_of_models():
-    assert list(MODELS) == ["bpe", "byte"]
+    assert list(MODELS) == ["bpe", "byte", "wordpiece", "wordpiece-pmi"]
     assert DEFAULT_MODEL == "bpe"
     learned = [kind for model in MODELS.values() for kind in model.kinds]
-    assert sorted(KINDS) == sorted([*learned, WordpieceModel.kind])  # no kind is read by two models
-    assert [model.default_vocab_size(1) for model in MODELS.values()] == [32_768, 257]
+    imported = [SentencepieceBpeModel.kind, UnigramModel.kind]
+    assert set(KINDS) == {*learned, *imported}
+    assert [model.default_vocab_size(1) for model in MODELS.values()][:2] == [32_768, 257]
