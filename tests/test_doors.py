@@ -103,6 +103,7 @@ def test_every_shard_format_is_described():
 MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
 MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "Wordpiece"}
+MODEL_CLASSES |= {"Character", "CharacterModel", "Codepoint", "CodepointModel", "Word", "WordModel"}
 
 
 def test_no_code_knows_a_model_but_its_file_and_the_table():
@@ -154,7 +155,8 @@ def test_every_class_of_a_model_is_known_here():
 
 
 def test_the_table_of_models():
-    assert list(MODELS) == ["bpe", "byte", "wordpiece", "wordpiece-pmi"]
+    learned_as = ["bpe", "byte", "wordpiece", "wordpiece-pmi", "character", "word", "codepoint"]
+    assert list(MODELS) == learned_as
     assert DEFAULT_MODEL == "bpe"
     learned = [kind for model in MODELS.values() for kind in model.kinds]
     imported = [SentencepieceBpeModel.kind, UnigramModel.kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tokcore.errors import FormatError
-from tokcore.models.byte import BYT5, LAYOUTS, ByteModel
+from tokcore.models.byte import BYT5, LAYOUTS, find_layout
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -14,7 +14,7 @@ def write_byt5_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
 
     Raises FormatError for a tokenizer that is not of bytes in ByT5's layout, or that has other special tokens.
     """
-    if not isinstance(spec.model, ByteModel) or spec.model.layout != BYT5:
+    if find_layout(spec.model) != BYT5:
         raise FormatError('ByT5\'s folder holds bytes in its own layout: learn with model = "byte", layout = "byt5"')
     if spec.normalizer:
         raise FormatError(f"ByT5's folder cannot hold the normalizer {', '.join(spec.normalizer)}")

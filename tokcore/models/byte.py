@@ -24,6 +24,7 @@ from tokcore.models.model import (
     Ids,
     JoinedTokens,
     LearnOptions,
+    Model,
     OwnToken,
     Rules,
     Unreachable,
@@ -170,3 +171,8 @@ class Byte:
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> ByteModel:
         return ByteModel(options.layout)
+
+
+def find_layout(model: Model) -> str | None:
+    """The layout of a model of bytes; None for any other model."""
+    return model.layout if isinstance(model, ByteModel) else None
