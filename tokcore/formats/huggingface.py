@@ -24,7 +24,6 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
 from tokcore.formats.word_level_json import (
     is_split_into_characters,
-    is_word_level,
     make_word_level_parts,
     read_word_level_model,
 )
@@ -38,6 +37,7 @@ from tokcore.formats.wordpiece_json import (
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
 from tokcore.models.model import ID_LIMIT
+from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.pretokenize import Pretokenizer

@@ -12,23 +12,18 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.gpt2 import make_vocabulary
-from tokcore.models.model import ID_LIMIT, Model
-from tokcore.models.word import CharacterModel, WordModel
+from tokcore.models.model import ID_LIMIT
+from tokcore.models.word import CharacterModel, WordModel, is_of_characters
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 # Any character, line feeds included.
 _ONE = r"[\s\S]"
 
 
-def is_word_level(model: Model) -> bool:
-    """Whether these parts are for the model."""
-    return isinstance(model, WordModel)
-
-
 def make_word_level_parts(spec: TokenizerSpec, split: str) -> dict[str, Any]:
     """pre_tokenizer, decoder and model. split: the pattern of the tokenizer, as their engine reads it."""
     unknown = next(token.text for token in spec.special if token.id == spec.model.unknown)
-    pattern = _ONE if isinstance(spec.model, CharacterModel) else split
+    pattern = _ONE if is_of_characters(spec.model) else split
     return {
         "pre_tokenizer": {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
         "decoder": {"type": "Fuse"},

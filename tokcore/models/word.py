@@ -32,6 +32,7 @@ from tokcore.models.model import (
     Ids,
     JoinedTokens,
     LearnOptions,
+    Model,
     OwnToken,
     Rules,
     Unreachable,
@@ -135,6 +136,16 @@ class CharacterModel(WordModel):
         ids = np.full(NUM_CODE_POINTS, self.unknown, np.int32)
         ids[[*map(ord, self.names)]] = self.ids
         return CodepointEncoder(pattern, ids)
+
+
+def is_word_level(model: Model) -> bool:
+    """Whether a model is of words or of characters."""
+    return isinstance(model, WordModel)
+
+
+def is_of_characters(model: Model) -> bool:
+    """Whether a model is of characters."""
+    return isinstance(model, CharacterModel)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
