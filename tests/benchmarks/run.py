@@ -23,6 +23,7 @@ import pathological
 import peers
 import pipeline
 import summary
+import wordpiece
 from measuring import Options, Table, machine, parsed_options, version
 
 Record = dict[str, Any]
@@ -35,6 +36,7 @@ def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
         "pathological": pathological.tables,
         "count": count.tables,
         "learn": lambda options: learn.tables(options, table),
+        "wordpiece": wordpiece.tables,
         "pipeline": pipeline.tables,
     }
 

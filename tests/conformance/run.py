@@ -3,8 +3,9 @@
     python tests/conformance/run.py CORPUS... [--tokenizer PATH] [--limit-mb N]
 
 CORPUS: files, or folders of files: .txt, .jsonl (field "text"), both also as .zst or .gz, and .parquet (column "text").
-Without --tokenizer, the published vocabularies of tests/data/vocab are used. With it, PATH is a tokcore.json or a
-build's output, and the other engines read its exported files.
+Without --tokenizer, the published vocabularies of tests/data/vocab are used, and WordPiece, cased and not, learned from
+the first documents. With it, PATH is a tokcore.json or a build's output, and the other engines read its exported files;
+tiktoken takes part if it can.
 Exit code 1 if anything differs.
 """
 
@@ -28,11 +29,19 @@ import zstandard
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.vocabularies import PUBLISHED, published_encoding, published_tokenizer
 
+from tokcore.counting import count_pretokens
+from tokcore.errors import FormatError
 from tokcore.formats.huggingface import write_tokenizer_json
 from tokcore.formats.tiktoken import write_rank_file
+from tokcore.models import MODELS, LearnOptions
+from tokcore.models.learned_wordpiece import BERT_ROLES
+from tokcore.normalize import Normalizer
+from tokcore.pretoken_tables import read_counts_of_table
 from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
 
 BATCH_BYTES = 4 << 20
+LEARNED_BYTES = 8e6
 
 Encode = Callable[[list[str]], list[list[int]]]
 
@@ -71,20 +80,34 @@ def _documents_of(file: Path) -> Iterator[tuple[str, str]]:
         print(f"{file}: skipped, neither text, JSON lines nor parquet", file=sys.stderr)
 
 
-def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding) -> dict[str, Encode]:
-    """The three engines, ours first."""
+def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding | None) -> dict[str, Encode]:
+    """The engines, ours first. encoding: tiktoken's, if it has one."""
     theirs = tokenizers.Tokenizer.from_str(write_tokenizer_json(tokenizer.spec).decode())
     theirs.encode_special_tokens = True  # means: as ordinary text
-    return {
+    found: dict[str, Encode] = {
         "tokcore": lambda texts: tokenizer.encode_batch(texts).to_pylist(),
-        "tiktoken": lambda texts: [encoding.encode_ordinary(text) for text in texts],
         "huggingface": lambda texts: [one.ids for one in theirs.encode_batch_fast(texts, add_special_tokens=False)],
     }
+    if encoding is not None:
+        found["tiktoken"] = lambda texts: [encoding.encode_ordinary(text) for text in texts]
+    return found
 
 
-def exported_encoding(tokenizer: Tokenizer) -> tiktoken.Encoding:
-    """tiktoken's tokenizer, made from our exported rank file."""
-    lines = (line.split() for line in write_rank_file(tokenizer.spec).splitlines())
+def learned_wordpiece(step: str, texts: list[str]) -> Tokenizer:
+    """WordPiece of up to 60,000 tokens, learned from these texts with BERT's pattern and one of its normalizers."""
+    table = count_pretokens(list(map(Normalizer([step]).apply_str, texts)), "bert")
+    special = [SpecialToken(text, id, role) for id, (text, role) in enumerate(BERT_ROLES.items())]
+    options = LearnOptions(vocab_size=60_000, num_special=len(special))
+    model = MODELS["wordpiece"].learn(lambda: read_counts_of_table(table), options)
+    return Tokenizer(make_learned_spec(model, {"name": "bert"}, [step], special))
+
+
+def exported_encoding(tokenizer: Tokenizer) -> tiktoken.Encoding | None:
+    """tiktoken's tokenizer, made from our exported rank file; None if there is no such file."""
+    try:
+        lines = [line.split() for line in write_rank_file(tokenizer.spec).splitlines()]
+    except FormatError:
+        return None
     return tiktoken.Encoding(
         "exported",
         pat_str=tokenizer.pattern_text,
@@ -149,6 +172,9 @@ def main() -> int:
         chosen = {str(arguments.tokenizer): (tokenizer, exported_encoding(tokenizer))}
     else:
         chosen = {name: (published_tokenizer(name), published_encoding(name)) for name in PUBLISHED}
+        limit = min(arguments.limit_mb * 1e6, LEARNED_BYTES)
+        first = [text for _, text in documents(arguments.corpus, limit)]
+        chosen |= {f"wordpiece, {step}": (learned_wordpiece(step, first), None) for step in ("bert", "bert-cased")}
     different = 0
     for name, (tokenizer, encoding) in chosen.items():
         corpus = documents(arguments.corpus, arguments.limit_mb * 1e6)

@@ -20,6 +20,7 @@ RUNS = {
     "find_masks": 4000,
     "json_lines": 4000,
     "learn": 150,
+    "learn_characters": 300,
     "merge_rows": 6000,
     "rank_tokens": 2500,
     "wordpiece": 2500,
