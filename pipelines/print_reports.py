@@ -277,4 +277,8 @@ def print_collected(collected: Collected, dry_run: bool, older_than: str) -> Non
         )
         return
     verb = "would be removed" if dry_run else "removed"
+    if collected.num_uploads:
+        print(f"{collected.num_uploads:,} unfinished uploads {verb}")
+    if collected.uploads_expire:
+        print("unfinished uploads: not listed; this store drops them by itself after a week")
     print(f"{len(collected.removed):,} files, {format_size(collected.size_bytes)} {verb}")

@@ -23,7 +23,7 @@ from pipelines.work.runs import merge_runs, write_count_table
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef, TableRef
 
-# References an accumulator holds before it merges them into one run: open files of one merge, too.
+# Runs of about one size that an accumulator holds before it merges them into one: open files of one merge, too.
 FAN_IN = 16
 
 
@@ -94,7 +94,8 @@ def _list_runs(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
 class _Merging:
     """Adds up sorted runs, for a CombineFn; an accumulator is a bounded list of references to files, never a table.
 
-    Addition of counts is associative and commutative, so any tree of merges gives the same rows.
+    Addition of counts is associative and commutative, so any tree of merges gives the same rows. Runs are merged with
+    runs of about their size (a tier is fan_in times as large as the one below it), so each row is read once a tier.
     """
 
     def __init__(self, attempts: Attempts, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
@@ -120,8 +121,26 @@ class _Merging:
         return coders.IterableCoder(JsonCoder(RunRef))
 
     def _bounded(self, runs: list[RunRef]) -> list[RunRef]:
-        while len(runs) > self._fan_in:
-            runs = [*runs[self._fan_in :], self._merge(runs[: self._fan_in])]
+        """The runs, with fewer than fan_in of each tier."""
+        runs = sorted(runs, key=_order_by_size)
+        while (start := self._find_full_tier(runs)) is not None:
+            end = start + self._fan_in
+            runs = sorted([*runs[:start], *runs[end:], self._merge(runs[start:end])], key=_order_by_size)
+        return runs
+
+    def _find_full_tier(self, runs: list[RunRef]) -> int | None:
+        """Where the lowest tier of at least fan_in runs begins; None if there is none. runs: in the order of size."""
+        tiers = [run.size_bytes.bit_length() // (self._fan_in.bit_length() - 1) for run in runs]
+        last = self._fan_in - 1
+        return next((i for i, tier in enumerate(tiers[: max(0, len(tiers) - last)]) if tiers[i + last] == tier), None)
+
+    def _reduce(self, runs: list[RunRef], num: int) -> list[RunRef]:
+        """At most num runs with the same sum. The smallest are merged first, at most fan_in at a time."""
+        while len(runs) > num:
+            runs = sorted(runs, key=_order_by_size)
+            # After this merge, others of fan_in runs each leave exactly num.
+            size = (len(runs) - num - 1) % (self._fan_in - 1) + 2
+            runs = [*runs[size:], self._merge(runs[:size])]
         return runs
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
@@ -135,7 +154,7 @@ class MergeTables(_Merging, beam.CombineFn):
 
     def extract_output(self, accumulator: list[RunRef]) -> RunRef:
         assert accumulator, "a key without a run"
-        return accumulator[0] if len(accumulator) == 1 else self._merge(accumulator)
+        return self._reduce(accumulator, 1)[0]
 
 
 @beam.typehints.with_input_types(RunRef)
@@ -148,10 +167,7 @@ class MergeToFew(_Merging, beam.CombineFn):
         self._max_runs = max_runs
 
     def extract_output(self, accumulator: list[RunRef]) -> tuple[RunRef, ...]:
-        if len(accumulator) <= self._max_runs:
-            return tuple(accumulator)
-        num_merged = len(accumulator) - self._max_runs + 1
-        return (*accumulator[num_merged:], self._merge(accumulator[:num_merged]))
+        return tuple(self._reduce(accumulator, self._max_runs))
 
 
 class _WriteTable(beam.DoFn):
@@ -173,3 +189,7 @@ def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tu
 def order_runs(run: RunRef) -> tuple[int, str, int]:
     """One order of runs, so that equal sets of them are merged alike."""
     return run.partition, run.attempt, run.offset
+
+
+def _order_by_size(run: RunRef) -> tuple[int, int, str, int]:
+    return run.size_bytes, *order_runs(run)

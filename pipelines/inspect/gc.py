@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
+from collections.abc import Sequence
 
 from pipelines.stages.commit import MANIFEST, RUN, find_manifest
 from pipelines.stages.dataset_card import CARD, is_card
@@ -20,7 +21,6 @@ from tokcore.errors import ConfigError, FormatError
 
 DEFAULT_AGE = "24h"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LOOK_AGAIN_SECONDS = 0.2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Collected:
     youngest_seconds: float | None  # age of the youngest file that no manifest names; None if there is none
     too_young: bool  # nothing was removed, since a build may be running
     left: tuple[str, ...]  # named by no manifest, but in no place that a build writes to
+    num_uploads: int = 0  # unfinished uploads in parts that were dropped, or would be; on S3 alone
+    uploads_expire: bool = False  # whether the store drops such uploads by itself, and does not list them
 
 
 def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Collected:
@@ -43,15 +45,26 @@ def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Col
     limit = parse_seconds(older_than)
     if not storage.exists(output):
         raise ConfigError(f"{redact(output)}: there is no output")
-    unnamed, left = _find_unnamed(output)
-    looked = {path: storage.read_footprint(urls.join(output, path)) for path in unnamed}
-    facts = {path: fact for path, fact in looked.items() if fact is not None}
-    youngest = min((time.time() - fact.changed for fact in facts.values()), default=None)
+    present = storage.list_footprints(output)
+    unnamed, left = _find_unnamed(output, sorted(present))
+    uploads = storage.list_uploads(output)
+    ages = [time.time() - then for then in [present[path].changed for path in unnamed] + [one.begun for one in uploads]]
+    youngest = min(ages, default=None)
     too_young = youngest is not None and youngest < limit
     removed: list[str] = []
     if not too_young:
-        removed = list(facts) if dry_run else _remove(output, list(facts))
-    return Collected(tuple(removed), sum(facts[path].size_bytes for path in removed), youngest, too_young, tuple(left))
+        removed = unnamed if dry_run else _remove(output, unnamed)
+        if removed == unnamed and not dry_run:
+            storage.abort_uploads(output, uploads)
+    return Collected(
+        tuple(removed),
+        sum(present[path].size_bytes for path in removed),
+        youngest,
+        too_young,
+        tuple(left),
+        0 if too_young or removed != unnamed else len(uploads),
+        not urls.is_local(output) and urls.find_scheme(output) not in ("s3", "s3a"),
+    )
 
 
 def parse_seconds(duration: str) -> int:
@@ -66,8 +79,11 @@ def parse_seconds(duration: str) -> int:
     return int(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def _find_unnamed(output: str) -> tuple[list[str], list[str]]:
-    """(paths in a build's places that no manifest names, in the order of removal; paths in other places)."""
+def _find_unnamed(output: str, present: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(paths in a build's places that no manifest names, in the order of removal; paths in other places).
+
+    present: the paths of all files of the output.
+    """
     named: set[str] = set()
     try:
         for stage in (*STAGES, BUILD):
@@ -76,7 +92,6 @@ def _find_unnamed(output: str) -> tuple[list[str], list[str]]:
                 named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
     except FormatError as error:
         raise ConfigError(f"{error}. What it names is unknown, so nothing is removed; see `tokcore verify`") from error
-    present = storage.list_tree(output)
     places = {*STAGES, FOLDER}
     if not named and not any(path.startswith(f"{FOLDER}/") for path in present):
         raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
@@ -96,18 +111,20 @@ def _order_removal(path: str) -> tuple[bool, bool, str]:
 
 
 def _remove(output: str, paths: list[str]) -> list[str]:
-    """Remove the files one by one, until a build begins to work; return what was removed."""
-    removed: list[str] = []
-    known, looked = set(paths), 0.0
-    for path in paths:
-        if time.monotonic() - looked > _LOOK_AGAIN_SECONDS:
-            unnamed, _ = _find_unnamed(output)
-            if not set(unnamed) <= known:
-                return removed
-            still, looked = set(unnamed), time.monotonic()
-        if path in still:
-            storage.remove_file(urls.join(output, path))
-            removed.append(path)
+    """Remove the files, unless a build begins to work; return what was removed.
+
+    Records go first: without them a build that begins meanwhile takes over nothing of the rest. Then one more listing
+    shows whether one has begun.
+    """
+    records = [path for path in paths if "/done/" in path]
+    rest = paths[len(records) :]
+    storage.remove_files(output, records)
+    unnamed, _ = _find_unnamed(output, storage.list_tree(output))
+    if not set(unnamed) <= set(paths):
+        return records
+    claims = [path for path in rest if path.endswith(".claim")]
+    storage.remove_files(output, rest[: len(rest) - len(claims)])
+    storage.remove_files(output, claims)
     for place in (FOLDER, *STAGES):
         storage.remove_empty_folders(urls.join(output, place))
-    return removed
+    return paths

@@ -63,7 +63,8 @@ def find_manifest(output: str, stage: str) -> AnyManifest | None:
     Raises FormatError if what is there is not one.
     """
     url = get_manifest_url(output, stage)
-    return _parsed(storage.read_bytes(url), url, stage) if storage.exists(url) else None
+    data = storage.read_if_there(url)
+    return _parsed(data, url, stage) if data is not None else None
 
 
 # A build reads each of its manifests often, in case another build has changed it.
@@ -195,7 +196,8 @@ def read_run_facts(output: str, stage: str) -> RunFacts:
     """What run.json says of how a stage ran; nothing if it is gone or damaged, for nothing vouches for it."""
     url = urls.join(get_folder(output, stage), RUN)
     try:
-        return parse_run_facts(storage.read_bytes(url), url) if storage.exists(url) else RunFacts()
+        data = storage.read_if_there(url)
+        return parse_run_facts(data, url) if data is not None else RunFacts()
     except FormatError:
         return RunFacts()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from pipelines.store import urls
+from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import make_item_key
 from schemas.document import find_twins
-from schemas.plan import Plan
+from schemas.plan import Plan, WorkItem
 from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts
 from tokcore.errors import StageError
 
@@ -25,8 +27,12 @@ def read_record(attempts: Attempts, key: str, cls: type[T]) -> T:
 
 
 def read_items(attempts: Attempts, plan: Plan, cls: type[T]) -> list[T]:
-    """The records of all work items, in plan order."""
-    return [read_record(attempts, make_item_key(item.number), cls) for item in plan.items]
+    """The records of all work items, in plan order. Several are asked for at a time."""
+
+    def read(item: WorkItem) -> T:
+        return read_record(attempts, make_item_key(item.number), cls)
+
+    return list(map(read, plan.items)) if urls.is_local(attempts.output) else run_at_once(read, plan.items)
 
 
 def sum_up_languages(items: Iterable[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:

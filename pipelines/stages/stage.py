@@ -143,7 +143,7 @@ def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:
     """
     if attempts.stage == BUILD:  # its folder holds those of all stages, and its one file was just checked
         return
-    there = storage.list_sizes(attempts.final_folder)
+    there = {path: its.size_bytes for path, its in storage.list_footprints(attempts.final_folder).items()}
     lost = [file.path for file in files if there.get(file.path) != file.size_bytes]
     if lost:
         storage.remove_tree(attempts.folder)
@@ -151,8 +151,7 @@ def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:
             f"{redact(attempts.final_folder)}: {lost[0]} is gone, which this build wrote, "
             f"and {len(lost) - 1} more. Run the command again to redo this stage"
         )
-    for path in sorted(there.keys() - {file.path for file in files} - {MANIFEST, RUN}):
-        storage.remove_file(urls.join(attempts.final_folder, path))
+    storage.remove_files(attempts.final_folder, sorted(there.keys() - {file.path for file in files} - {MANIFEST, RUN}))
 
 
 def _say_in_words(run: BuildRun, manifest: AnyManifest) -> str:

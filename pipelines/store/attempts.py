@@ -100,9 +100,9 @@ class Attempts:
     def result(self, key: str, cls: type[T]) -> T | None:
         """The recorded result of this piece of work; None if no attempt has finished."""
         url = self._record_url(key)
-        if not storage.exists(url):
+        if (data := storage.read_if_there(url)) is None:
             return None
-        return from_jsonable(cls, parse_canonical(storage.read_bytes(url), url), url)
+        return from_jsonable(cls, parse_canonical(data, url), url)
 
     def record(self, key: str, result: T) -> T:
         """Record result unless another attempt did so first; return the recorded one.

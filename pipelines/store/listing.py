@@ -16,7 +16,7 @@ from pipelines.store.pins import FileId, find_version, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_scheme, is_local, name_file, open_file_system
+from pipelines.store.urls import find_scheme, is_local, is_object_store, name_file, open_file_system
 from tokcore.errors import ConfigError
 
 _GLOB = re.compile(r"[*?\[]")
@@ -107,6 +107,10 @@ def _list_matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
     matches = [compile_glob("/".join(parts[: i + 1])).match for i in range(len(parts))]
     any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
 
+    if any_depth < len(parts) and is_object_store(system):
+        found = list_everything_below(system, find_fixed_folder(pattern))
+        return (info for info in found if matches[-1](info["name"]))
+
     def may_hold(folder: str) -> bool:
         depth = folder.count("/")
         return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
@@ -119,13 +123,18 @@ def _list_matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
 
 
 def list_everything_below(
-    system: Any, folder: str, may_hold: Callable[[str], bool] = lambda _: True
+    system: Any, folder: str, may_hold: Callable[[str], bool] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """What the store says of everything below a folder; may_hold: whether to look into a folder there.
+    """What the store says of everything below a folder; may_hold: whether to look into a folder there, None for all.
 
     Of a folder that cannot be listed the library's own glob and find say nothing, as if it were empty; here it raises.
-    A symbolic link is never followed.
+    A symbolic link is never followed. Where all is wanted, object stores are asked for it with one listing.
     """
+    if may_hold is None and is_object_store(system):
+        for name, info in system.find(folder, detail=True).items():
+            if name.startswith(f"{folder.rstrip('/')}/") and not name.endswith("/"):  # else a mark of an empty folder
+                yield {**info, "name": name}
+        return
     try:
         entries = system.ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
@@ -135,7 +144,7 @@ def list_everything_below(
         if info["name"] == folder.rstrip("/"):
             continue
         yield info
-        if info["type"] == "directory" and may_hold(info["name"]):
+        if info["type"] == "directory" and (may_hold is None or may_hold(info["name"])):
             yield from list_everything_below(system, info["name"], may_hold)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import io
 import os
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import Any, BinaryIO, Self, cast
 from pipelines.store.pins import FileId, stat
 from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_scheme, is_local, open_file_system
+from pipelines.store.urls import find_scheme, is_local, is_object_store, open_file_system
 from tokcore.errors import StageError
 
 BLOCK_BYTES = 1 << 23  # of one request to an object store
@@ -146,6 +147,8 @@ class ReadFile(io.RawIOBase):
                 self._inode = _get_inode(self._file.fileno())
         elif find_scheme(self.url) == "memory":  # its file objects share one position
             self._file = io.BytesIO(self._system.cat_file(self._path))
+        elif is_object_store(self._system):
+            self._file = cast(BinaryIO, _Blocks(self._system, self._path, self._size))
         else:
             self._file = self._system.open(self._path, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
 
@@ -174,6 +177,35 @@ class ReadFile(io.RawIOBase):
         return self.failure
 
 
+class _Blocks:
+    """What ReadFile needs of an object: its bytes, a block at a time. Opened by a library it is asked for its size."""
+
+    def __init__(self, system: Any, path: str, size: int) -> None:
+        self._system, self._path, self._size = system, path, size
+        self._position = self._start = 0
+        self._block = b""
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int) -> None:
+        self._position = offset
+
+    def read(self, wanted: int) -> bytes:
+        within = self._position - self._start
+        if not 0 <= within < len(self._block):
+            end = min(self._size, self._position + max(wanted, BLOCK_BYTES))
+            self._block = b""  # not two at a time
+            self._block = cast(bytes, self._system.cat_file(self._path, start=self._position, end=end))
+            self._start, within = self._position, 0
+        data = self._block[within : within + wanted]
+        self._position += len(data)
+        return data
+
+    def close(self) -> None:
+        self._block = b""
+
+
 def _open_regular(path: str, flags: int) -> int:
     # Since it was looked at, a FIFO may have taken the file's name: without a writer it would be waited for.
     return os.open(path, flags | os.O_NONBLOCK)
@@ -194,10 +226,63 @@ def open_pinned(file: FileId) -> ReadFile:
     return ReadFile(file.url, file)
 
 
+class RangeFile(io.RawIOBase):
+    """Bytes [start, end) of an object, for reading from start to end; asks for them alone, a block at a time."""
+
+    def __init__(self, url: str, start: int, end: int) -> None:
+        super().__init__()
+        self._url = url
+        self._position, self._end = start, end
+        self._block = b""
+        self._used = 0  # of the block
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._used == len(self._block):
+            if self._position == self._end:
+                return b""
+            until = min(self._end, self._position + BLOCK_BYTES)
+            self._block, self._used = read_part(self._url, self._position, until), 0
+            if len(self._block) != until - self._position:
+                raise StageError(f"{redact(self._url)}: ends at byte {self._position + len(self._block)}")
+            self._position = until
+        size = len(self._block) if size is None or size < 0 else size
+        data = self._block[self._used : self._used + size]
+        self._used += len(data)
+        return data
+
+
+def open_range(url: str, start: int, end: int) -> RangeFile:
+    """Bytes [start, end) of an object of a store; reading raises StageError if it cannot be read, or is shorter."""
+    return RangeFile(url, start, end)
+
+
 def read_bytes(url: str) -> bytes:
     """The whole content of a file; raises StageError if it cannot be read."""
+    system, path = open_file_system(url)
+    if is_object_store(system):  # one request, instead of three that ask how long it is
+        with name_errors("read", url):
+            return retry("read", url, lambda: _get_object(system, path))
     with open_read(url) as file:
         return file.read()
+
+
+def _get_object(system: Any, path: str) -> bytes:
+    """All bytes of an object. The library of S3 would first ask how long it is, to read parts of it at a time."""
+    known = inspect.signature(type(system)._cat_file).parameters
+    return cast(bytes, system.cat_file(path, **({"max_concurrency": 1} if "max_concurrency" in known else {})))
+
+
+def read_if_there(url: str) -> bytes | None:
+    """The whole content of a file, None if there is none; raises StageError if it cannot be read."""
+    try:
+        return read_bytes(url)
+    except StageError as error:
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            return None
+        raise
 
 
 def read_part(url: str, start: int, end: int) -> bytes:

@@ -8,25 +8,31 @@ from __future__ import annotations
 import contextlib
 import datetime
 import time
-from collections.abc import Iterator
-from typing import BinaryIO, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from pipelines.store import objects
+from pipelines.store.at_once import run_at_once
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import find_kind, list_everything_below
 from pipelines.store.pins import Footprint, stat
 from pipelines.store.read_file import BLOCK_BYTES, read_bytes
 from pipelines.store.redaction import redact
 from pipelines.store.retries import retry
-from pipelines.store.urls import open_file_system
+from pipelines.store.urls import find_scheme, is_object_store, open_file_system
 from tokcore.errors import StageError
+
+_MOST_AT_ONCE = 1000  # objects that S3 removes with one request
 
 
 def read_footprint(url: str) -> Footprint:
     """Size and last change of an object as the store says; now, if it does not say when."""
     system, path = open_file_system(url)
     system.invalidate_cache()
-    info = retry("read", url, lambda: system.info(path))
+    return _get_footprint(retry("read", url, lambda: system.info(path)))
+
+
+def _get_footprint(info: Mapping[str, Any]) -> Footprint:
     for key in ("LastModified", "last_modified", "mtime", "updated", "created"):
         changed = info.get(key)
         if isinstance(changed, str):
@@ -98,24 +104,90 @@ def create_exclusive(url: str, data: bytes) -> bool:
 
 def remove_folder(url: str) -> None:
     """Removes all objects below a name, if there are any."""
-    if exists(url):
-        system, path = open_file_system(url)
-        retry("remove", url, lambda: system.rm(path, recursive=True))
+    remove_objects(url, list_footprints(url))
 
 
-def list_tree(url: str) -> list[str]:
-    """Relative names of all objects below a folder."""
-    return list(list_sizes(url))
+def remove_objects(folder: str, names: Iterable[str]) -> None:
+    """Removes objects below a folder, by their names below it; fine for one that is not there.
+
+    S3 removes a thousand with one request; of the others some requests are under way at a time.
+    """
+    system, path = open_file_system(folder)
+    paths = [f"{path.rstrip('/')}/{name}" for name in names]
+    many = is_object_store(system) and find_scheme(folder) in ("s3", "s3a")
+    size = _MOST_AT_ONCE if many else 1
+    parts = [paths[start : start + size] for start in range(0, len(paths), size)]
+    remove = _remove_from_s3 if many else _remove_one
+    run_at_once(lambda part: retry("remove", folder, lambda: remove(system, part)), parts)
 
 
-def list_sizes(url: str) -> dict[str, int]:
-    """Relative name -> size in bytes of all objects below a folder."""
+def _remove_one(system: Any, paths: Sequence[str]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        system.rm_file(paths[0])
+
+
+def _remove_from_s3(system: Any, paths: Sequence[str]) -> None:
+    bucket = system.split_path(paths[0])[0]
+    wanted = {"Objects": [{"Key": system.split_path(path)[1]} for path in paths], "Quiet": True}
+    said = system.call_s3("delete_objects", Bucket=bucket, Delete=wanted)
+    if errors := [one for one in said.get("Errors", ()) if one.get("Code") != "NoSuchKey"]:
+        raise OSError(f"{errors[0].get('Key')}: {errors[0].get('Code')}: {errors[0].get('Message')}")
+
+
+def list_footprints(url: str) -> dict[str, Footprint]:
+    """Relative name -> size and last change of all objects below a folder, as one listing says."""
     system, path = open_file_system(url)
     folder = path.rstrip("/")
 
-    def listing() -> dict[str, int]:
+    def listing() -> dict[str, Footprint]:
         system.invalidate_cache()
         found = list_everything_below(system, folder)
-        return {str(one["name"])[len(folder) + 1 :]: int(one["size"]) for one in found if one["type"] != "directory"}
+        return {str(one["name"])[len(folder) + 1 :]: _get_footprint(one) for one in found if one["type"] != "directory"}
 
     return retry("list", url, listing)
+
+
+# --------------------------------------------------------------------------------------------------- unfinished uploads
+
+
+class Upload(NamedTuple):
+    """An upload in parts that was begun and not finished. Its parts are paid for; no listing of objects names it."""
+
+    name: str  # of the object that it would have made, below the folder that was asked about
+    id: str
+    begun: float  # seconds since the epoch
+
+
+def list_uploads(url: str) -> list[Upload]:
+    """The unfinished uploads below a folder, on S3; other stores drop them by themselves."""
+    system, path = open_file_system(url)
+    if not (is_object_store(system) and find_scheme(url) in ("s3", "s3a")):
+        return []
+    bucket, prefix, _ = system.split_path(f"{path.rstrip('/')}/")
+    prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+    found: list[Upload] = []
+    place: dict[str, str] = {}
+    while True:
+        said = retry(
+            "list",
+            url,
+            lambda: system.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix, **place),  # noqa: B023
+        )
+        for one in said.get("Uploads", ()):
+            if one["Key"].startswith(prefix):
+                found.append(Upload(one["Key"][len(prefix) :], one["UploadId"], one["Initiated"].timestamp()))
+        if not said.get("IsTruncated"):
+            return found
+        place = {"KeyMarker": said["NextKeyMarker"], "UploadIdMarker": said["NextUploadIdMarker"]}
+
+
+def abort_uploads(url: str, uploads: Iterable[Upload]) -> None:
+    """Drops unfinished uploads below a folder; fine for one that is not there."""
+    system, path = open_file_system(url)
+
+    def abort(one: Upload) -> None:
+        bucket, key, _ = system.split_path(f"{path.rstrip('/')}/{one.name}")
+        with contextlib.suppress(FileNotFoundError):
+            system.call_s3("abort_multipart_upload", Bucket=bucket, Key=key, UploadId=one.id)
+
+    run_at_once(lambda one: retry("remove", url, lambda: abort(one)), list(uploads))

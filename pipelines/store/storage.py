@@ -16,7 +16,7 @@ Leaves to others: what the bytes mean, and which names are chosen. Listing and r
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,34 +28,43 @@ from pipelines.store.read_file import (
     ReadFile,
     compute_sha256,
     open_pinned,
+    open_range,
     open_read,
     read_bytes,
+    read_if_there,
     read_part,
     require_sha256,
 )
 from pipelines.store.redaction import redact
+from pipelines.store.remote_files import Upload
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import get_local_path, is_local, open_file_system
+from pipelines.store.urls import check_relative, get_local_path, is_local, join, open_file_system
 from tokcore.errors import ConfigError, StageError
 
 __all__ = [
     "FileId",
     "Footprint",
     "ReadFile",
+    "Upload",
+    "abort_uploads",
     "compute_sha256",
     "create_exclusive",
     "exists",
     "list_files",
-    "list_sizes",
+    "list_footprints",
     "list_tree",
+    "list_uploads",
     "open_pinned",
+    "open_range",
     "open_read",
     "publish",
     "read_bytes",
     "read_footprint",
+    "read_if_there",
     "read_part",
     "remove_empty_folders",
     "remove_file",
+    "remove_files",
     "remove_tree",
     "require_exclusive_creation",
     "require_inside",
@@ -179,10 +188,40 @@ def remove_empty_folders(url: str) -> None:
         local_files.remove_empty_folders(get_local_path(url))
 
 
-def list_sizes(url: str) -> dict[str, int]:
-    """Size in bytes of each object below a folder of a store, by its path below it, as one listing says."""
+def list_footprints(url: str) -> dict[str, Footprint]:
+    """Size and last change of every file below a folder, by its path below it, as one listing says. See list_tree."""
+    if not is_local(url):
+        with name_errors("list", url):
+            return remote_files.list_footprints(url)
+    root = get_local_path(url)
+    found = {}
+    for path in list_tree(url):
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+            found[path] = local_files.read_footprint(root / path)
+    return found
+
+
+def remove_files(url: str, paths: Iterable[str]) -> None:
+    """Removes files below a folder, by their paths below it; fine for one that is not there."""
+    paths = [check_relative(path) for path in paths]
+    if not is_local(url):
+        with name_errors("remove", url):
+            remote_files.remove_objects(url, paths)
+        return
+    for path in paths:
+        remove_file(join(url, path))
+
+
+def list_uploads(url: str) -> list[Upload]:
+    """The uploads in parts below a folder of S3 that were begun and not finished; none of other stores and disks."""
     with name_errors("list", url):
-        return remote_files.list_sizes(url)
+        return [] if is_local(url) else remote_files.list_uploads(url)
+
+
+def abort_uploads(url: str, uploads: Iterable[Upload]) -> None:
+    """Drops unfinished uploads below a folder; fine for one that is not there."""
+    with name_errors("remove", url):
+        remote_files.abort_uploads(url, uploads)
 
 
 def list_tree(url: str) -> list[str]:
@@ -192,4 +231,4 @@ def list_tree(url: str) -> list[str]:
     """
     _, path = open_file_system(url)
     with name_errors("list", url):
-        return sorted(local_files.list_tree(Path(path)) if is_local(url) else remote_files.list_tree(url))
+        return sorted(local_files.list_tree(Path(path)) if is_local(url) else remote_files.list_footprints(url))

@@ -38,6 +38,8 @@ _SCHEMES: Mapping[str, str | None] = {
 }
 # Their libraries cannot create a file only if its name is free: two builds could both create a manifest.
 INPUT_ONLY = frozenset({"hf", "http", "https"})
+# Libraries of object stores: find() is one listing and raises where it fails, and cat_file() asks for exact ranges.
+_OBJECT_STORES = frozenset({"s3fs", "gcsfs", "adlfs"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -144,6 +146,11 @@ def open_file_system(url: str) -> tuple[Any, str]:
     teach(system, find_table(scheme))
     path = str(get_local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
     return system, path
+
+
+def is_object_store(system: Any) -> bool:
+    """Whether a file system is one of the libraries of S3, Google Cloud Storage and Azure."""
+    return type(system).__module__.partition(".")[0] in _OBJECT_STORES
 
 
 def _ask_why(url: str) -> Exception | None:

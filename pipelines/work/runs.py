@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any
 
 from pipelines.local.worker import report_progress
-from pipelines.store import storage
+from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, compute_key
 from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
@@ -29,22 +32,79 @@ def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, ro
 
 def read_section(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
     """The rows of a run, in blocks. Raises LedgerError, before it gives any, unless they are what was written."""
-    url = attempts.url(run.attempt)
-    with storage.open_read(url) as file:
-        file.seek(run.offset)
-        hasher, left = hashlib.sha256(), run.size_bytes
-        while left and (data := file.read(min(left, _BLOCK_BYTES))):
-            hasher.update(data)
-            left -= len(data)
-        if hasher.hexdigest() != run.sha256:  # a decoder would give other rows, or break on what it never expected
-            raise LedgerError(f"{redact(url)}: at byte {run.offset}: not the rows that were written there")
-        file.seek(run.offset)
-        yield from read_run(file)
+    (rows,) = read_sections(attempts, [run])
+    return rows
 
 
-def _report_rows(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
+def read_sections(attempts: Attempts, runs: Sequence[RunRef]) -> list[Iterator[CountRows]]:
+    """The rows of each run, as of read_section. Runs that lie side by side in an object are fetched together."""
+    if urls.is_local(attempts.output):
+        return [_read_file(attempts, run) for run in runs]
+    rows: dict[int, Iterator[CountRows]] = {}
+    for span in _find_spans(runs):
+        fetch = functools.cache(functools.partial(_fetch_span, attempts, [runs[i] for i in span]))
+        rows |= {i: _read_fetched(attempts, runs[i], fetch, place) for place, i in enumerate(span)}
+    return [rows[i] for i in range(len(runs))]
+
+
+def _find_spans(runs: Sequence[RunRef]) -> list[list[int]]:
+    """The positions of runs, in groups of neighbours in one object. A run that comes twice is in two groups."""
+    spans: list[list[int]] = []
+    end: tuple[str, int] | None = None
+    for i in sorted(range(len(runs)), key=lambda i: (runs[i].attempt, runs[i].offset)):
+        run = runs[i]
+        if end == (run.attempt, run.offset):
+            spans[-1].append(i)
+        else:
+            spans.append([i])
+        end = (run.attempt, run.offset + run.size_bytes)
+    return spans
+
+
+def _fetch_span(attempts: Attempts, span: Sequence[RunRef]) -> list[IO[bytes]]:
+    """Each run of a span in a file of this machine, which takes memory only while it is small."""
+    last = span[-1]
+    files: list[IO[bytes]] = []
+    with storage.open_range(attempts.url(last.attempt), span[0].offset, last.offset + last.size_bytes) as source:
+        for run in span:
+            file = tempfile.SpooledTemporaryFile(_BLOCK_BYTES)  # noqa: SIM115 - closed by who reads it
+            left = run.size_bytes
+            while left and (data := source.read(min(left, _BLOCK_BYTES))):
+                file.write(data)
+                left -= len(data)
+            files.append(file)
+    return files
+
+
+def _read_fetched(
+    attempts: Attempts, run: RunRef, fetch: Callable[[], Sequence[IO[bytes]]], place: int
+) -> Iterator[CountRows]:
+    with fetch()[place] as file:
+        yield from _read_checked(attempts, run, file, 0)
+
+
+def _read_file(attempts: Attempts, run: RunRef) -> Iterator[CountRows]:
+    with storage.open_read(attempts.url(run.attempt)) as file:
+        yield from _read_checked(attempts, run, file, run.offset)
+
+
+def _read_checked(attempts: Attempts, run: RunRef, file: Any, offset: int) -> Iterator[CountRows]:
+    """The rows of a run that begins at an offset of an open file, once its hash was compared."""
+    file.seek(offset)
+    hasher, left = hashlib.sha256(), run.size_bytes
+    while left and (data := file.read(min(left, _BLOCK_BYTES))):
+        hasher.update(data)
+        left -= len(data)
+    if hasher.hexdigest() != run.sha256:  # a decoder would give other rows, or break on what it never expected
+        url = attempts.url(run.attempt)
+        raise LedgerError(f"{redact(url)}: at byte {run.offset}: not the rows that were written there")
+    file.seek(offset)
+    yield from read_run(file)
+
+
+def _report_rows(rows: Iterator[CountRows], run: RunRef) -> Iterator[CountRows]:
     """The rows of a run that goes into a table; tells the parent when all were read."""
-    yield from read_section(attempts, run)
+    yield from rows
     report_progress("merged", run.size_bytes)
 
 
@@ -56,7 +116,7 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
         return done
     first = runs[0]
     with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
-        rows = merge_rows([read_section(attempts, run) for run in runs])
+        rows = merge_rows(read_sections(attempts, runs))
         merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
     reach("merge.written")
     named = attempts.name_by_content(merged)
@@ -78,7 +138,8 @@ def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...], r
         return done
     path = f"{lang}-{result_key}.parquet" if result_key else f"{lang}.parquet"
     with attempts.new_final(path) as new:
-        totals = write_table(new.file, merge_rows([_report_rows(attempts, run) for run in runs]))
+        parts = [_report_rows(rows, run) for rows, run in zip(read_sections(attempts, runs), runs, strict=True)]
+        totals = write_table(new.file, merge_rows(parts))
     reach("count.table")
     stored = new.stored(path, totals.content_sha256)
     return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))

@@ -38,7 +38,7 @@ def test_a_file_is_written_once(folder: str, size: int) -> None:
     data = bytes(range(250)) * (size // 250 + 1)
     data = data[:size]
     url = _write(folder, data)
-    assert storage.list_sizes(folder) == {"shards/a/b.bin": size}
+    assert {path: its.size_bytes for path, its in storage.list_footprints(folder).items()} == {"shards/a/b.bin": size}
     assert storage.read_bytes(url) == data
     assert _write(folder, data) == url
     with pytest.raises(StageError, match=r"b\.bin: is there with sha256 .*, and this build made"):
@@ -51,12 +51,12 @@ def test_a_writer_that_fails_leaves_no_object(folder: str, size: int) -> None:
     with contextlib.suppress(ZeroDivisionError), storage.write_once(f"{folder}/a") as new:
         new.write(bytes(size))
         raise ZeroDivisionError
-    assert storage.list_sizes(folder) == {}
+    assert storage.list_tree(folder) == []
 
 
 def test_creation_is_probed(folder: str) -> None:
     storage.require_exclusive_creation(f"{folder}/probe")
-    assert storage.list_sizes(folder) == {}
+    assert storage.list_tree(folder) == []
 
 
 def test_s3_confirms_without_being_read(s3: Store, monkeypatch: pytest.MonkeyPatch) -> None:
