@@ -16,6 +16,7 @@ from support.builds import ROOT, build_file, run, small_corpus, tokcore, tree
 
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
+from pipelines.store import storage
 from tokcore.errors import ConfigError
 
 
@@ -81,6 +82,22 @@ def test_order_of_removal_leaves_no_record_of_what_is_gone(output):
     removed = gc(str(output), "0", dry_run=True).removed
     assert removed[0] == "_attempts/shards-0123/done/item.json"
     assert removed[-1] == "_attempts/shards.claim"
+
+
+def test_a_build_that_begins_meanwhile_stops_it(output, monkeypatch):
+    """It may lean on what is there: but no record of it is left."""
+    leave(output)
+    young = output / "_attempts" / "at-work.0123"
+    remove_files = storage.remove_files
+
+    def remove(url, paths):
+        remove_files(url, paths)
+        young.write_bytes(b"")
+
+    monkeypatch.setattr(storage, "remove_files", remove)
+    assert gc(str(output), "0").removed == ("_attempts/shards-0123/done/item.json",)
+    assert young.exists()
+    assert (output / "shards/arrow/old.arrow").exists()
 
 
 def test_nothing_goes_where_a_manifest_cannot_be_read(output):
