@@ -1317,7 +1317,7 @@ _BUILDING = (
     Defect(
         "open-port",
         "a server that binds every IPv6 interface is left alone",
-        "pipelines/graph/runner.py",
+        "pipelines/graph/bind.py",
         r're.compile(r"^(\[::\]|0\.0\.0\.0|\*|)(?=:\d+$)")',
         r're.compile(r"^(0\.0\.0\.0|\*|)(?=:\d+$)")',
         _tests("pipelines/test_options.py::test_whatever_address_a_server_is_given"),
