@@ -66,6 +66,7 @@ class Lab:
     roots: dict[str, str] = dataclasses.field(default_factory=dict)
     trees: dict[tuple[str, str], dict[str, str]] = dataclasses.field(default_factory=dict)
     visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of an undisturbed build
+    store_visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of one from and to a store
     calls: dict[str, int] = dataclasses.field(default_factory=dict)
     tally: Counter[str] = dataclasses.field(default_factory=Counter)
 
@@ -113,7 +114,7 @@ def _prepare(lab: Lab) -> None:
             raise Broken("inputs read through another store give another root")
         lab.trees[name, inputs] = tree(output)
         if inputs:
-            lab.calls = done["calls"]
+            lab.calls, lab.store_visits = done["calls"], done["visits"]
         else:
             lab.visits = done["visits"]
         shutil.rmtree(output)
