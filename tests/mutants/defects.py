@@ -1670,10 +1670,54 @@ _SHARDS = (
     ),
 )
 
+_SENTENCEPIECE = (
+    Defect(
+        "sum-starts-anew",
+        "a word of Unigram is cut as if nothing stood before it",
+        KERNEL + "encode/unigram_model.cpp",
+        "  nodes[0] = {*sum, 0, kNone};\n",
+        "  nodes[0] = {0, 0, kNone};\n",
+        _tests("tokcore/test_sentencepiece.py::test_sums_are_rounded_as_theirs_over_long_texts"),
+    ),
+    Defect(
+        "cut-without-limit",
+        "a word of Unigram comes from the cache whatever sum stands before it",
+        KERNEL + "encode/sentencepiece_encoder.cpp",
+        "    if (!(std::fabs(sum_) <= limit)) return false;\n",
+        "    if (limit < 0) return false;\n",
+        _tests("tokcore/test_sentencepiece.py::test_sums_are_rounded_as_theirs_over_long_texts"),
+    ),
+    Defect(
+        "last-of-equal-scores",
+        "BPE merges the rightmost of pairs with equal scores",
+        KERNEL + "encode/character_bpe.cpp",
+        "results[i] != kNone && ranks_[results[i]] < best_rank",
+        "results[i] != kNone && ranks_[results[i]] <= best_rank",
+        _tests("tokcore/test_sentencepiece.py::test_any_pieces_give_their_ids"),
+    ),
+    Defect(
+        "unknown-twice",
+        "unknown text at the end of a word and at the start of the next is two tokens",
+        KERNEL + "encode/sentencepiece_encoder.cpp",
+        "      if (was_unknown_ && count > 0 && numbers[0] == unknown) {\n",
+        "      if (false) {\n",
+        _tests("tokcore/test_sentencepiece.py::test_ids_decoding_and_export_are_theirs"),
+    ),
+    Defect(
+        "type-not-read-back",
+        "the exported .model has no types of pieces",
+        "tokcore/formats/sentencepiece.py",
+        "    return named if kind == NORMAL else named + write_field(3, kind)\n",
+        "    return named\n",
+        _tests("tokcore/test_sentencepiece.py::test_ids_decoding_and_export_are_theirs"),
+    ),
+)
+
 DEFECTS: tuple[Defect, ...] = (
     *_LEARNER,
     *_ENCODER,
     *_WORDPIECE,
+    *_SENTENCEPIECE,
     *_COUNTING,
     *_SCANNING,
     *_LEARNING,

@@ -1,0 +1,40 @@
+"""The published .model files in `mistral-common`: ids and decoded texts are those of `sentencepiece`.
+
+`make conformance` installs that package by itself, as it asks for an older numpy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from tokcore.tokenizer import Tokenizer
+
+FOUND = importlib.util.find_spec("mistral_common")
+MODELS = sorted((Path(FOUND.origin).parent / "data").glob("*.model*")) if FOUND and FOUND.origin else []
+TEXTS = [
+    *[
+        "",
+        " ",
+        "  two  blanks ",
+        "\n\n\tdef f(x):\n    return x\n",
+        "naïve café",
+        "日本語と中文",
+        "한국어",
+        "😀😀",
+        "\u0301",
+    ],
+    *["<s> [INST] x [/INST]</s>", "▁ ▁▁", "e\u0301 ﬁ ①", "\x00", "a" * 5000, " " * 500, "𐍈", "ก็", "۱۲۳"],
+]
+
+
+@pytest.mark.skipif(not MODELS, reason="mistral-common is not installed: run make conformance")
+@pytest.mark.parametrize("file", MODELS, ids=lambda file: file.name)
+def test_published_models(file):
+    theirs, ours = sentencepiece.SentencePieceProcessor(model_file=str(file)), Tokenizer.load(file)
+    ids = theirs.encode(TEXTS)
+    assert ours.encode_batch(TEXTS).to_pylist() == ids
+    assert [ours.decode(row, "strict") for row in ids] == [theirs.decode(row) for row in ids]
