@@ -1124,7 +1124,7 @@ _STORING = (
         "pipelines/store/attempts.py",
         "        attempt = f\"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}\"\n",
         "        attempt = name.replace('/', '-')\n",
-        _tests("pipelines/test_transforms.py::test_count_pretokens_on_a_hostile_runner"),
+        _tests("pipelines/test_attempts.py::test_attempts_at_one_piece_do_not_meet"),
     ),
     Defect(
         "second-record-wins",
