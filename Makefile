@@ -9,7 +9,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 SERVERS = $(VENV)/servers
 
-.PHONY: demo test servers check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
+.PHONY: demo test servers prism check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,7 +30,7 @@ test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
-servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server ## install the object stores that tests start
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism ## install the stores and engines that tests start
 
 $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 	mkdir -p $(@D)
@@ -41,6 +41,19 @@ $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 $(SERVERS)/fake-gcs-server: tests/stores/fake_gcs/go.sum
 	cd tests/stores/fake_gcs && go build -mod=readonly -o $(abspath $@) github.com/fsouza/fake-gcs-server
 	touch $@
+
+$(SERVERS)/prism: tests/engines/prism/go.sum tests/engines/prism/build.sh
+	mkdir -p $(@D)
+	tests/engines/prism/build.sh $@
+
+# Its job server listens on 127.0.0.1:8073, and its workers are processes of this machine.
+prism: $(VENV)/installed $(SERVERS)/prism ## build the demo on Prism, and compare its root with the local one
+	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet
+	rm -rf out/prism
+	$(SERVERS)/prism --serve_http=false --log_level=warn & server=$$!; trap "kill $$server" EXIT; sleep 2; \
+		$(BIN)/tokcore build deploy/demo/build.toml --output out/prism --engine prism --shared-filesystem
+	test "$$($(BIN)/tokcore build deploy/demo/build.toml --output out/prism --quiet)" = \
+		"$$($(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet)"
 
 lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
@@ -114,6 +115,33 @@ def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
     started = (corpus / "pool.log").read_text()
     assert f"listens on 127.0.0.1:{pool}" in started
     assert started.count("Starting worker with command") == 2, "for counting and for encoding"
+
+
+def test_prism_starts_workers_as_processes(corpus):
+    """A real engine, with one of its own worker processes for each job; the bytes are equal."""
+    run(corpus / "build.toml", corpus / "local")
+    port = _find_free_port()
+    with (
+        (corpus / "prism.log").open("wb") as log,
+        _running([_find_prism(), "--serve_http=false", f"--job_port={port}"], port, log),
+    ):
+        done = tokcore(
+            *("build", corpus / "build.toml", "--output", corpus / "out", "--engine=prism", "--shared-filesystem"),
+            *("--set", f"engine.endpoint=127.0.0.1:{port}"),
+        )
+        listening = subprocess.run(["ss", "-ltnH", f"sport = :{port}"], capture_output=True, text=True, check=True)
+    assert done.returncode == 0, done.stderr
+    assert tree(corpus / "out") == tree(corpus / "local")
+    assert f"127.0.0.1:{port}" in listening.stdout
+    assert len(listening.stdout.splitlines()) == 1
+
+
+def _find_prism():
+    path = Path(sys.prefix) / "servers" / "prism"
+    if not path.exists():
+        report = pytest.fail if os.environ.get("TOKCORE_TEST_SERVERS") == "required" else pytest.skip
+        report("Prism is not installed: make servers")
+    return path
 
 
 @contextlib.contextmanager
