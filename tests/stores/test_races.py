@@ -1,6 +1,6 @@
 """Two processes that create the same objects: each object has one creator, and a refused one can tell.
 
-Run with the libraries that are installed; tests/stores/oldest.py runs it with the oldest that pyproject.toml allows.
+With the libraries that are installed; oldest.py races with the oldest that pyproject.toml allows.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ except ConfigError as error:
 """
 
 
-def race(store: Store, races: int) -> list[list[tuple[bool, str]]]:
+def race(store: Store, races: int, code: str = RACER, **variables: str) -> list[list[tuple[bool, str]]]:
     """Of each racer, for each object: whether it created it, and whose it then was."""
     folder, start = store.fresh(), time.time() + 5
     racers = [
         subprocess.Popen(
-            [sys.executable, "-c", RACER, folder, name, str(races), str(start)],
-            env=store.variables(),
+            [sys.executable, "-c", code, folder, name, str(races), str(start)],
+            env={**store.variables(), **variables},
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
