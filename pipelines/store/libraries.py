@@ -64,10 +64,12 @@ def _judge(
 
 def _find_trouble(response: Any, caught_exception: Exception | None) -> str:
     if caught_exception is not None:
+        from botocore.exceptions import ConnectionError as NotConnected
         from botocore.exceptions import HTTPClientError
         from botocore.parsers import ResponseParserError
 
-        return _CUT if isinstance(caught_exception, HTTPClientError | ResponseParserError) else ""
+        cut = isinstance(caught_exception, HTTPClientError | NotConnected | ResponseParserError)
+        return _CUT if cut else ""
     answer, parsed = response
     code = str(parsed.get("Error", {}).get("Code", ""))
     return (

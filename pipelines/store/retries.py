@@ -134,7 +134,7 @@ def name_errors(what: str, url: str) -> Iterator[None]:
     except OSError as error:
         failure = error
     reason = redact(failure.strerror or str(failure)) or type(failure).__name__
-    if isinstance(failure, FileNotFoundError) and what in ("write", "create") and "://" in url:
+    if isinstance(failure, FileNotFoundError) and what in ("write", "create", "list") and "://" in url:
         reason = NO_BUCKET  # all else that is missing gets made
     elif refusal := explain_refusal(failure):
         reason += f". {refusal}"
