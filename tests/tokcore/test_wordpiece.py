@@ -85,7 +85,7 @@ def test_the_article_s_example():
     tokenizer = load_small()
     words = {word: [tokenizer.id_to_token(id) for id in tokenizer.encode(word)] for word in ("hugs", "bun", "pug")}
     assert words == {"hugs": ["hug", "##s"], "bun": ["b", "##un"], "pug": ["p", "##ug"]}
-    assert [tokenizer.id_to_token(id) for id in tokenizer.encode("hug mug")] == ["hug", "[UNK]"]
+    assert [tokenizer.id_to_token(id) for id in tokenizer.encode("hug mug hugm")] == ["hug", "[UNK]", "[UNK]"]
 
 
 def test_ids_and_decoding_are_theirs(learned):
