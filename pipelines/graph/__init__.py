@@ -3,6 +3,6 @@
 launch: runs the count and the encode stage. runner: opens a pipeline on the chosen runner.
 count_graph, encode_graph: the transforms of a stage. coders: how their elements are encoded.
 bind: where servers listen that Beam starts.
-boot_worker: the program tokcore-worker, which engines start. driver_version: what it compares with the driver.
+boot_worker: the program tokcore-worker, which engines start. driver_options: what a driver tells it.
 transforms: CountPretokens and EncodeDocuments, for pipelines of your own. checks: what they ask of their input.
 """

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -26,7 +26,7 @@ from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_a
 from google.protobuf import json_format, text_format
 
 from pipelines.graph.bind import LOOPBACK, bind_to
-from pipelines.graph.driver_version import DRIVER_OPTION, describe_version
+from pipelines.graph.driver_options import describe_version, follow_driver
 from tokcore.errors import ConfigError
 
 _TIMEOUT_S = 60
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if url:
             os.environ[variable] = text_format.MessageToString(endpoints_pb2.ApiServiceDescriptor(url=url))
     try:
-        refuse_other_driver(options)
+        follow_driver(options)
     except ConfigError as error:
         sys.exit(f"tokcore-worker: {error}")
     from apache_beam.runners.worker import sdk_worker_main
@@ -76,17 +76,6 @@ def serve_pool(host: str, port: int) -> None:
         BeamFnExternalWorkerPoolServicer.start(use_process=True, port=port, container_executable=sys.argv[0])
     print(f"tokcore-worker: a pool of {describe_version()} listens on {host}:{port}", file=sys.stderr, flush=True)
     threading.Event().wait()
-
-
-def refuse_other_driver(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the driver's version is not this worker's: its work might have other bytes."""
-    driver = options.get(f"beam:option:{DRIVER_OPTION}:v1")
-    ours = describe_version()
-    if driver != ours:
-        raise ConfigError(
-            f"the driver is {driver or 'an older or no tokcore'}, and this worker is {ours}: equal builds need equal "
-            f"code. Install the same release of tokcore for the driver and for all workers."
-        )
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

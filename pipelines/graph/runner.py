@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.driver_version import DRIVER_OPTION, describe_version
+from pipelines.graph.driver_options import make_driver_options
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import make_cause, redact
@@ -49,7 +49,7 @@ def open_pipeline(
             with bind_to_loopback(), pool.reporting_to(on_progress), _make_local_pipeline(options) as pipeline:
                 yield pipeline, pool.key
         else:
-            arguments = [*options.runner, f"--{DRIVER_OPTION}={describe_version()}"]
+            arguments = [*options.runner, *make_driver_options()]
             with bind_to_loopback(), beam.Pipeline(options=PipelineOptions(arguments)) as pipeline:
                 yield pipeline, None
     except TokError as error:

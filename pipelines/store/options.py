@@ -31,6 +31,19 @@ def use_options(tables: Mapping[str, Mapping[str, Option]]) -> None:
         os.environ.pop(_VARIABLE, None)
 
 
+def export_options() -> str:
+    """The options in use, for processes of other hosts; empty if there are none."""
+    return os.environ.get(_VARIABLE, "")
+
+
+def take_options(exported: str) -> None:
+    """Use what export_options() gave elsewhere."""
+    if exported:
+        os.environ[_VARIABLE] = exported
+    else:
+        os.environ.pop(_VARIABLE, None)
+
+
 def find_option(scheme: str, name: str) -> Option | None:
     """An option of the store that a scheme names, None if it is not set."""
     return _read_options(scheme).get(name)

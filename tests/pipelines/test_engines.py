@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
+from support.engines import find_free_port, make_job_server, running
 
-from pipelines.graph.boot_worker import refuse_other_driver
-from pipelines.graph.driver_version import DRIVER_OPTION, describe_version
+from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
 from pipelines.local.engines import find_worker_program, make_engine_options
 from schemas.build_tables import EngineTable
 from tokcore.errors import ConfigError
@@ -64,7 +60,7 @@ def corpus(tmp_path):
 
 
 def test_paths_that_other_hosts_cannot_see(corpus):
-    arguments = ("--engine", "prism", "--set", f"engine.endpoint=127.0.0.1:{_find_free_port()}")
+    arguments = ("--engine", "prism", "--set", f"engine.endpoint=127.0.0.1:{find_free_port()}")
     done = tokcore("build", corpus / "build.toml", *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("error: build.output = ")
@@ -88,21 +84,20 @@ def test_one_place_names_the_engine(corpus):
 
 
 def test_workers_of_another_release_refuse_to_work():
-    refuse_other_driver({f"beam:option:{DRIVER_OPTION}:v1": describe_version()})
+    follow_driver({f"beam:option:{DRIVER_OPTION}:v1": describe_version()})
     for driver in ("tokcore 0.0.1 (semantics 0)", None):
         with pytest.raises(ConfigError, match=r"the driver is .*this worker is tokcore"):
-            refuse_other_driver({f"beam:option:{DRIVER_OPTION}:v1": driver} if driver else {})
+            follow_driver({f"beam:option:{DRIVER_OPTION}:v1": driver} if driver else {})
 
 
 def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
     """Beam's own job server, as a stand-in for an engine: no work is done in the driver, and the bytes are equal."""
     run(corpus / "build.toml", corpus / "local")
-    pool, server = _find_free_port(), _find_free_port()
-    job_server = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", f"--port={server}"]
+    pool, server = find_free_port(), find_free_port()
     with (
         (corpus / "pool.log").open("wb") as log,
-        _running([find_worker_program(), f"--pool={pool}"], pool, log),
-        _running(job_server, server) as engine,
+        running([find_worker_program(), f"--pool={pool}"], pool, log),
+        running(make_job_server(server), server) as engine,
     ):
         done = tokcore(
             *("build", corpus / "build.toml", "--output", corpus / "out", "--engine=portable", "--shared-filesystem"),
@@ -120,10 +115,10 @@ def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
 def test_prism_starts_workers_as_processes(corpus):
     """A real engine, with one of its own worker processes for each job; the bytes are equal."""
     run(corpus / "build.toml", corpus / "local")
-    port = _find_free_port()
+    port = find_free_port()
     with (
         (corpus / "prism.log").open("wb") as log,
-        _running([_find_prism(), "--serve_http=false", f"--job_port={port}"], port, log),
+        running([_find_prism(), "--serve_http=false", f"--job_port={port}"], port, log),
     ):
         done = tokcore(
             *("build", corpus / "build.toml", "--output", corpus / "out", "--engine=prism", "--shared-filesystem"),
@@ -142,30 +137,3 @@ def _find_prism():
         report = pytest.fail if os.environ.get("TOKCORE_TEST_SERVERS") == "required" else pytest.skip
         report("Prism is not installed: make servers")
     return path
-
-
-@contextlib.contextmanager
-def _running(command, port, log=subprocess.DEVNULL):
-    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=log)
-    try:
-        _wait_for(port, process)
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _wait_for(port, process):
-    for _ in range(600):
-        assert process.poll() is None
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"nothing listens on {port}")
-
-
-def _find_free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
