@@ -80,7 +80,7 @@ conformance: $(VENV)/installed ## compare encodings with tiktoken, tokenizers an
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }
 	# For its published models alone: it asks for an older numpy, so it gets a folder of its own.
 	test -d build/mistral-common || $(BIN)/python -m pip install --quiet --no-deps --target build/mistral-common mistral-common
-	PYTHONPATH=build/mistral-common $(BIN)/python -m pytest -q tests/conformance/test_sentencepiece.py
+	PYTHONPATH=build/mistral-common $(BIN)/python -m pytest -q tests/conformance/test_published_models.py
 	$(BIN)/python tests/conformance/run.py $(CORPUS)
 
 $(VENV)/bench-installed: $(VENV)/installed

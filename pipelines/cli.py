@@ -553,6 +553,7 @@ def export(output: str, target: str, path: str, force: bool) -> None:
         click.echo(f"note: {left_out}", err=True)
 
 
+_FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
 _END = click.option(
     "--end", type=click.IntRange(0), metavar="ID", help="The id that ends each document, for files without bounds."
 )
@@ -576,7 +577,9 @@ _VOCAB_SIZE = click.option(
     )
 )
 @click.argument("source", metavar="FROM")
-@click.option("--to", "target", type=click.Choice(list(SHARD_FORMATS)), required=True)
+@click.option(
+    "--to", "target", type=click.Choice(list(SHARD_FORMATS)), required=True, metavar="FORMAT", help=_FORMATS_TO
+)
 @click.option("-o", "path", required=True, metavar="FOLDER", help="The folder to make; nothing may have that name.")
 @click.option("--dtype", default="", metavar="DTYPE", help="Of ids, in formats that leave the choice.")
 @click.option(

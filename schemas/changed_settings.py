@@ -29,6 +29,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     LearnedConfig: {
         **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
         **dict.fromkeys(("min_count", "min_documents", "max_token_bytes"), "learn"),
+        **dict.fromkeys(("layout", "character_coverage"), "learn"),
     },
     ShardsConfig: {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),
@@ -39,7 +40,10 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
 
 # Exact decimals are text in a manifest, and numbers in a build file.
 _DECIMALS = frozenset(
-    {"count.sample", "shards.validation", "mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"}
+    {
+        *("count.sample", "learn.character_coverage", "shards.validation"),
+        *("mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"),
+    }
 )
 
 

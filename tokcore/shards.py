@@ -96,8 +96,8 @@ class Shards(Sequence[Ids]):
     def paths(self) -> tuple[str, ...]:
         """The files, in order.
 
-        >>> [os.path.basename(path) for path in shards.paths]
-        ['train-00000-00000_text_document.bin']
+        >>> [os.path.basename(path)[: len("train-00000-00000")] for path in shards.paths]
+        ['train-00000-00000']
         """
         return tuple(file.path for file in self._files)
 

@@ -85,15 +85,18 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
 def _find(made: ShardsManifest, name: str) -> ShardRef:
     wanted = name.removeprefix("shards/")
     shards = list_named_shards(made)
-    found = [
-        s
-        for s in shards
-        if wanted in (s.facts.shard, s.facts.place, s.facts.stem) or wanted in [file.path for file in s.files]
-    ]
+    found = [shard for shard in shards if wanted in _list_names(shard)]
     if len(found) != 1:
         examples = ", ".join(s.facts.place for s in (found or shards)[:3])
         raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
     return found[0]
+
+
+def _list_names(shard: ShardRef) -> set[str]:
+    """What a user may call it: its names, and the paths of its files, with or without the result key."""
+    facts = shard.facts
+    paths = {file.path for file in shard.files}
+    return {facts.shard, facts.place, facts.stem, *paths, *(path.replace(facts.stem, facts.place) for path in paths)}
 
 
 def _encode_again(

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -121,8 +122,13 @@ def find_file(output: Path, name: str) -> Path:
     if (output / name).exists():
         return output / name
     path = output / name
-    (found,) = path.parent.glob(f"{path.stem}-{'[0-9a-f]' * 12}{path.suffix}")
+    (found,) = (file for file in path.parent.iterdir() if drop_result_key(file.name) == path.name)
     return found
+
+
+def drop_result_key(name: str) -> str:
+    """The name of a shard or a count table as if it had no result key."""
+    return re.sub(r"-[0-9a-f]{12}(?=[._])", "", name)
 
 
 def tree(output: Path) -> dict[str, str]:

@@ -442,7 +442,7 @@ def test_export(tmp_path):
     with pytest.raises(FormatError, match="BERT's files hold WordPiece, and this tokenizer is of the kind learned"):
         tokenizer.export("bert", tmp_path)
     for to, export in EXPORTS.items():
-        if to == "bert":
+        if to in ("bert", "byt5", "sentencepiece"):  # for tokenizers of other kinds
             continue
         (tmp_path / to).mkdir()
         paths = tokenizer.export(to, tmp_path / to)

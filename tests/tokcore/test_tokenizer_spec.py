@@ -147,7 +147,7 @@ def test_golden_fingerprint():
         ({"normalizer": [1]}, r"normalizer\[0\]: expected str, found 1"),
         ({"surprise": 1}, "unknown field 'surprise'"),
         ({"model.surprise": 1}, "model: unknown field 'surprise'"),
-        ({"model.kind": "unigram"}, r"model\.kind: expected one of"),
+        ({"model.kind": "grammar"}, r"model\.kind: expected one of"),
         ({"model.kind": []}, r"model\.kind: expected one of"),
         ({"model.byte_order": "bytes"}, "byte_order"),
         ({"model.merges": [[64, 300], [256, 220], [127, 102]]}, "merge 0"),
