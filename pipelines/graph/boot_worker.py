@@ -6,8 +6,8 @@ does what Beam's own starter for containers does, without installing or download
 where this program is. A driver of another version is refused before any work starts.
 
 `tokcore-worker --pool PORT` is a pool for EXTERNAL environments: it starts such a worker, in a process of its own,
-whenever an engine asks. It listens on the loopback interface, unless --host says otherwise: whoever reaches it can have
-it run code.
+whenever an engine asks. It listens on the loopback interface, unless --host names another: anyone who reaches it can
+run code on this machine.
 """
 
 from __future__ import annotations

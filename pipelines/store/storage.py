@@ -219,7 +219,7 @@ def list_uploads(url: str) -> list[Upload]:
 
 
 def abort_uploads(url: str, uploads: Iterable[Upload]) -> None:
-    """Drops unfinished uploads below a folder; fine for one that is not there."""
+    """Drop unfinished uploads below a folder. One that is gone already is no error."""
     with name_errors("remove", url):
         remote_files.abort_uploads(url, uploads)
 
