@@ -6,7 +6,7 @@ verify, verify_manifests, verify_shards: is the output what was committed? rebui
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.
 convert: shards in another format. new_folder: a folder that appears at once, with all its files.
-fsck: do shards keep the rules of their formats, whoever wrote them?
+fsck: do shards, from any writer, keep the rules of their formats?
 diff: what differs between two outputs. gc: remove unfinished work.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 """
