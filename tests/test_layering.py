@@ -26,8 +26,9 @@ FORBIDDEN = {
 
 PIPELINES = ROOT / "pipelines"
 
-# Who may import whom inside pipelines: each folder, and what it may reach. The command line and the report are on top.
+# Who may import whom inside pipelines: each folder, and what it may reach. The command line and the reports are on top.
 ROOMS = {
+    "commands": {"inspect", "local", "stages", "store", "print_build.py", "print_reports.py", "show.py"},
     "stages": {"graph", "local", "reading", "store", "work"},
     "graph": {"local", "store", "work"},
     "work": {"local", "reading", "store"},

@@ -24,7 +24,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from chaos import faultfs
 from support import eager
 
-from pipelines.cli import EXIT_STAGE, EXIT_USAGE
+from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions

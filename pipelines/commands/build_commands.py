@@ -1,0 +1,183 @@
+"""init, check, and the commands that run stages: build, count, learn, encode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.commands.command_inputs import (
+    EXIT_USAGE,
+    expand_path,
+    fail,
+    make_absolute,
+    open_build,
+    print_json,
+    show_progress,
+)
+from pipelines.commands.command_options import ALL, BUILD_FILE, JSON, OUTPUT, SET, add_run_options, format_examples
+from tokcore.errors import ConfigError
+
+
+@click.command(epilog=format_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
+@click.argument("folder", metavar="FOLDER|URL")
+@click.option(
+    "-o", "path", default="build.toml", show_default=True, metavar="FILE", help="Write this file; - for stdout."
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def init(folder: str, path: str, force: bool) -> None:
+    """Look at a folder; write a build file for it.
+
+    Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
+    it writes has comments, passes `tokcore check`, and builds as it is.
+    """
+    from pipelines.inspect.build_text import write_build_text
+    from pipelines.inspect.propose import propose
+    from pipelines.store import urls
+
+    to_stdout = path == "-"
+    target = Path.cwd() / ("build.toml" if to_stdout else expand_path(path))
+    if target.exists() and not (force or to_stdout):
+        raise ConfigError(f"{target}: is there already. Name another file with -o, or replace it with --force")
+    if not to_stdout and not target.parent.is_dir():
+        raise ConfigError(f"{target}: there is no folder {target.parent}. Make it, or name another file with -o")
+    with show_progress("init"):
+        proposal = propose(urls.resolve(str(Path.cwd()), expand_path(folder)))
+        text = write_build_text(proposal, str(target))
+    if to_stdout:
+        click.echo(text, nl=False)
+        return
+    target.write_text(text, encoding="utf-8")
+    num_files = sum(source.num_files for source in proposal.sources)
+    click.echo(f"{path}: {len(proposal.sources)} sources, {num_files:,} files, {len(proposal.left_out):,} left out")
+    click.echo(f"Read it, then: tokcore check {path}; tokcore build {path}")
+
+
+@click.command(epilog=format_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
+@BUILD_FILE
+@OUTPUT
+@SET
+@JSON
+def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
+    """Look at the input, show the plan and estimates; do no work.
+
+    Reads the start of some files of each source: wrong fields and formats are named. Ends with exit code 2 if they
+    would stop a build, or if the output holds a different one.
+    """
+    from pipelines.print_reports import make_check_report, print_check
+
+    with show_progress("check"):
+        report = make_check_report(open_build(build_file, output, assigned, None, ()))
+    print_json(report) if as_json else print_check(report)
+    if report["refused"]:  # as `tokcore build` would
+        fail(report["output_holds"], EXIT_USAGE)
+    if report["problems"]:
+        fail("\n".join(report["problems"]), EXIT_USAGE)
+
+
+def _make_stage_command(
+    name: str, done: str, run: Callable[[Any], Any], replaceable: tuple[str, ...], text: str, *examples: str
+) -> click.Command:
+    """A command that runs stages.
+
+    done: what the command has done, for a message. replaceable: the stages that --replace takes.
+    """
+
+    @click.command(name, help=text, epilog=format_examples(*examples))
+    @BUILD_FILE
+    @add_run_options
+    @click.option(
+        "--replace",
+        type=click.Choice(replaceable),
+        help="Remove what this step made, and all that follows from it; then make them again.",
+    )
+    @click.option("--from", "reuse", metavar="OUTPUT", help="Take over from this output the stages that still apply.")
+    @JSON
+    def command(
+        build_file: str,
+        output: str,
+        assigned: tuple[str, ...],
+        engine: str | None,
+        shared_filesystem: bool,
+        workers: int | None,
+        runner_options: tuple[str, ...],
+        quiet: bool,
+        verbose: bool,
+        replace: str | None,
+        reuse: str | None,
+        as_json: bool,
+        show_all: bool = False,
+    ) -> None:
+        from pipelines.print_build import print_build
+        from pipelines.print_reports import print_no_work, print_stage
+        from pipelines.store.retries import describe_retries, list_retries
+
+        if quiet and verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
+        from_other = make_absolute(reuse) if reuse else ""
+        if engine is not None:
+            assigned += (f"engine.name={engine}",)
+        if shared_filesystem:
+            assigned += ("engine.shared_filesystem=true",)
+        build = open_build(
+            build_file, output, assigned, workers, runner_options, replace=replace or "", reuse=from_other
+        )
+        build.progress.level = -1 if quiet else int(verbose)
+        manifest = run(build)
+        if as_json:
+            facts = {"output": build.output, "retries": list_retries()}
+            print_json({**facts, **json.loads(manifest.to_bytes())})
+        elif quiet:
+            click.echo(manifest.root or manifest.content_id())
+        elif manifest.stage == "build":
+            print_build(build.output, manifest, show_all)
+        else:
+            print_stage(build.output, manifest)
+        if not (build.made or as_json or quiet):
+            print_no_work(build.output, manifest.stage, done)
+        if not (as_json or quiet) and (line := describe_retries()):
+            click.echo(line)
+
+    return ALL(command) if name == "build" else command
+
+
+STAGE_COMMANDS = (
+    _make_stage_command(
+        "build",
+        "built",
+        lambda build: build.run(),
+        ("plan", "count", "learn", "encode"),
+        "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
+        "tokcore build BUILD.toml",
+        "tokcore build BUILD.toml --output out/second --from out/first",
+        "tokcore build BUILD.toml --set learn.vocab_size=65536 --replace learn",
+        "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
+    ),
+    _make_stage_command(
+        "count",
+        "counted",
+        lambda build: build.count(),
+        ("plan", "count"),
+        "Plan, then count pre-tokens for each language.",
+        "tokcore count BUILD.toml",
+    ),
+    _make_stage_command(
+        "learn",
+        "learned",
+        lambda build: build.learn(),
+        ("learn",),
+        "Learn the tokenizer from the count tables.",
+        "tokcore learn BUILD.toml",
+    ),
+    _make_stage_command(
+        "encode",
+        "encoded",
+        lambda build: build.encode(),
+        ("encode",),
+        "Tokenize the corpus into shards.",
+        "tokcore encode BUILD.toml",
+    ),
+)

@@ -1,0 +1,101 @@
+"""From words of the command line to what they name, and how a command ends or prints JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from tokcore.errors import ConfigError
+
+# The exit codes that commands choose; pipelines/cli.py has those of signals.
+EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
+
+
+def fail(error: Exception | str, code: int) -> NoReturn:
+    from pipelines.store.redaction import redact
+
+    # A message may quote file names and texts; their control characters must not reach a terminal.
+    shown = "".join(c if c == "\n" or c.isprintable() else " " for c in redact(str(error)))
+    click.echo(f"error: {shown}", err=True)
+    sys.exit(code)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, default=str))
+
+
+def show_progress(name: str) -> AbstractContextManager[object]:
+    """Show progress on stderr while the block runs."""
+    from pipelines.local.progress import StageProgress
+
+    return StageProgress().stage(name, minor=True)
+
+
+def make_absolute(output: str) -> str:
+    """The URL of an output as the command line names it: a relative path starts at the current folder.
+
+    Raises ConfigError for a build file, with what to write in its place.
+    """
+    from pipelines.store import urls
+
+    url = urls.resolve(os.getcwd(), expand_path(output))  # noqa: PTH109 - resolve wants a str
+    if url.endswith(".toml") and urls.is_local(url) and Path(url).is_file():
+        raise ConfigError(f"{output}: is a build file; name its output instead: {_find_output(url)}")
+    return url
+
+
+def _find_output(build_file: str) -> str:
+    from pipelines.store import urls
+    from schemas.config import load_config
+
+    try:
+        config = load_config(build_file)
+        return urls.resolve(config.base, config.build.output)
+    except ConfigError:
+        return "the folder that its build.output names"
+
+
+def expand_path(path: str) -> str:
+    from schemas.paths import expand
+
+    try:
+        return expand(path)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def load_tokenizer(path: str, pattern: str | None = None) -> Any:
+    """The tokenizer at a path or URL, in any form that [tokenizer] from takes."""
+    from pipelines.stages.tokenizer_files import read_tokenizer
+    from tokcore import Tokenizer
+
+    return Tokenizer(read_tokenizer(make_absolute(path), pattern, (), ("tokenizer", "--pattern")))
+
+
+def open_build(
+    build_file: str,
+    output: str,
+    assigned: tuple[str, ...],
+    workers: int | None,
+    runner_options: tuple[str, ...],
+    **how: Any,
+) -> Any:
+    from pipelines.local.run_options import RunOptions
+    from pipelines.stages.build import Build
+    from pipelines.store.options import use_options
+    from pipelines.store.storage import read_bytes
+    from schemas.config import load_config
+
+    if runner_options and not runner_options[0].startswith("-"):
+        raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
+    config = load_config(expand_path(build_file), assigned, read_bytes)
+    use_options(dataclasses.asdict(config.storage))
+    where = make_absolute(output) if output else ""
+    return Build(config, RunOptions(workers, runner_options), where, **how)

@@ -1,0 +1,74 @@
+"""Arguments and options that several commands share, and the examples below their help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
+
+
+OUTPUT = click.option(
+    "--output", metavar="URL", default="", help="Write here, not to build.output; relative to the current folder."
+)
+
+
+SET = click.option(
+    "--set",
+    "assigned",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Replace a value of the build file: learn.vocab_size=65536, source.0.text=content, "
+    "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
+)
+
+
+WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
+
+
+_ENGINE = click.option(
+    "--engine",
+    type=click.Choice(("local", "prism", "portable")),
+    help="Where the work is done: engine.name of the build file. --set engine.endpoint=HOST:PORT says more.",
+)
+
+
+_SHARED = click.option(
+    "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this one."
+)
+
+
+TOKENIZER = click.option(
+    "--tokenizer",
+    "path",
+    required=True,
+    metavar="URL",
+    help="An output, tokcore.json, tokenizer.json, a folder of them, or a rank file.",
+)
+
+
+PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file: its split pattern.")
+
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")
+
+
+_QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and only the hash of the result.")
+
+
+_VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what each stage finds, makes and commits.")
+
+
+def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
+    return OUTPUT(SET(_ENGINE(_SHARED(WORKERS(_QUIET(_VERBOSE(runner(command))))))))
+
+
+def format_examples(*lines: str) -> str:
+    """The end of a help text: lines that click does not wrap."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

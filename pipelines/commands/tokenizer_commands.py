@@ -1,0 +1,62 @@
+"""Commands for a tokenizer: export, encode-text, decode-ids."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from pipelines.commands.command_inputs import expand_path, load_tokenizer
+from pipelines.commands.command_options import PATTERN, TOKENIZER, format_examples
+from tokcore.errors import ConfigError
+from tokcore.formats.exports import EXPORTS, export_to
+
+
+@click.command(
+    epilog=format_examples(
+        "tokcore export out/first --to huggingface -o tokenizer.json", "tokcore export out/first --to gpt2 -o gpt2"
+    )
+)
+@click.argument("output")
+@click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
+@click.option("-o", "path", required=True, type=click.Path(), help="File or folder to write.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def export(output: str, target: str, path: str, force: bool) -> None:
+    """Write the tokenizer in another format.
+
+    huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
+    gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
+    configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. token_bytes: an array with the number of
+    bytes of each token. Folders are made; a file that is there is not replaced.
+    """
+    path = expand_path(path)
+    spec = load_tokenizer(output).spec
+    try:
+        export_to(spec, target, Path(path), replace=force)
+    except FileExistsError as error:
+        if error.filename is not None:
+            raise
+        raise ConfigError(f"{error} with --force") from error
+    if left_out := EXPORTS[target].left_out(spec):
+        click.echo(f"note: {left_out}", err=True)
+
+
+@click.command("encode-text", epilog=format_examples("tokcore encode-text --tokenizer out/first < text.txt"))
+@TOKENIZER
+@PATTERN
+def encode_text(path: str, pattern: str | None) -> None:
+    """Encode stdin; print ids separated by spaces."""
+    ids = load_tokenizer(path, pattern).encode(sys.stdin.buffer.read())
+    sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
+
+
+@click.command("decode-ids", epilog=format_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
+@TOKENIZER
+@PATTERN
+def decode_ids(path: str, pattern: str | None) -> None:
+    """Decode ids from stdin; write their bytes."""
+    words = sys.stdin.buffer.read().split()
+    if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
+        raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
+    sys.stdout.buffer.write(load_tokenizer(path, pattern).decode([int(word) for word in words]))
