@@ -20,8 +20,8 @@ import pyarrow as pa
 from tokcore.encoded import Encoded, Padded, Side, cut, make_list_array, pad
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats.exports import export_to, write_files
+from tokcore.formats.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.huggingface import read_tokenizer_json
-from tokcore.formats.sentencepiece import is_sentencepiece_model, read_sentencepiece_model
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import Ids
 from tokcore.models.bpe import LearnedModel
@@ -58,24 +58,27 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Tokenizer:
-        """The tokenizer in a tokcore.json, in its folder, in a build's output folder, or in SentencePiece's .model.
+        """The tokenizer in a tokcore.json, in its folder or a build's output folder, or in a file of another library.
 
-        Raises FormatError if there is none or it is damaged, VersionError if another release must read it.
+        That is a tokenizer.json, tekken.json, SentencePiece's .model, BERT's vocab.txt (uncased), or a folder with one
+        of them or ByT5's tokenizer_config.json. Content decides, names do not. A rank file needs from_tiktoken.
+        Raises FormatError if there is none, it is damaged, or it is not taken exactly; VersionError if another release
+        must read it.
 
         >>> tokcore.Tokenizer.load("out/first/tokenizer/tokcore.json") == tokenizer
         True
         """
         file = Path(path)
         if file.is_dir():
-            places = [file / FILE_NAME, file / "tokenizer" / FILE_NAME]
+            places = [file / FILE_NAME, file / "tokenizer" / FILE_NAME, *(file / name for name in FOLDER_NAMES)]
             found = [place for place in places if place.is_file()]
             if not found:
-                raise FormatError(f"{file}: no {FILE_NAME} in it nor in its folder tokenizer. Is the build finished?")
+                raise FormatError(
+                    f"{file}: no {FILE_NAME} in it nor in its folder tokenizer, and no {', '.join(FOLDER_NAMES[:-1])} "
+                    f"or {FOLDER_NAMES[-1]}. Is the build finished?"
+                )
             file = found[0]
-        data = file.read_bytes()
-        if is_sentencepiece_model(data):
-            return cls(read_sentencepiece_model(data, str(file)))
-        return cls(TokenizerSpec.from_json_bytes(data, str(file)))
+        return cls(read_tokenizer_file(file.read_bytes(), str(file)))
 
     @classmethod
     def from_tiktoken(

@@ -10,8 +10,9 @@ from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats import bert, huggingface, sentencepiece, tiktoken
+from tokcore.formats import bert, tiktoken
 from tokcore.formats.exports import EXPORTS
+from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assign_ids
 
@@ -31,30 +32,27 @@ def read_tokenizer(
     keys: tuple[str, str],
     normalize: Sequence[str] = (),
 ) -> TokenizerSpec:
-    """The tokenizer at a URL: a tokcore.json, a tokenizer.json, SentencePiece's .model, BERT's vocab.txt, a rank file,
-    or a folder of the first four.
+    """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
     A build's output stands for its tokcore.json, and so does its folder tokenizer. pattern, special: of a rank file,
     which has none. normalize: of a vocab.txt, which names no normalizer. keys: what the user calls the URL and the
     pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of these forms, or if a
     rank file comes without its pattern.
     """
-    names = ("tokenizer.json", sentencepiece.FILE_NAME, "vocab.txt")
-    below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in names))
+    below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in FOLDER_NAMES))
     places = [urls.join(named, *names) for names in below]
     url = next(filter(storage.exists, places), named)
     name = redact(url)
     if urls.is_local(url) and urls.get_local_path(url).is_dir():
         raise ConfigError(
             f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no "
-            f"{', '.join(names[:-1])} or {names[-1]}. Is the build finished?"
+            f"{', '.join(FOLDER_NAMES[:-1])} or {FOLDER_NAMES[-1]}. Is the build finished?"
         )
     if not storage.exists(url):
         raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
     try:
         data = storage.read_bytes(url)
-        is_text = not sentencepiece.is_sentencepiece_model(data)
-        if pattern is None and is_text and bert.is_vocab_txt(data) and not data.lstrip().startswith(b"{"):
+        if pattern is None and normalize and bert.is_vocab_txt(data) and not is_json(data):
             return bert.read_vocab_txt(data, name, normalize)
         if normalize:
             raise FormatError(f"tokenizer.normalize is for a vocab.txt, and {name} is none: remove it")
@@ -66,22 +64,17 @@ def read_tokenizer(
 def _parse(
     pattern: str | None, special: Sequence[SpecialToken], data: bytes, name: str, pattern_key: str
 ) -> TokenizerSpec:
-    is_model = sentencepiece.is_sentencepiece_model(data)
-    if not is_model and not data.lstrip().startswith(b"{"):
-        if pattern is None:
-            raise ConfigError(
-                f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split. "
-                f'Add it, for example "cl100k".'
-            )
-        ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
-        return dataclasses.replace(ranks, special=tuple(assign_ids(special, ranks.vocab_size)))
-    if pattern is not None:
-        raise ConfigError(f"{pattern_key} is for rank files: {name} brings its own. Remove it.")
-    if is_model:
-        return sentencepiece.read_sentencepiece_model(data, name)
-    if b'"format":"tokcore-tokenizer"' in data:
-        return TokenizerSpec.from_json_bytes(data, name)
-    return huggingface.read_tokenizer_json(data, name)
+    if tells_itself(data):
+        if pattern is not None:
+            raise ConfigError(f"{pattern_key} is for rank files: {name} brings its own. Remove it.")
+        return read_tokenizer_file(data, name)
+    if pattern is None:
+        raise ConfigError(
+            f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split. "
+            f'Add it, for example "cl100k".'
+        )
+    ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
+    return dataclasses.replace(ranks, special=tuple(assign_ids(special, ranks.vocab_size)))
 
 
 def make_special_tokens(config: BuildConfig) -> list[SpecialToken]:

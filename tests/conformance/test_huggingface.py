@@ -56,7 +56,7 @@ def test_pathological_text(name, case):
 @settings(max_examples=40, deadline=None)
 @given(
     model=st.one_of(learned_models(), merges_models()),
-    pattern=st.sampled_from(["gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat"]),
+    pattern=st.sampled_from(["gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat", "tekken"]),
     text=st.lists(st.sampled_from([*TRICKY, "a", "b", "ab", "aaaa", " ab", "<|end|>", "<|é|>"]), max_size=60).map(
         "".join
     ),

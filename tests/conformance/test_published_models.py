@@ -1,15 +1,19 @@
-"""The published .model files in `mistral-common`: ids and decoded texts are those of `sentencepiece`.
+"""The published .model and tekken.json files in `mistral-common`: ids and decoded texts are those of `sentencepiece`
+and `tiktoken`.
 
 `make conformance` installs that package by itself, as it asks for an older numpy.
 """
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
 import sentencepiece
+import tiktoken
 
 from tokcore.tokenizer import Tokenizer
 
@@ -38,3 +42,26 @@ def test_published_models(file):
     ids = theirs.encode(TEXTS)
     assert ours.encode_batch(TEXTS).to_pylist() == ids
     assert [ours.decode(row, "strict") for row in ids] == [theirs.decode(row) for row in ids]
+
+
+TEKKEN = sorted((Path(FOUND.origin).parent / "data").glob("tekken*.json")) if FOUND and FOUND.origin else []
+
+
+@pytest.mark.skipif(not MODELS, reason="mistral-common is not installed: run make conformance")
+@pytest.mark.parametrize("file", TEKKEN, ids=lambda file: file.name)
+def test_published_tekken(file):
+    content = json.loads(file.read_bytes())
+    num_special = content["config"]["default_num_special_tokens"]
+    num = content["config"]["default_vocab_size"] - num_special
+    theirs = tiktoken.Encoding(
+        "tekken",
+        pat_str=content["config"]["pattern"],
+        mergeable_ranks={base64.b64decode(one["token_bytes"]): one["rank"] for one in content["vocab"][:num]},
+        special_tokens={},
+    )
+    ours = Tokenizer.load(file)
+    for text in TEXTS:
+        ids = [num_special + rank for rank in theirs.encode_ordinary(text)]
+        assert ours.encode(text).tolist() == ids
+        assert ours.decode(ids, "strict") == text
+    assert ours.spec.pattern == {"name": "tekken"}

@@ -50,7 +50,7 @@ const char* const kParts[] = {"a",
                               "\xF4\x90\x80\x80",
                               "\xFF",
                               "\xC0\x80"};
-const char* const kPatterns[] = {"gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat"};
+const char* const kPatterns[] = {"gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat", "tekken"};
 
 uint64_t state = 1;
 

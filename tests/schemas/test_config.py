@@ -452,7 +452,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (
             MINIMAL + "[pretokenize]\npattern = 'cl100'",
             '8: pretokenize.pattern = "cl100": expected one of gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, '
-            "nanochat, bert, metaspace, or regex = '''...''' for one of your own. Did you mean cl100k?",
+            "nanochat, tekken, bert, metaspace, or regex = '''...''' for one of your own. Did you mean cl100k?",
         ),
         (
             MINIMAL + "[mix]\nstrategy = 'uni'",

@@ -164,7 +164,7 @@ def test_equals_tokenizers_on_every_assigned_character(name: str) -> None:
     _equals_tokenizers(name, PATTERNS[name].replace("{1,3}+", "{1,3}"), assigned_in_context())
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen2", "nanochat"])
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen2", "nanochat", "tekken"])
 def test_equals_tokenizers_on_every_class(name: str) -> None:
     _equals_tokenizers(name, PATTERNS[name], classes_in_context())
 

@@ -197,6 +197,22 @@ def test_byt5_s_folder(tmp_path):
     for text in SAMPLES:
         assert theirs(text)["input_ids"] == [*BYT5.encode(text).tolist(), 1]
     assert theirs.convert_tokens_to_ids("<extra_id_124>") == BYT5.token_to_id("<extra_id_124>") == 383
+    again = Tokenizer.load(tmp_path)
+    assert (again.spec.special, again.encode("é").tolist()) == (BYT5.spec.special, BYT5.encode("é").tolist())
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    for key, value in (
+        ("extra_ids", 100),
+        ("eos_token", "<end>"),
+        ("pad_token", {"content": "<p>"}),
+        ("added_tokens_decoder", {"400": {"content": "<x>"}}),
+        ("additional_special_tokens", ["<extra_id_0>", "<x>"]),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps(config | {key: value}))
+        with pytest.raises(FormatError, match=rf"other.json: {key}"):
+            Tokenizer.load(tmp_path / "other.json")
+    published = {str(id): {"content": text, "special": True} for text, id in BYT5.specials.items()}
+    (tmp_path / "other.json").write_text(json.dumps(config | {"added_tokens_decoder": published}))
+    assert Tokenizer.load(tmp_path / "other.json") == again
     BYT5.export("huggingface", tmp_path / "x.json")
     assert Tokenizer.from_huggingface(tmp_path / "x.json") == BYT5
     with pytest.raises(FormatError, match="learn with model"):

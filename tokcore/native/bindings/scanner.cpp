@@ -123,7 +123,7 @@ Scanner scanner_from_names(std::string_view pattern_name, std::string_view imple
   if (!pattern) {
     throw std::invalid_argument(
         "pattern \"" + std::string(pattern_name) +
-        "\": expected gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, nanochat or bert");
+        "\": expected gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, nanochat, tekken, bert or metaspace");
   }
   return Scanner(*pattern, checked_implementation(implementation_name));
 }

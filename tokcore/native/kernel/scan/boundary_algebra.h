@@ -8,9 +8,9 @@
 // depends on how it ends. So the masks of the next words must be there, and boundaries within whitespace that
 // ends the known text may be wrong. Contractions are looked up in the text.
 //
-// Only o200k has contexts that masks do not decide: a word where a caseless letter or a mark comes before a
-// capital, a mark after punctuation, a slash after line ends that belong to punctuation. next() returns
-// where.
+// Only o200k and tekken have contexts that masks do not decide: a word where a caseless letter or a mark
+// comes before a capital, a mark after punctuation, a slash after line ends that belong to punctuation.
+// next() returns where.
 //
 // Plain 64-bit arithmetic with internal linkage, because the sources that include it are compiled for
 // different processors.
@@ -28,20 +28,23 @@ namespace {
 
 struct Rules {
   bool gpt2;
-  bool o200k;
+  bool cased;           // a word ends before a capital that comes after a small letter
+  bool contractions;    // that word may end with one
   uint32_t max_digits;  // 0: no limit
 };
 
 constexpr Rules rules_of(Pattern pattern) {
   switch (pattern) {
     case Pattern::kGpt2:
-      return {true, false, 0};
+      return {true, false, false, 0};
     case Pattern::kO200k:
-      return {false, true, 3};
+      return {false, true, true, 3};
+    case Pattern::kTekken:
+      return {false, true, false, 1};
     case Pattern::kQwen2:
-      return {false, false, 1};
+      return {false, false, false, 1};
     case Pattern::kNanochat:
-      return {false, false, 2};
+      return {false, false, false, 2};
     case Pattern::kCl100k:
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
@@ -49,7 +52,7 @@ constexpr Rules rules_of(Pattern pattern) {
     case Pattern::kMetaspace:
       break;
   }
-  return {false, false, 3};
+  return {false, false, false, 3};
 }
 
 // The positions of letters that make a contraction with an apostrophe before them, by number of letters.
@@ -72,7 +75,7 @@ class BoundaryAlgebra {
   // none) for each place that masks do not decide: boundaries from the lowest such bit on may be wrong.
   uint64_t next() {
     const ClassMasks& m = masks_[word_];
-    const uint64_t word_character = rules.o200k ? m.letter | m.mark : m.letter;
+    const uint64_t word_character = rules.cased ? m.letter | m.mark : m.letter;
     const uint64_t after_word = shift(word_character, previous_.word_character);
     const uint64_t after_other = shift(m.other, previous_.other);
     const uint64_t after_blank = shift(m.blank, previous_.blank);
@@ -109,12 +112,14 @@ class BoundaryAlgebra {
       } else {
         if (m.number != 0) starts |= digit_groups(m, number_start);
       }
-      if constexpr (rules.o200k) {
+      if constexpr (rules.cased) {
         const uint64_t caseless = word_character & ~m.upper & ~m.lower;
         starts |= m.upper & shift(m.lower, previous_.lower);
         undecided = (m.upper & shift(caseless, previous_.caseless)) |
                     (m.mark & word_start & after_other & ~prefixed) | (m.slash & shift(tail, previous_.tail));
-        starts = join_contractions(starts, m.apostrophe & after_word);
+        if constexpr (rules.contractions) {
+          starts = join_contractions(starts, m.apostrophe & after_word);
+        }
         previous_.caseless = caseless >> 63;
         previous_.lower = m.lower >> 63;
       } else {

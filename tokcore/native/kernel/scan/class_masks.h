@@ -13,12 +13,12 @@ struct ClassMasks {
   uint64_t letter;
   uint64_t number;
   uint64_t space;         // White_Space, line ends included
-  uint64_t other;         // none of the three above; for o200k not a mark either
+  uint64_t other;         // none of the three above; for o200k and tekken not a mark either
   uint64_t line_end;      // CR, LF
   uint64_t blank;         // U+0020
   uint64_t apostrophe;    // U+0027
   uint64_t continuation;  // all bytes of a character except the first
-  // Set only for o200k.
+  // Set only for o200k and tekken.
   uint64_t mark;
   uint64_t upper;  // Lu, Lt
   uint64_t lower;  // Ll

@@ -22,6 +22,7 @@ enum class Pattern : uint8_t {
   kLlama3,
   kQwen2,
   kNanochat,
+  kTekken,
   kBert,
   kMetaspace
 };

@@ -123,17 +123,18 @@ size_t head_end(const Text& text, size_t begin) {
   return end == begin ? begin : text.skip_while(end, in_tail);
 }
 
-size_t cut_o200k(const uint8_t* bytes, size_t size, size_t begin) {
+template <uint32_t max_digits, bool contractions>
+size_t cut_cased(const uint8_t* bytes, size_t size, size_t begin) {
   const Text text{bytes, size};
   const Character first = text.at(begin);
   const size_t after_prefix = may_lead_word(first) ? begin + first.size : begin;
   for (const auto word_end : {head_and_tail_end, head_end}) {
     for (const size_t word : {after_prefix, begin}) {
       const size_t end = word_end(text, word);
-      if (end > word) return end + text.contraction(end, true);
+      if (end > word) return contractions ? end + text.contraction(end, true) : end;
     }
   }
-  if (first.is(kNumber)) return text.skip_digits(begin, 3);
+  if (first.is(kNumber)) return text.skip_digits(begin, max_digits);
   const size_t body = first.code_point == ' ' ? begin + 1 : begin;
   if (is_other(text.at(body))) {
     return text.skip_while(text.skip_while(body, is_other),
@@ -169,7 +170,9 @@ const Portable& portable(Pattern pattern) {
     case Pattern::kCl100k:
       return kPortable<cut_cl100k<Family{3, true}>>;
     case Pattern::kO200k:
-      return kPortable<cut_o200k>;
+      return kPortable<cut_cased<3, true>>;
+    case Pattern::kTekken:
+      return kPortable<cut_cased<1, false>>;
     case Pattern::kQwen2:
       return kPortable<cut_cl100k<Family{1, false}>>;
     case Pattern::kNanochat:

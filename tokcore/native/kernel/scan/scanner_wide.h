@@ -350,7 +350,7 @@ Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t
                     size_t capacity) {
   ClassMasks masks[kMaxWords + 1];
   uint64_t starts[kMaxWords];
-  const size_t known = classify_words<rules.o200k>(text, size, num_words, masks);
+  const size_t known = classify_words<rules.cased>(text, size, num_words, masks);
   if (known == 0) return {0, false};
   num_words = (known + kWordBytes - 1) / kWordBytes;
   masks[num_words].space = 0;
@@ -435,6 +435,8 @@ size_t scan_any(Pattern pattern, const uint8_t* text, size_t size, size_t begin,
       return scan_pattern<Pattern::kQwen2>(text, size, begin, ends, capacity);
     case Pattern::kNanochat:
       return scan_pattern<Pattern::kNanochat>(text, size, begin, ends, capacity);
+    case Pattern::kTekken:
+      return scan_pattern<Pattern::kTekken>(text, size, begin, ends, capacity);
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
     case Pattern::kBert:  // these have scanners of their own

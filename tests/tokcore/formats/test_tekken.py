@@ -1,0 +1,105 @@
+"""tekken.json: ids are those of tiktoken with the file's ranks, moved behind the special tokens."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+import tiktoken
+from support.vocabularies import ranks
+
+from tokcore.errors import FormatError
+from tokcore.formats.tekken import read_tekken
+from tokcore.patterns import PATTERNS
+from tokcore.tokenizer import Tokenizer
+
+TEXTS = ["", "Straße 2024 naïve", "HTTPServer's don't", "  two\n\n\tlines/\n/", "日本語 한국어", "१२३ 45678", "é" * 300]
+FEW = [{"rank": 0, "token_str": "<unk>"}, {"rank": 1, "token_str": "<s>"}, {"rank": 2, "token_str": "[X]"}]
+
+
+def make_tekken(num_tokens: int = 2000, num_special: int = 40, **changes) -> dict:
+    """A tekken.json of the published r50k tokens in another order: the bytes by value, then the merges."""
+    longer = [token for token in ranks("r50k") if len(token) > 1]
+    tokens = [*(bytes([byte]) for byte in range(256)), *longer[: num_tokens - 256 + 300]]
+    content = {
+        "config": {
+            "pattern": PATTERNS["tekken"],
+            "num_vocab_tokens": len(tokens),
+            "default_vocab_size": num_tokens + num_special,
+            "default_num_special_tokens": num_special,
+            "version": "v3",
+        },
+        "vocab": [
+            {"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
+            for rank, token in enumerate(tokens)
+        ],
+    }
+    for path, value in changes.items():
+        *folders, key = path.split("__")
+        place = content
+        for folder in folders:
+            place = place[int(folder) if folder.isdigit() else folder]
+        place[int(key) if key.isdigit() else key] = value
+    return content
+
+
+def test_ids_are_ranks_behind_the_special_tokens(tmp_path):
+    content = make_tekken()
+    (tmp_path / "tekken.json").write_text(json.dumps(content))
+    ours = Tokenizer.load(tmp_path)
+    known = {base64.b64decode(one["token_bytes"]): one["rank"] for one in content["vocab"][:2000]}
+    theirs = tiktoken.Encoding("t", pat_str=PATTERNS["tekken"], mergeable_ranks=known, special_tokens={})
+    for text in TEXTS:
+        assert ours.encode(text).tolist() == [40 + rank for rank in theirs.encode_ordinary(text)]
+        assert ours.decode(ours.encode(text), "strict") == text
+    assert ours.vocab_size == 2040
+    assert ours.spec.pattern == {"name": "tekken"}
+    assert (ours.bos_id, ours.eos_id, ours.pad_id) == (1, 2, 11)
+    assert ours.spec.texts_of("unknown") == ("<unk>",)
+    assert ours.id_to_token(3) == "[INST]"
+    assert ours.id_to_token(39) == "<SPECIAL_39>"
+
+
+def test_listed_special_tokens():
+    spec = read_tekken(make_tekken(special_tokens=FEW, config__version="v13"), "t")
+    assert [token.text for token in spec.special][:5] == ["<unk>", "<s>", "[X]", "<SPECIAL_3>", "<SPECIAL_4>"]
+    assert len(spec.special) == 40
+
+
+def test_another_pattern_is_kept_as_its_text():
+    assert read_tekken(make_tekken(config__pattern=r"\p{L}+|\P{L}"), "t").pattern == {"regex": r"\p{L}+|\P{L}"}
+    assert read_tekken(make_tekken(config__pattern=PATTERNS["o200k"]), "t").pattern == {"name": "o200k"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config__default_vocab_size": 10**9}, r"vocab: found \d+, and default_vocab_size"),
+        ({"config__default_vocab_size": 10**12}, "config.default_vocab_size = 1000000000000"),
+        ({"config__default_vocab_size": 100}, "config.default_vocab_size = 100: expected 296 to"),
+        ({"config__default_num_special_tokens": -1}, "config.default_num_special_tokens = -1"),
+        ({"config__default_num_special_tokens": 10**9}, "config.default_num_special_tokens = 1000000000"),
+        ({"config__default_num_special_tokens": True}, "config.default_num_special_tokens = True"),
+        ({"config__default_num_special_tokens": 5}, "special_tokens: found 20, and default_num_special_tokens is 5"),
+        ({"config__version": "v11"}, "special_tokens is missing: files of config.version 'v11'"),
+        ({"config__pattern": None}, "config.pattern = None"),
+        ({"config__pattern": r"\w+|\W"}, r"config.pattern: '\\\\w' at character 0"),
+        ({"vocab": {}}, "vocab: found dict"),
+        ({"vocab__7": 7}, r"vocab\[7\].rank: expected 7"),
+        ({"vocab__7__rank": 8}, r"vocab\[7\].rank: expected 7"),
+        ({"vocab__0__rank": False}, r"vocab\[0\].rank: expected 0"),
+        ({"vocab__300__token_bytes": "YQ="}, r"vocab\[300\].token_bytes = 'YQ=': not base64"),
+        ({"vocab__300__token_bytes": None}, r"vocab\[300\].token_bytes = None: not base64"),
+        ({"vocab__65__token_bytes": "Yg=="}, r"vocab\[65\].token_bytes is b'b'"),
+        ({"vocab__300__token_bytes": "YQ=="}, "t: .*b'a'"),
+        ({"vocab__300__token_bytes": ""}, "t: "),
+        ({"special_tokens": [{"rank": 1, "token_str": "x"}]}, r"special_tokens\[0\].rank: expected 0"),
+        ({"special_tokens": [{"rank": 0, "token_str": ""}]}, r"special_tokens\[0\].token_str = ''"),
+        ({"special_tokens": [*FEW, {"rank": 3, "token_str": "<s>"}]}, r"special_tokens\[3\].token_str is '<s>', as is"),
+        ({"special_tokens": [{"rank": 0, "token_str": "<SPECIAL_9>"}]}, r"special_tokens\[9\].token_str is"),
+    ],
+)
+def test_what_is_wrong_is_named(changes, message):
+    with pytest.raises(FormatError, match=message):
+        read_tekken(make_tekken(**changes), "t")

@@ -1,0 +1,60 @@
+"""The one door to tokenizer files that tell what they are by their content, whatever they are called."""
+
+from __future__ import annotations
+
+import orjson
+
+from tokcore.errors import FormatError
+from tokcore.formats.bert import is_vocab_txt, read_vocab_txt
+from tokcore.formats.byt5 import is_byt5_config, read_byt5_config
+from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.formats.sentencepiece import FILE_NAME, is_sentencepiece_model, read_sentencepiece_model
+from tokcore.formats.tekken import is_tekken, read_tekken
+from tokcore.tokenizer_spec import FORMAT, TokenizerSpec
+
+# In a folder without tokcore.json, the first of these that is there. ByT5's folder has the last one alone.
+FOLDER_NAMES = ("tokenizer.json", "tekken.json", FILE_NAME, "vocab.txt", "tokenizer_config.json")
+
+
+def tells_itself(data: bytes) -> bool:
+    """Whether read_tokenizer_file can tell what a file is: a rank file it cannot, as that brings no split pattern."""
+    return is_sentencepiece_model(data) or is_json(data) or is_vocab_txt(data)
+
+
+def is_json(data: bytes) -> bool:
+    """Whether a file is a JSON object, by its first character."""
+    return data[:64].lstrip().startswith(b"{")
+
+
+def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
+    """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, .model or vocab.txt.
+
+    name: the file's, for errors. Raises FormatError, with the field, for what is damaged, is none of them, or is not
+    taken exactly; VersionError for a tokcore.json of another release.
+    """
+    if is_sentencepiece_model(data):
+        return read_sentencepiece_model(data, name)
+    if is_json(data):
+        return _read_json(data, name)
+    if is_vocab_txt(data):
+        return read_vocab_txt(data, name)
+    raise FormatError(
+        f"{name}: expected a tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model or a vocab.txt with "
+        f"[UNK], and found {data[:40]!r}"
+    )
+
+
+def _read_json(data: bytes, name: str) -> TokenizerSpec:
+    if f'"format":"{FORMAT}"'.encode() in data:
+        return TokenizerSpec.from_json_bytes(data, name)
+    try:
+        content = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(f"{name}: not JSON: {error}") from error
+    if is_tekken(content):
+        return read_tekken(content, name)
+    if is_byt5_config(content):
+        return read_byt5_config(content, name)
+    if content.keys() & {"model", "added_tokens"}:
+        return read_tokenizer_json(data, name)
+    return TokenizerSpec.from_json_bytes(data, name)
