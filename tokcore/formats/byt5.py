@@ -55,10 +55,10 @@ def read_byt5_config(content: Mapping[str, Any], name: str) -> TokenizerSpec:
     for number, token in (content.get("added_tokens_decoder") or {}).items():
         added = token.get("content") if isinstance(token, dict) else token
         if own.get(int(number) if number.isdigit() else -1) != added:
-            raise FormatError(f"{name}: added_tokens_decoder.{number:.20} is {added!r:.80}: ByT5 has no such special token")
+            raise FormatError(f"{name}: added_tokens_decoder.{number:.20} is {added!r:.80}: ByT5 has none such")
     for text in content.get("additional_special_tokens") or []:
         if text not in LAYOUTS[BYT5]:
-            raise FormatError(f"{name}: additional_special_tokens has {text!r:.80}: ByT5 has no such special token")
+            raise FormatError(f"{name}: additional_special_tokens has {text!r:.80}: ByT5 has none such")
     special = tuple(SpecialToken(text, token.id, token.role) for text, token in LAYOUTS[BYT5].items())
     return TokenizerSpec((), {"name": DEFAULT_PATTERN}, ByteModel(BYT5), special)
 
