@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 # in one place of pipelines.
 OUTSIDE = {"apache_beam", "fsspec", "socket", "urllib", "http", "time", "datetime", "click"}
 # Exceptions: imported only when a user asks for it, as open_shards of a URL does.
-DOORS = {"tokcore/remote_files.py": {"fsspec"}}
+DOORS = {"tokcore/url_files.py": {"fsspec"}}
 FORBIDDEN = {
     "tokcore": {"schemas", "pipelines", *OUTSIDE},
     "schemas": {"pipelines", *OUTSIDE},

@@ -18,7 +18,7 @@ import numpy as np
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.shard_format import ShardReader
 from tokcore.row_order import RowOrder, Rows, check_weights
-from tokcore.shards import OpenableShard, open_shards
+from tokcore.shards import MAX_OPEN, OpenableShard, open_shards
 from tokcore.token_batch import Ids
 
 # Rows that are looked up together: what a row costs is then a copy of its ids.
@@ -245,7 +245,8 @@ class _Stream:
         if shard.num_tokens != expected:
             raise FormatError(f"{self._files[number].path}: {shard.num_tokens} ids, expected {expected}")
         self._open[number] = shard
-        if len(self._open) > _count_openable():
+        # What is at a URL is not mapped: its index is in memory.
+        if len(self._open) > (MAX_OPEN if self._files[number].files else _count_openable()):
             self._open.popitem(last=False)
         return shard
 

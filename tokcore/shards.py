@@ -12,6 +12,7 @@ import json
 import operator
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -23,10 +24,13 @@ import numpy.typing as npt
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
 from tokcore.errors import FormatError, IdentityError
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, find_shard_at, list_all_paths, list_paths
+from tokcore.formats.documents import SUFFIX as DOCUMENTS
+from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import ShardFacts, ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
-from tokcore.remote_files import RemoteFile, copy_first, make_folder_for_copies
+from tokcore.ranged_files import RangedFile, read_by_ranges
 from tokcore.token_batch import Ids
+from tokcore.url_files import RemoteFile, copy_bytes, read_first
 
 SPLITS = ("train", "validation", "all")
 
@@ -54,12 +58,28 @@ class OpenableShard(NamedTuple):
     path: str  # that it goes by
     num_documents: int
     num_tokens: int | None = None  # None: only reading it can tell
-    files: tuple[RemoteFile, ...] = ()  # to be copied here before it can be read
+    files: tuple[RemoteFile, ...] = ()  # at a URL, the first of which is the path's
+    cache: str = ""  # the folder to which they are copied; "": they are read where they are
 
     def open(self) -> ShardReader:
+        """Raises FormatError if it is not a shard of that format, or is damaged."""
+        if not self.files:
+            return FormatFile(self.format, self.path).open()
+        if self.cache:
+            return self._open_copies(self.cache)
+        if SHARD_FORMATS[self.format].reads_ranges:
+            with read_by_ranges(RangedFile(file.url, file.size_bytes, file.sha256) for file in self.files):
+                named = [file.url for file in self.files if file.url.endswith(DOCUMENTS)]
+                documents = Documents(named[0]) if named else None
+                return SHARD_FORMATS[self.format].open_reader(self.path, documents)
+        # What is mapped stays as long as its reader, whatever becomes of the name.
+        with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
+            return self._open_copies(folder)
+
+    def _open_copies(self, folder: str) -> ShardReader:
         for file in self.files:
-            file.fetch()
-        return FormatFile(self.format, self.path).open()
+            file.copy_to(folder)
+        return FormatFile(self.format, f"{folder}/{self.files[0].name}").open()
 
 
 Found = TypeVar("Found", FormatFile, OpenableShard)
@@ -223,9 +243,10 @@ def open_shards(
 ) -> Shards:
     """The shards at a local path: a build's output, a folder of shards, or one file of a shard.
 
-    A URL of a build's output works, too, by way of fsspec: the files of a shard are copied when a document of it is
-    asked for, and compared with the sha256 in the manifest. cache: the folder for copies, where later calls and other
-    processes find them; None: one that goes when this process ends.
+    A URL of a build's output works, too, by way of fsspec: of a shard only what is asked for is read, in blocks, of
+    which a process keeps the 64 MiB that it used last. cache: a folder to which the files of a shard are copied whole
+    when a document of it is asked for, and compared with the sha256 in the manifest; later calls and other processes
+    find them there.
 
     split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
     it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).
@@ -260,15 +281,21 @@ def open_shards(
 
 
 def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> Shards:
-    found = copy_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"], make_folder_for_copies(cache), _MANIFEST)
+    found = read_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"])
     if found is None:
         raise FormatError(f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. Is the build finished?")
-    origin, copy = found
-    content = parse_canonical(copy.read_bytes(), origin)
+    origin, data = found
+    content = parse_canonical(data, origin)
     if content.get("stage") != "shards":
         raise FormatError(f"{url}: a build without shards. Is it finished?")
-    files, fingerprint = _list_named_shards(copy.parent, content, origin.removesuffix(f"/{_MANIFEST}"))
-    chosen = _choose_one_format(copy.parent, files) if files else []
+    root = origin.removesuffix(f"/{_MANIFEST}")
+    files, fingerprint = _list_named_shards(root, content)
+    if cache is None:
+        files = [file for file in files if SHARD_FORMATS[file.format].reads_ranges] or files
+    else:
+        copies = copy_bytes(data, Path(cache).resolve(), _MANIFEST).parent
+        files = [file._replace(path=str(copies / file.files[0].name), cache=str(copies)) for file in files]
+    chosen = _choose_one_format(url, files) if files else []
     return Shards([file for file in chosen if _is_in_split(file.path, split)], fingerprint)
 
 
@@ -383,35 +410,36 @@ class _ShardsManifest:
     totals: _Totals
 
 
-def _list_named_shards(root: Path, content: Any, url: str = "") -> tuple[list[OpenableShard], str]:
+def _list_named_shards(root: Path | str, content: Any) -> tuple[list[OpenableShard], str]:
     """The shards that a manifest names, in its order, and their tokenizer's fingerprint.
 
-    url: of the folder that root is a copy of, whose files are not here yet.
+    root: the folder of the manifest; a str is the URL of one.
     """
-    path = root / _MANIFEST
-    require_version(content, str(path), MANIFEST_FORMAT, MANIFEST_VERSION)
-    manifest = from_jsonable(_ShardsManifest, content, str(path), partial=True)
+    path = f"{root}/{_MANIFEST}"
+    require_version(content, path, MANIFEST_FORMAT, MANIFEST_VERSION)
+    manifest = from_jsonable(_ShardsManifest, content, path, partial=True)
     by_path = {file.path: file for file in manifest.files}
     files = []
     for i, file in enumerate(manifest.files):
-        if not _is_below(root, file.path):
+        here = None if isinstance(root, str) else root / file.path
+        if not (_is_plain(file.path) and (here is None or here.resolve().is_relative_to(root))):
             raise FormatError(f"{path}: names {file.path!r}, which is not below its folder")
-        if (root / file.path).exists() and not (root / file.path).is_file():
-            raise FormatError(f"{root / file.path}: expected a file, found a folder, a FIFO or a device")
+        if here is not None and here.exists() and not here.is_file():
+            raise FormatError(f"{here}: expected a file, found a folder, a FIFO or a device")
         if not isinstance(facts := file.about, ShardFacts):
             continue
         if facts.documents < 0 or facts.tokens < 0:
-            raise Place(str(path), f"files[{i}].about").error("two counts", facts)
+            raise Place(path, f"files[{i}].about").error("two counts", facts)
         files += [
             OpenableShard(
                 one.name,
-                str(root / file.path),
+                f"{root}/{file.path}",
                 facts.documents,
                 facts.tokens,
                 tuple(
-                    RemoteFile(f"{url}/{path}", str(root / path), by_path[path].size_bytes, by_path[path].sha256)
-                    for path in list_all_paths([one.name], facts.stem)
-                    if url and path in by_path
+                    RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
+                    for name in dict.fromkeys([file.path, *list_all_paths([one.name], facts.stem)])
+                    if here is None and name in by_path
                 ),
             )
             for one in READING_ORDER
@@ -422,16 +450,14 @@ def _list_named_shards(root: Path, content: Any, url: str = "") -> tuple[list[Op
     return files, manifest.totals.fingerprint
 
 
-def _is_below(root: Path, path: str) -> bool:
-    """Whether a path that a manifest names is plain, relative, and stays below root whatever links there are."""
+def _is_plain(path: str) -> bool:
+    """Whether a path that a manifest names is relative, and stays below its folder if there are no links."""
     if path.startswith("/") or "\\" in path or "\0" in path or "://" in path:
         return False
-    if any(name in ("", ".", "..") for name in path.split("/")):
-        return False
-    return (root / path).resolve().is_relative_to(root)
+    return not any(name in ("", ".", "..") for name in path.split("/"))
 
 
-def _choose_one_format(place: Path, shards: Sequence[Found]) -> list[Found]:
+def _choose_one_format(place: Path | str, shards: Sequence[Found]) -> list[Found]:
     """The shards in the format that comes first in READING_ORDER of those that are there."""
     if not shards:
         raise FormatError(f"{place}: no shards in it. Is the build finished?")

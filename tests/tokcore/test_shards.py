@@ -10,6 +10,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ from support.token_batches import (
 )
 
 import tokcore
+from tokcore import ranged_files
 from tokcore import shards as shards_module
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, IdentityError, VersionError
@@ -270,15 +272,21 @@ def upload(folder: Path, url: str) -> None:
     fsspec.filesystem("memory").put(f"{folder}/", url, recursive=True)
 
 
-@pytest.mark.parametrize("formats", [("arrow",), ("megatron",), ("nanogpt",), ("arrow", "megatron")])
+@pytest.mark.parametrize("formats", [*((name,) for name in SHARD_FORMATS), ("arrow", "megatron"), tuple(SHARD_FORMATS)])
 @pytest.mark.parametrize("below", ["", "/shards", "/"])
 @pytest.mark.parametrize("split", ["train", "validation", "all"])
-def test_shards_at_a_url_are_those_of_the_folder(tmp_path, bucket, formats, below, split):
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_shards_at_a_url_are_those_of_the_folder(tmp_path, bucket, formats, below, split, is_copied):
     upload(write_build(tmp_path / "out", formats), bucket)
-    shards, local = open_shards(bucket + below, split), open_shards(tmp_path / "out", split)
+    cache = tmp_path / "cache" if is_copied else None
+    shards, local = open_shards(bucket + below, split, cache), open_shards(tmp_path / "out", split)
     assert tokens_of(shards) == tokens_of(local)
     assert ids_of(shards) == ids_of(local)
     assert shards.num_tokens == local.num_tokens
+    for ours, theirs in zip(shards.list_files(), local.list_files(), strict=True):
+        ours, theirs = ours.open(), theirs.open()
+        assert rows_of(ours.batches()) == rows_of(theirs.batches())
+        assert ours.part(0, ours.num_tokens).tolist() == theirs.part(0, theirs.num_tokens).tolist()
 
 
 def test_only_shards_that_are_asked_for_are_copied_and_only_once(tmp_path, bucket):
@@ -299,18 +307,45 @@ def test_only_shards_that_are_asked_for_are_copied_and_only_once(tmp_path, bucke
         tokens_of(again)
 
 
-def test_copies_without_a_cache_go_when_the_process_ends(tmp_path):
-    build = write_build(tmp_path / "out")
-    code = (
-        "import fsspec, tokcore\n"
-        f"fsspec.filesystem('memory').put('{build}/', 'memory://bucket', recursive=True)\n"
-        "shards = tokcore.open_shards('memory://bucket')\n"
-        "print(len(shards[0]), shards.paths[0])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    path = Path(done.stdout.split()[1])
-    assert path.name.startswith("train-")
-    assert not path.parents[2].exists()
+@pytest.mark.parametrize("format", [name for name, one in SHARD_FORMATS.items() if not one.reads_ranges])
+def test_what_is_copied_without_a_cache_has_no_name(tmp_path, bucket, format, monkeypatch):
+    """A shard takes room on the disk only as long as it is open."""
+    upload(write_build(tmp_path / "out", (format,)), bucket)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    shards = open_shards(bucket)
+    assert shards[1].tolist() == document(1)[0]
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert shards.document(5).id == "id-5"
+
+
+def test_a_format_that_is_read_by_ranges_comes_first_at_a_url(tmp_path, bucket):
+    upload(write_build(tmp_path / "out", ("huggingface", "arrow")), bucket)
+    assert [one.format for one in open_shards(bucket).list_files()] == ["arrow"] * 4
+    assert [one.format for one in open_shards(tmp_path / "out").list_files()] == ["huggingface"] * 4
+
+
+@pytest.mark.parametrize("name", ["../a.arrow", "/a.arrow", "a//b.arrow", "s3://a/b.arrow"])
+def test_a_manifest_at_a_url_names_what_is_below_it(tmp_path, bucket, name):
+    build = write_build(tmp_path / "out", ("arrow",))
+    change_manifest(build, lambda content: content["files"][0].update(path=name))
+    upload(build, bucket)
+    with pytest.raises(FormatError, match="which is not below its folder"):
+        open_shards(bucket)
+
+
+def test_a_file_at_a_url_that_is_gone_or_short_is_named(tmp_path, bucket, monkeypatch):
+    monkeypatch.setattr(ranged_files, "_blocks", ranged_files._Blocks())
+    upload(write_build(tmp_path / "out", ("arrow",)), bucket)
+    memory = fsspec.filesystem("memory")
+    first, other, *_ = sorted(memory.glob("/bucket/shards/arrow/train-*"))
+    memory.pipe(first, memory.cat(first)[:-1])
+    memory.rm(other)
+    shards = open_shards(bucket)
+    with pytest.raises(ChecksumError, match=r"memory://bucket/shards/arrow/train-.*: ends at byte \d+, the manifest"):
+        shards[0]
+    with pytest.raises(FormatError, match=r"memory://bucket/shards/arrow/train-.*: cannot be read"):
+        shards.list_files()[1].open()
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: bytes([data[0] ^ 1]) + data[1:]])

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError, VersionError
+from tokcore.ranged_files import find_ranged
 from tokcore.token_batch import Rechunker, TokenBatch
 
 FORMAT_VERSION = "1"
@@ -194,7 +195,9 @@ class RecordBatches(Batches):
 
 
 def map_arrow_file(path: str) -> Any:
-    """An open memory map of a file. Raises FormatError if it cannot be opened."""
+    """An open memory map of a file, or what reads one at a URL. Raises FormatError if it cannot be opened."""
+    if (ranged := find_ranged(path)) is not None:
+        return pa.PythonFile(ranged, "r")
     try:
         return pa.memory_map(path, "r")
     except (pa.ArrowException, OSError) as error:

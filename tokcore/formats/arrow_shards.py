@@ -85,6 +85,7 @@ class ArrowFormat:
     has_columns = True
     splits_apart = False
     maps_ids = False  # compressed
+    reads_ranges = True
     has_bounds = True
     open_plain = None
     open_batches: OpenBatches = RecordBatches

@@ -94,6 +94,7 @@ class DatatroveFormat:
     suffixes = (DS, INDEX)
     has_columns = False
     maps_ids = False
+    reads_ranges = True
     splits_apart = False
     dtypes = DTYPES
     most_tokens = None

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tokcore.errors import FormatError
 from tokcore.formats.shard_format import ShardSettings, check_ids, count_most_ids
+from tokcore.ranged_files import RangedIds, find_ranged
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 _SPOOL_MEMORY = 1 << 23  # bytes of a spool that stay in memory
@@ -76,6 +77,8 @@ def find_dtype(path: str, num_tokens: int, dtypes: Sequence[str], bounds: str) -
 
 def measure_file(path: str) -> int:
     """The size of a file in bytes. Raises FormatError if it cannot be opened."""
+    if (ranged := find_ranged(path)) is not None:
+        return ranged.size_bytes
     try:
         return Path(path).stat().st_size
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -84,8 +87,27 @@ def measure_file(path: str) -> int:
 
 
 def map_file(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any]:
-    """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much."""
+    """count integers of a file, read-only; a plain array, since slices of a memmap cost several times as much.
+
+    Of a file at a URL all of them are read: see map_ids.
+    """
+    if find_ranged(path) is not None:
+        return map_ids(path, dtype, offset, count)[:]
     return np.asarray(np.memmap(path, dtype, "r", offset, (count,))) if count else np.zeros(0, dtype)
+
+
+def map_ids(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDArray[Any] | RangedIds:
+    """count ids of a file, read-only, to be sliced; of a file at a URL only what is sliced is read."""
+    ranged = find_ranged(path)
+    return map_file(path, dtype, offset, count) if ranged is None else RangedIds(ranged, dtype, offset, count)
+
+
+def read_start(path: str, size: int) -> bytes:
+    """The first bytes of a file, as far as it has them."""
+    if (ranged := find_ranged(path)) is not None:
+        return ranged.read_range(0, size)
+    with Path(path).open("rb") as file:
+        return file.read(size)
 
 
 def find_bounds_in(bounds: npt.NDArray[Any], starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
@@ -135,7 +157,7 @@ class FlatIds:
                 f"{path}: {size} bytes, {bounds or 'its header'} accounts for {self.num_tokens} ids of {dtype}, "
                 f"{expected} bytes"
             )
-        self._tokens = map_file(path, stored, header_bytes, self.num_tokens)
+        self._tokens = map_ids(path, stored, header_bytes, self.num_tokens)
 
     def __len__(self) -> int:
         return len(self._lengths)

@@ -170,6 +170,7 @@ class LitdataFormat:
     suffixes = (SUFFIX,)
     has_columns = False
     maps_ids = False
+    reads_ranges = True
     splits_apart = True
     dtypes = tuple(CODES)
     most_tokens = 2**29  # half of what the offsets allow: they take room, too

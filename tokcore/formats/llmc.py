@@ -19,7 +19,7 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import FlatIds, Spool, choose_dtype, measure_file, store_ids
+from tokcore.formats.flat_ids import FlatIds, Spool, choose_dtype, measure_file, read_start, store_ids
 from tokcore.formats.shard_format import (
     IndexEntry,
     ShardSettings,
@@ -78,8 +78,7 @@ def write_header(num_tokens: int, dtype: str) -> bytes:
 def read_header(path: str) -> tuple[str, int]:
     """The dtype and the number of ids. Raises FormatError unless every byte of the header is what the layout says."""
     measure_file(path)
-    with Path(path).open("rb") as file:
-        header = file.read(HEADER_BYTES)
+    header = read_start(path, HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         raise FormatError(f"{path}: byte {len(header)}: the file ends within its header of {HEADER_BYTES} bytes")
     fields = np.frombuffer(header, "<i4")
@@ -128,6 +127,7 @@ class LlmcFormat:
     suffixes = (SUFFIX,)
     has_columns = False
     maps_ids = False
+    reads_ranges = True
     splits_apart = False
     dtypes = tuple(VARIANTS)
     most_tokens = MAX_TOKENS

@@ -273,6 +273,7 @@ class MdsFormat:
     suffixes = (SUFFIX,)
     has_columns = False
     maps_ids = False
+    reads_ranges = False  # the length of each sample is beside its ids
     splits_apart = True
     dtypes = DTYPES
     most_tokens = 2**29  # half of what the offsets allow: they take room, too

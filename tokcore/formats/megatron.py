@@ -28,8 +28,10 @@ from tokcore.formats.flat_ids import (
     find_bounds_in,
     find_stored_dtype,
     map_file,
+    map_ids,
     measure_file,
     open_headerless,
+    read_start,
     require_dtype,
 )
 from tokcore.formats.shard_format import (
@@ -129,7 +131,7 @@ class MegatronIds:
         size = measure_file(self.path)
         if size != expected:
             raise FormatError(f"{self.path}: {size} bytes, its index accounts for {expected}")
-        self._tokens = map_file(self.path, stored, 0, self._index.num_tokens)
+        self._tokens = map_ids(self.path, stored, 0, self._index.num_tokens)
 
     def __len__(self) -> int:
         return len(self._index.lengths)
@@ -178,8 +180,7 @@ def read_index(path: str) -> Index:
     ids of its dtype and one sequence per document, VersionError for another version.
     """
     size = measure_file(path)
-    with Path(path).open("rb") as file:
-        header = file.read(_HEADER.size)
+    header = read_start(path, _HEADER.size)
     if header.startswith(OLD_MAGIC):
         raise FormatError(f"{path}: byte 0: an index of the older fairseq layout (TNTIDX): convert it first")
     if not header.startswith(MAGIC):
@@ -251,6 +252,7 @@ class MegatronFormat:
     suffixes = (PREFIX + BIN, PREFIX + IDX)
     has_columns = False
     maps_ids = True
+    reads_ranges = True
     splits_apart = False
     dtypes = tuple(CODES)
     most_tokens = None

@@ -110,6 +110,7 @@ class NanogptFormat:
     suffixes = (SUFFIX,)
     has_columns = False
     maps_ids = False
+    reads_ranges = True
     splits_apart = False
     dtypes = ()  # it follows from the vocabulary
     most_tokens = None

@@ -35,6 +35,7 @@ from tokcore.formats.shard_format import (
     ShardWithDocuments,
     StoredShard,
 )
+from tokcore.ranged_files import find_ranged
 from tokcore.token_batch import Offsets, TokenBatch
 
 NPY, BOUNDS = ".npy", ".csv.gz"
@@ -99,7 +100,7 @@ def read_lengths(path: str) -> Offsets:
 
 def _read_lines(path: str) -> Iterator[bytes]:
     try:
-        with gzip.open(path) as file:
+        with gzip.open(find_ranged(path) or path) as file:
             while line := file.readline(_LINE_BYTES):
                 if not line.endswith(b"\n"):
                     raise FormatError(f"{path}: {line[:60]!r}: a line that does not end")
@@ -136,6 +137,7 @@ class OlmoFormat:
     suffixes = (NPY, BOUNDS)
     has_columns = False
     maps_ids = False
+    reads_ranges = True
     splits_apart = False
     dtypes = DTYPES
     most_tokens = None

@@ -26,6 +26,7 @@ from tokcore.formats.shard_format import (
     ShardSettings,
     StoredShard,
 )
+from tokcore.ranged_files import RangedFile, find_ranged
 
 SUFFIX = ".parquet"
 IDS = "input_ids"  # the column of ids
@@ -63,13 +64,18 @@ class ParquetShardWriter(RowShardWriter):
 class RowGroups(Batches):
     """The row groups of a Parquet file, as record batches."""
 
-    def __init__(self, path: str, columns: Sequence[str] | None = None) -> None:
-        """columns: those to decode; None: all. Raises FormatError if it is no such file."""
+    def __init__(self, path: str, columns: Sequence[str] | None = None, ranged: RangedFile | None = None) -> None:
+        """columns: those to decode; None: all. ranged: the file, if it is at a URL and open.
+
+        Raises FormatError if it is no such file.
+        """
         super().__init__()
         self.path = path
         self._columns = None if columns is None else list(columns)
+        self._ranged = find_ranged(path) if ranged is None else ranged
         try:
-            self._file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+            place = path if self._ranged is None else pa.PythonFile(self._ranged, "r")
+            self._file = pq.ParquetFile(place, memory_map=True, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{path}: not a Parquet file, or cut off: {error}") from error
@@ -78,7 +84,7 @@ class RowGroups(Batches):
         return int(self._file.num_row_groups)
 
     def only(self, *names: str) -> RowGroups:
-        return RowGroups(self.path, names)
+        return RowGroups(self.path, names, self._ranged)
 
     def _decode(self, number: int) -> pa.RecordBatch:
         table = self._file.read_row_group(number, self._columns, use_threads=False).combine_chunks()
@@ -113,6 +119,7 @@ class ParquetFormat:
     suffixes = (SUFFIX,)
     has_columns = True
     maps_ids = False
+    reads_ranges = True
     splits_apart = False
     dtypes = ()
     has_bounds = True

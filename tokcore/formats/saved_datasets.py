@@ -56,17 +56,24 @@ class SavedShardWriter(RowShardWriter):
 class StreamBatches(Batches):
     """The record batches of an Arrow stream, views of the mapped file."""
 
-    def __init__(self, path: str, batches: Sequence[pa.RecordBatch] | None = None) -> None:
-        """batches: of the stream, where it is open already. Raises FormatError if it is none, or cut off."""
+    def __init__(self, path: str, opened: StreamBatches | None = None, names: Sequence[str] = ()) -> None:
+        """opened: the same stream, of which only the named columns are wanted.
+
+        Raises FormatError if it is none, or cut off.
+        """
         super().__init__()
         self.path = path
+        if opened is not None:
+            self.schema = opened.schema
+            self._all: list[pa.RecordBatch] = [batch.select(list(names)) for batch in opened._all]
+            return
         try:
             file = map_arrow_file(path)
             if file.size() < len(_END) or file.read_at(len(_END), file.size() - len(_END)) != _END:
                 raise FormatError(f"{path}: not an Arrow stream, or cut off: it does not end as one")
             reader = pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False))
             self.schema = reader.schema
-            self._all = list(reader) if batches is None else batches
+            self._all = list(reader)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{path}: not an Arrow stream, or damaged: {error}") from error
 
@@ -74,7 +81,7 @@ class StreamBatches(Batches):
         return len(self._all)
 
     def only(self, *names: str) -> StreamBatches:
-        return StreamBatches(self.path, [batch.select(list(names)) for batch in self._all])
+        return StreamBatches(self.path, self, names)
 
     def _decode(self, number: int) -> pa.RecordBatch:
         return self._all[number]
@@ -109,6 +116,7 @@ class SavedDatasetFormat:
     suffixes = (SUFFIX,)
     has_columns = True
     maps_ids = True
+    reads_ranges = False  # nothing says where its record batches begin
     splits_apart = True
     dtypes = ()
     has_bounds = True

@@ -143,6 +143,10 @@ class ShardFormat(Protocol):
         """Whether a document of int32 ids is a view of the file. open_shards prefers such a format."""
 
     @property
+    def reads_ranges(self) -> bool:
+        """Whether its reader opens a file at a URL by tokcore.ranged_files. If not, whole files are copied."""
+
+    @property
     def splits_apart(self) -> bool:
         """Whether each split has a folder of its own below the format's: where readers open one split."""
 

@@ -1,14 +1,12 @@
-"""Files at a URL, copied to a local folder when they are needed. open_shards uses it for URLs; nothing else does.
+"""Files at a URL: parts of them, and copies of whole ones. open_shards uses it for URLs.
 
 The only module of tokcore that reaches other machines, by way of fsspec, which it imports when it is given a URL.
 """
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import hashlib
-import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,19 +17,19 @@ _BLOCK_BYTES = 1 << 20
 
 
 class RemoteFile(NamedTuple):
-    """A file that can be copied here: what a manifest vouches for."""
+    """A file at a URL: what a manifest vouches for."""
 
     url: str
-    path: str  # of the copy
+    name: str  # below the folder of the manifest
     size_bytes: int
     sha256: str
 
-    def fetch(self) -> None:
-        """Copy the file, unless a copy is there. Several processes may do so at once.
+    def copy_to(self, folder: str | Path) -> None:
+        """Copy the file below a folder, unless a copy is there. Several processes may do so at once.
 
         Raises ChecksumError if it is not the file of the manifest, and what the store raises.
         """
-        copy = Path(self.path)
+        copy = Path(folder, self.name)
         if copy.is_file() and copy.stat().st_size == self.size_bytes:
             return
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -55,38 +53,33 @@ class RemoteFile(NamedTuple):
                 raise
 
 
-def copy_first(urls: list[str], folder: Path, name: str) -> tuple[str, Path] | None:
-    """Copy the first of these files that exists to a folder of its own below folder; (its URL, the copy).
-
-    The folder is named after the content, so that copies of other builds never mix. None if there is none.
-    """
+def read_first(urls: list[str]) -> tuple[str, bytes] | None:
+    """The first of these files that exists: its URL and its bytes. None if there is none."""
     for url in urls:
         system, place = _open_file_system(url)
-        try:
-            data: bytes = system.cat_file(place)
-        except FileNotFoundError:
-            continue
-        copy = folder / hashlib.sha256(data).hexdigest()[:16] / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=copy.parent, prefix=f".{name}.", delete=False) as part:
-            part.write(data)
-        Path(part.name).replace(copy)
-        return url, copy
+        with contextlib.suppress(FileNotFoundError):
+            return url, system.cat_file(place)
     return None
 
 
-def make_folder_for_copies(cache: str | os.PathLike[str] | None) -> Path:
-    """The folder that the caller names, or one that goes when this process ends."""
-    if cache is not None:
-        return Path(cache).resolve()
-    folder, owner = Path(tempfile.mkdtemp(prefix="tokcore-shards-")).resolve(), os.getpid()
+def read_range(url: str, start: int, end: int) -> bytes:
+    """Bytes start to end of a file, end excluded, as far as it has them. Raises FormatError if it cannot be read."""
+    system, place = _open_file_system(url)
+    try:
+        data: bytes = system.cat_file(place, start=start, end=end)
+    except Exception as error:  # each store's library has its own
+        raise FormatError(f"{url}: cannot be read: {error!r}. Try again, then run `tokcore verify`.") from error
+    return data
 
-    def remove() -> None:
-        if os.getpid() == owner:  # not in a process that was forked from this one
-            shutil.rmtree(folder, ignore_errors=True)
 
-    atexit.register(remove)
-    return folder
+def copy_bytes(data: bytes, folder: Path, name: str) -> Path:
+    """Write a file to a folder of its own below folder, named after the content, so that copies never mix."""
+    copy = folder / hashlib.sha256(data).hexdigest()[:16] / name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=copy.parent, prefix=f".{name}.", delete=False) as part:
+        part.write(data)
+    Path(part.name).replace(copy)
+    return copy
 
 
 def _open_file_system(url: str) -> tuple[Any, str]:
