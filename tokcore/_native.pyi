@@ -57,13 +57,14 @@ class Encoder:
     ) -> tuple[_Ids, _Offsets, _Offsets]: ...
 
 class SentencepieceEncoder:
+    @overload
     def __init__(
         self,
         is_unigram: bool,
         data: _Bytes,
         offsets: _Offsets,
         ids: _Ids,
-        scores: npt.NDArray[np.float32],
+        scores: npt.NDArray[np.float64],
         types: npt.NDArray[np.uint8],
         unknown_id: int,
         byte_ids: _Ids,
@@ -72,6 +73,23 @@ class SentencepieceEncoder:
         remove_extra_whitespaces: bool,
         escape_whitespaces: bool,
         whitespace_is_suffix: bool,
+        cache_bytes: int,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        is_unigram: bool,
+        data: _Bytes,
+        offsets: _Offsets,
+        ids: _Ids,
+        scores: npt.NDArray[np.float64],
+        unknown_id: int,
+        byte_ids: _Ids,
+        left: npt.NDArray[np.uint32],
+        right: npt.NDArray[np.uint32],
+        result: npt.NDArray[np.uint32],
+        steps: list[tuple[int, bytes, bytes]],
+        splits_every_space: bool,
         cache_bytes: int,
     ) -> None: ...
     def normalize(self, data: _Bytes, offsets: _Offsets) -> tuple[_Bytes, _Offsets]: ...

@@ -199,6 +199,27 @@ class PieceRules(NamedTuple):
     whitespace_is_suffix: bool
 
 
+# What a TextStep does, in the order of the kernel's numbers.
+STEP_KINDS = (
+    *("prepend", "replace", "replace-spans", "strip-left", "strip-right", "charsmap"),
+    *("metaspace", "metaspace-first", "words"),
+)
+
+
+class TextStep(NamedTuple):
+    """One of the things that a tokenizer.json made from a SentencePiece model does to a text before its pieces count.
+
+    prepend: text goes before a text that is not empty. replace: pattern becomes text. replace-spans: two spaces or more
+    become text. strip-left, strip-right: white space is removed. charsmap: text is the table. metaspace: spaces become
+    U+2581. metaspace-first: and one goes before a text that does not begin with it. words: the same for each part
+    between white space.
+    """
+
+    kind: str  # one of STEP_KINDS
+    pattern: str
+    text: bytes
+
+
 class WordpieceEncoder(_Encoder):
     """WordPiece encoding of batches of texts: split as BpeEncoder does; take the longest token that matches, again and
     again.
@@ -253,7 +274,8 @@ class SentencepieceEncoder(_Encoder):
     ) -> None:
         self._native = get_implementation() != "reference"
         if self._native:
-            arrays = (pieces.data, pieces.offsets, ids, scores, types, unknown_id, byte_ids)
+            exact = scores.astype(np.float64)
+            arrays = (pieces.data, pieces.offsets, ids, exact, types, unknown_id, byte_ids)
             charsmap = np.frombuffer(rules.charsmap, np.uint8)
             self._inner = _load_native().SentencepieceEncoder(is_unigram, *arrays, charsmap, *rules[1:], cache_bytes)
         else:
@@ -262,6 +284,51 @@ class SentencepieceEncoder(_Encoder):
             own = reference.Rules(*rules)
             self._inner = reference.SentencepieceEncoder(
                 is_unigram, pieces, ids, scores, types, unknown_id, byte_ids, own
+            )
+
+    def normalize(self, texts: Texts) -> Texts:
+        """The texts as pieces are looked for in them."""
+        if not self._native:
+            normalized: Texts = self._inner.normalize(texts)
+            return normalized
+        return Texts(*self._inner.normalize(texts.data, texts.offsets))
+
+
+class ConvertedEncoder(_Encoder):
+    """Encoding of batches of texts as Hugging Face's tokenizers do it with a model made from a SentencePiece model.
+
+    scores: of Unigram, float64, added up for each word by itself. merges: of BPE, which has no scores: rows (left,
+    right, result) of places in pieces, each pair once, first merged first. unknown_id, byte_ids: as in
+    SentencepieceEncoder. splits_every_space: each U+2581 begins a word, or else a text is one.
+    Raises ValueError for a charsmap that is none.
+    """
+
+    def __init__(
+        self,
+        pieces: Texts,
+        ids: Ids,
+        scores: npt.NDArray[np.float64] | None,
+        merges: npt.NDArray[np.uint32],
+        unknown_id: int,
+        byte_ids: Ids,
+        steps: Sequence[TextStep],
+        splits_every_space: bool,
+        cache_bytes: int,
+    ) -> None:
+        self._native = get_implementation() != "reference"
+        if self._native:
+            exact = np.zeros(len(ids)) if scores is None else scores
+            left, right, result = np.ascontiguousarray(merges.T)
+            numbered = [(STEP_KINDS.index(step.kind), step.pattern.encode(), step.text) for step in steps]
+            vocabulary = (pieces.data, pieces.offsets, ids, exact, unknown_id, byte_ids, left, right, result)
+            self._inner = _load_native().SentencepieceEncoder(
+                scores is not None, *vocabulary, numbered, splits_every_space, cache_bytes
+            )
+        else:
+            from tokcore import reference_converted as reference
+
+            self._inner = reference.ConvertedEncoder(
+                pieces, ids, scores, merges, unknown_id, byte_ids, steps, splits_every_space
             )
 
     def normalize(self, texts: Texts) -> Texts:

@@ -1,5 +1,5 @@
 """Hugging Face's tokenizer.json, for byte-level BPE, WordPiece (whose parts are in wordpiece_json), words and
-characters (word_level_json).
+characters (word_level_json), and what was made from SentencePiece models (converted_json).
 
 What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
 becomes the role of these tokens. Not kept, because it does not change the ids of text: truncation, padding, decoder.
@@ -21,6 +21,7 @@ import orjson
 
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
+from tokcore.formats.converted_json import is_converted, make_converted_parts, read_converted
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
 from tokcore.formats.word_level_json import (
     is_split_into_characters,
@@ -36,6 +37,7 @@ from tokcore.formats.wordpiece_json import (
 )
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
+from tokcore.models.converted import ConvertedModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED
@@ -61,7 +63,7 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
         "truncation": None,
         "padding": None,
         "added_tokens": [_make_added_token(token) for token in spec.special],
-        "normalizer": _make_normalizer(spec.normalizer),
+        "normalizer": parts.get("normalizer", _make_normalizer(spec.normalizer)),
         "pre_tokenizer": parts["pre_tokenizer"],
         "post_processor": None,
         "decoder": {**parts["decoder"], OURS: _make_ours(spec)},
@@ -71,6 +73,8 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
 
 
 def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
+    if isinstance(spec.model, ConvertedModel):
+        return make_converted_parts(spec)
     if is_word_level(spec.model):
         published = Pretokenizer.from_spec(spec.pattern).published_text
         return make_word_level_parts(spec, expand_possessive_intervals(published))
@@ -159,7 +163,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
 
     Every added token becomes a special token, also one that the file does not call special. Its role is the one that
     our export gave it, or follows from the side of a text that post_processor puts it on; else it is "plain".
-    Raises FormatError, naming the part, for anything but a byte-level BPE or a WordPiece that we can follow exactly.
+    Raises FormatError, naming the part, for anything that we cannot follow exactly.
     """
     try:
         content = orjson.loads(data)
@@ -168,6 +172,10 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
+        if is_converted(content):
+            tokens = _read_added_tokens(content.get("added_tokens") or [], [])
+            roles = _read_ours(content.get("decoder")).get("roles", {})
+            return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
         normalizer = _read_normalizer(content.get("normalizer"))
         ours = _read_ours(content.get("decoder"))
         kind = content["model"].get("type")
@@ -407,7 +415,7 @@ def _read_added_ids(post_processor: Any) -> tuple[list[int], list[int]]:
 
 def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
     if (kind := model.get("type", "BPE")) != "BPE":
-        raise FormatError(f"model {kind} is not supported: only BPE, WordPiece and WordLevel")
+        raise FormatError(f"model {kind} is not supported: only BPE, WordPiece, WordLevel and Unigram")
     for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(option):
             raise FormatError(f"model option {option} = {model[option]!r} is not supported")

@@ -10,6 +10,7 @@ from tokcore.jsonable import Place
 from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
 from tokcore.models.codepoint import Codepoint
+from tokcore.models.converted import PieceBpeModel, WordUnigramModel
 from tokcore.models.learned_wordpiece import Wordpiece
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
 from tokcore.models.sentencepiece import SentencepieceBpeModel, UnigramModel
@@ -29,7 +30,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 # Kind in tokcore.json -> what reads such a model.
 KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
-} | {cls.kind: cls.from_json for cls in (SentencepieceBpeModel, UnigramModel)}
+} | {cls.kind: cls.from_json for cls in (SentencepieceBpeModel, UnigramModel, PieceBpeModel, WordUnigramModel)}
 
 
 def find_own_form(model: BpeModel) -> Model:

@@ -152,16 +152,16 @@ class PieceModel:
             "lossless": False,
             "pieces": list(self.names),
             "ids": self.ids.tolist(),
-            "scores": _write_base64(self.scores.astype("<f4").tobytes()),
-            "types": _write_base64(self.types.tobytes()),
+            "scores": write_base64(self.scores.astype("<f4").tobytes()),
+            "types": write_base64(self.types.tobytes()),
             "unknown": self.unknown,
             "control": list(self.control),
             "unknown_surface": self.unknown_surface,
-            "text_rules": self.text_rules._asdict() | {"charsmap": _write_base64(self.text_rules.charsmap)},
+            "text_rules": self.text_rules._asdict() | {"charsmap": write_base64(self.text_rules.charsmap)},
         }
 
     def informative(self) -> dict[str, Any]:
-        return {"trainer_spec": _write_base64(self.trainer_spec)} if self.trainer_spec else {}
+        return {"trainer_spec": write_base64(self.trainer_spec)} if self.trainer_spec else {}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> PieceModel:
@@ -216,11 +216,13 @@ def require_pieces(model: Model, files: str) -> PieceModel:
 # ---------------------------------------------------------------------------------------------- tokcore.json, read back
 
 
-def _write_base64(data: bytes) -> str:
+def write_base64(data: bytes) -> str:
+    """The JSON form that Base64 reads."""
     return binascii.b2a_base64(data, newline=False).decode()
 
 
-def _read_base64(value: Any, place: Place) -> bytes:
+def read_base64(value: Any, place: Place) -> bytes:
+    """The bytes of a JSON string of base64; empty of an empty one. Raises FormatError."""
     if type(value) is not str:
         raise place.error("base64", value)
     try:
@@ -243,7 +245,9 @@ def _read_names(value: Any, place: Place) -> list[str]:
     return value
 
 
-Base64 = Annotated[bytes, Read(_read_base64)]
+Base64 = Annotated[bytes, Read(read_base64)]
+IdList = Annotated[Ids, Read(_read_ids)]
+Names = Annotated[list[str], Read(_read_names)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -259,8 +263,8 @@ class _RulesJson:
 class _PieceModelJson:
     kind: str
     lossless: Literal[False]
-    pieces: Annotated[list[str], Read(_read_names)]
-    ids: Annotated[Ids, Read(_read_ids)]
+    pieces: Names
+    ids: IdList
     scores: Base64
     types: Base64
     unknown: int | None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tokcore.errors import IdentityError
 
 if TYPE_CHECKING:
+    from tokcore.models.converted import ConvertedModel
     from tokcore.models.sentencepiece import PieceModel
 
 SPACE = "\u2581"
@@ -35,7 +36,7 @@ class SpaceMarkedTokens:
     mark. Bytes come back as they are, where SentencePiece puts U+FFFD for those that are not UTF-8.
     """
 
-    def __init__(self, model: PieceModel, special: Mapping[int, bytes]) -> None:
+    def __init__(self, model: PieceModel | ConvertedModel, special: Mapping[int, bytes]) -> None:
         from tokcore.models.sentencepiece import BYTE
 
         self._alone: dict[int, bytes] = {}

@@ -221,7 +221,7 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"model__type": "Unigram"}, "model Unigram"),
+        ({"model__type": "Unigram"}, "model.vocab is dict: expected a list"),
         ({"model__dropout": 0.1}, "dropout = 0.1"),
         ({"model__continuing_subword_prefix": "##"}, "continuing_subword_prefix"),
         ({"model__end_of_word_suffix": "</w>"}, "end_of_word_suffix"),

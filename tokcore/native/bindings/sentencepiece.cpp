@@ -1,8 +1,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,7 +22,7 @@ namespace tokcore {
 namespace {
 
 void make_encoder(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_t> data,
-                  InputArray<int64_t> offsets, InputArray<int32_t> ids, InputArray<float> scores,
+                  InputArray<int64_t> offsets, InputArray<int32_t> ids, InputArray<double> scores,
                   InputArray<uint8_t> types, int32_t unknown_id, InputArray<int32_t> byte_ids,
                   InputArray<uint8_t> charsmap, bool add_dummy_prefix, bool remove_extra_whitespaces,
                   bool escape_whitespaces, bool whitespace_is_suffix, size_t cache_bytes) {
@@ -43,6 +48,45 @@ void make_encoder(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_
   if (built.status == VocabularyStatus::kOk && is_charsmap) return;
   self->~SentencepieceEncoder();
   throw std::invalid_argument(is_charsmap ? describe(built) : "the charsmap is none, or is damaged");
+}
+
+void make_converted(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_t> data,
+                    InputArray<int64_t> offsets, InputArray<int32_t> ids, InputArray<double> scores,
+                    int32_t unknown_id, InputArray<int32_t> byte_ids, InputArray<uint32_t> left,
+                    InputArray<uint32_t> right, InputArray<uint32_t> result,
+                    const std::vector<std::tuple<uint8_t, nb::bytes, nb::bytes>>& steps,
+                    bool splits_every_space, size_t cache_bytes) {
+  const size_t num_pieces = ids.shape(0), num_merges = left.shape(0);
+  check_size("offsets", offsets, num_pieces + 1);
+  check_size("scores", scores, num_pieces);
+  check_size("right", right, num_merges);
+  check_size("result", result, num_merges);
+  if (byte_ids.shape(0) != 0) check_size("byte_ids", byte_ids, 256);
+  if (byte_ids.shape(0) == 0 && unknown_id < 0)
+    throw std::invalid_argument("unknown_id: without byte_ids, unknown text needs an id");
+  for (size_t i = 0; i < num_merges; ++i) {
+    if (std::max({left.data()[i], right.data()[i], result.data()[i]}) >= num_pieces)
+      throw std::invalid_argument("merge " + std::to_string(i) + " is of what is no piece");
+  }
+  const std::vector<uint8_t> types(num_pieces, static_cast<uint8_t>(PieceType::kNormal));
+  const int32_t* const bytes = byte_ids.shape(0) == 0 ? nullptr : byte_ids.data();
+  const PieceList pieces{data.data(),   data.shape(0), offsets.data(), num_pieces, ids.data(),
+                         scores.data(), types.data(),  unknown_id,     bytes};
+  ConvertedRules rules{{}, {left.data(), right.data(), result.data(), num_merges}, splits_every_space};
+  for (const auto& [kind, pattern, text] : steps) {
+    if (!rules.steps.add(kind, std::string(pattern.c_str(), pattern.size()),
+                         std::string(text.c_str(), text.size())))
+      throw std::invalid_argument("the charsmap is none, or is damaged");
+  }
+  new (self) SentencepieceEncoder(cache_bytes);
+  VocabularyResult built;
+  {
+    const nb::gil_scoped_release released;
+    built = self->build_converted(pieces, std::move(rules), is_unigram);
+  }
+  if (built.status == VocabularyStatus::kOk) return;
+  self->~SentencepieceEncoder();
+  throw std::invalid_argument(describe(built));
 }
 
 nb::tuple normalize(const SentencepieceEncoder& self, InputArray<uint8_t> data, InputArray<int64_t> offsets) {
@@ -71,6 +115,10 @@ void bind_sentencepiece(nb::module_& module) {
            nb::arg("ids"), nb::arg("scores"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("byte_ids"),
            nb::arg("charsmap"), nb::arg("add_dummy_prefix"), nb::arg("remove_extra_whitespaces"),
            nb::arg("escape_whitespaces"), nb::arg("whitespace_is_suffix"), nb::arg("cache_bytes"))
+      .def("__init__", &make_converted, nb::arg("is_unigram"), nb::arg("data"), nb::arg("offsets"),
+           nb::arg("ids"), nb::arg("scores"), nb::arg("unknown_id"), nb::arg("byte_ids"), nb::arg("left"),
+           nb::arg("right"), nb::arg("result"), nb::arg("steps"), nb::arg("splits_every_space"),
+           nb::arg("cache_bytes"))
       .def("normalize", &normalize, nb::arg("data"), nb::arg("offsets"),
            "(bytes, offsets) of the texts as they are before pieces are looked for.");
   bind_encoding(encoder);

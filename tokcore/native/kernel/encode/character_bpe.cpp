@@ -24,7 +24,7 @@ uint32_t sortable(float score) {
 
 }  // namespace
 
-void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined) {
+void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceTrie& user_defined) {
   vocabulary_ = &vocabulary;
   user_defined_ = &user_defined;
   const auto num_pieces = static_cast<uint32_t>(vocabulary.num_pieces());
@@ -33,20 +33,10 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
         user_defined.child(PieceTrie::kRoot, static_cast<uint8_t>(byte)) != PieceTrie::kNone;
   }
 
-  // Every piece, by its text.
-  std::vector<PieceTrie::Entry> entries(num_pieces);
-  size_t num_bytes = 0;
-  for (uint32_t piece = 0; piece < num_pieces; ++piece) {
-    entries[piece] = {vocabulary.text(piece), piece, 0};
-    num_bytes += entries[piece].text.size();
-  }
-  PieceTrie by_text;
-  by_text.build(std::move(entries));
-
   const auto bytes_of = [&](uint32_t piece) {
     return reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
   };
-  characters_.reset(num_bytes);
+  characters_.reset(vocabulary.starts()[num_pieces]);
   sizes_.resize(num_pieces);
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
     const size_t size = vocabulary.text(piece).size();
@@ -64,6 +54,20 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
     }
   }
   for (unsigned byte = 0; byte < 128; ++byte) ascii_[byte] = characters_.find(byte);
+}
+
+void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined) {
+  build_symbols(vocabulary, user_defined);
+  const auto num_pieces = static_cast<uint32_t>(vocabulary.num_pieces());
+  // Every piece, by its text.
+  std::vector<PieceTrie::Entry> entries(num_pieces);
+  for (uint32_t piece = 0; piece < num_pieces; ++piece) entries[piece] = {vocabulary.text(piece), piece, 0};
+  PieceTrie by_text;
+  by_text.build(std::move(entries));
+
+  const auto bytes_of = [&](uint32_t piece) {
+    return reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
+  };
 
   std::vector<uint32_t> keys(num_pieces);
   for (uint32_t piece = 0; piece < num_pieces; ++piece) keys[piece] = ~sortable(vocabulary.score(piece));
@@ -75,6 +79,9 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
     ranks_[piece] = static_cast<uint32_t>(std::lower_bound(distinct.begin(), distinct.end(), keys[piece]) -
                                           distinct.begin());
   }
+
+  results_.resize(num_pieces);
+  for (uint32_t piece = 0; piece < num_pieces; ++piece) results_[piece] = piece;
 
   // All ways to make a piece of two symbols.
   struct Pair {
@@ -118,6 +125,20 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
   }
   pairs_.reset(pairs.size());
   for (const Pair& pair : pairs) pairs_.add(pair.key, pair.result);
+}
+
+void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined,
+                         const PieceMerges& merges) {
+  build_symbols(vocabulary, user_defined);
+  parts_.assign(vocabulary.num_pieces(), {kNone, kNone});
+  is_ambiguous_.assign(vocabulary.num_pieces(), false);
+  pairs_.reset(merges.count);
+  ranks_.resize(merges.count);
+  results_.assign(merges.result, merges.result + merges.count);
+  for (uint32_t i = 0; i < merges.count; ++i) {
+    ranks_[i] = i;
+    pairs_.add(uint64_t{merges.left[i]} << 32 | merges.right[i], i);
+  }
 }
 
 uint32_t CharacterBpe::symbol_of(const uint8_t* character, size_t size) const {
@@ -176,7 +197,7 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
   size_t count = *num_symbols;
   uint32_t results[kMaxScanned];
   const auto look_up = [&](size_t i) {
-    results[i] = result_of(symbols[i], symbols[i + 1]);
+    results[i] = pair_of(symbols[i], symbols[i + 1]);
     return results[i] == kNone || !is_unused(results[i]) || !is_ambiguous_[results[i]];
   };
   for (size_t i = 0; i + 1 < count; ++i) {
@@ -192,7 +213,7 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
       }
     }
     if (best_rank == kNone) break;
-    symbols[best] = results[best];
+    symbols[best] = results_[results[best]];
     --count;
     std::memmove(symbols + best + 1, symbols + best + 2, (count - best - 1) * sizeof(uint32_t));
     std::memmove(starts + best + 1, starts + best + 2, (count - best) * sizeof(uint32_t));
@@ -218,7 +239,7 @@ bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpe
 
   // Notes what a symbol and the next become. False if that asks for the rest of the text.
   const auto look_up = [&](uint32_t left) {
-    const uint32_t result = result_of(symbols[left], symbols[next[left]]);
+    const uint32_t result = pair_of(symbols[left], symbols[next[left]]);
     results[left] = result;
     if (result == kNone) return true;
     heap.push_back(uint64_t{ranks_[result]} << 32 | left);
@@ -250,7 +271,7 @@ bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpe
     // A symbol that is gone has no result; one whose neighbour changed has another.
     if (results[left] == kNone || ranks_[results[left]] != top >> 32) continue;
     const uint32_t right = next[left];
-    symbols[left] = results[left];
+    symbols[left] = results_[results[left]];
     results[left] = results[right] = kNone;
     next[left] = next[right];
     if (next[left] != kNone) previous[next[left]] = left;

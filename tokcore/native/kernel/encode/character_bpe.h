@@ -30,10 +30,21 @@ struct CharacterBpeScratch {
   std::vector<uint32_t> seen;                             // the pieces of which they are known
 };
 
+// Merges as a caller has them: pairs of pieces by their place in the list of pieces, first merged first.
+struct PieceMerges {
+  const uint32_t* left;
+  const uint32_t* right;
+  const uint32_t* result;
+  size_t count;
+};
+
 class CharacterBpe {
  public:
   // vocabulary, user_defined: must live as long. Throws std::bad_alloc.
   void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
+
+  // The same, but what is merged, and when, is listed. No piece is unused or user-defined.
+  void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined, const PieceMerges& merges);
 
   static constexpr size_t kNeedsText = SIZE_MAX;
 
@@ -49,10 +60,10 @@ class CharacterBpe {
   static constexpr size_t kMaxScanned = 48;
   static constexpr int kMaxDepth = 100;
 
+  void build_symbols(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
   uint32_t symbol_of(const uint8_t* character, size_t size) const;
-  uint32_t result_of(uint32_t left, uint32_t right) const {
-    return pairs_.find(uint64_t{left} << 32 | right);
-  }
+  // The number of a pair that is merged.
+  uint32_t pair_of(uint32_t left, uint32_t right) const { return pairs_.find(uint64_t{left} << 32 | right); }
   // Symbols and their starts. Returns their number.
   size_t split(const uint8_t* text, size_t size, CharacterBpeScratch& scratch) const;
   bool merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const;
@@ -72,7 +83,10 @@ class CharacterBpe {
   uint32_t ascii_[128];
   NumberTable characters_;
   NumberTable pairs_;
-  std::vector<uint32_t> ranks_;  // by piece: 0 is the highest score; equal scores are equal
+  // By pair: what is merged first has the lowest rank, and what the pair becomes. Without listed merges, the
+  // number of a pair is that of the piece that it becomes, and equal scores have equal ranks.
+  std::vector<uint32_t> ranks_;
+  std::vector<uint32_t> results_;
   std::vector<uint32_t> sizes_;  // bytes, by symbol
   // Of unused pieces: the pair that they are seen as; kNone, kNone if there is none or are several.
   std::vector<std::pair<uint32_t, uint32_t>> parts_;

@@ -22,7 +22,7 @@ struct PieceList {
   const int64_t* offsets;  // num_pieces + 1
   size_t num_pieces;
   const int32_t* ids;
-  const float* scores;
+  const double* scores;  // finite; SentencePiece rounds them to float32
   const uint8_t* types;
   int32_t unknown_id;       // -1: none, if there are byte ids
   const int32_t* byte_ids;  // 256, or nullptr: unknown text is not spelled in bytes
@@ -39,7 +39,8 @@ class PieceVocabulary {
     return {reinterpret_cast<const char*>(bytes_.data()) + starts_[piece],
             starts_[piece + 1] - starts_[piece]};
   }
-  float score(uint32_t piece) const { return scores_[piece]; }
+  double exact_score(uint32_t piece) const { return scores_[piece]; }
+  float score(uint32_t piece) const { return static_cast<float>(scores_[piece]); }
   bool is(uint32_t piece, PieceType type) const { return types_[piece] == static_cast<uint8_t>(type); }
   const uint8_t* bytes() const { return bytes_.data(); }
   const uint64_t* starts() const { return starts_.data(); }
@@ -53,7 +54,7 @@ class PieceVocabulary {
  private:
   std::vector<uint8_t> bytes_;
   std::vector<uint64_t> starts_;
-  std::vector<float> scores_;
+  std::vector<double> scores_;
   std::vector<uint8_t> types_;
   std::vector<int32_t> ids_;
   bool has_bytes_ = false;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "encode/piece_model.h"
 #include "encode/pretoken_cache.h"
@@ -69,12 +70,13 @@ class SentencepieceEncoder::Worker {
     const uint8_t* text;
     size_t size;
     PretokenCache::Key key;
+    bool begins_word;
   };
 
   EncodeResult encode_text(const uint8_t* text, size_t size, size_t number, IdBuffer* ids,
                            int64_t* pretokens) {
     normalized_.clear();
-    encoder_.normalizer_.normalize(text, size, &normalized_);
+    encoder_.normalize(text, size, &normalized_);
     start(ids, pretokens);
     const bool is_done = add(normalized_.data(), normalized_.size());
     return finish(is_done, number);
@@ -147,10 +149,12 @@ class SentencepieceEncoder::Worker {
     for (size_t begin = 0; begin < size;) {
       const size_t word_end = encoder_.word_end(text, size, begin);
       ++*pretokens_;
+      const size_t word = begin;
       while (begin < word_end) {
         const size_t end = part_end(text, word_end, begin);
         if (end - begin > PieceModel::kMaxPieceBytes) return false;
-        parts_[num_parts_++] = {text + begin, end - begin, make_key(text + begin, end - begin)};
+        parts_[num_parts_++] = {text + begin, end - begin, make_key(text + begin, end - begin),
+                                begin == word};
         begin = end;
         if (num_parts_ == kBatch && !look_up()) return false;
       }
@@ -161,6 +165,7 @@ class SentencepieceEncoder::Worker {
   // Long words are encoded in parts, between characters that no piece holds side by side.
   size_t part_end(const uint8_t* text, size_t word_end, size_t begin) const {
     if (word_end - begin <= PretokenCache::kMaxShortBytes) return word_end;
+    if (encoder_.is_unigram_ && encoder_.is_converted_) return word_end;  // a sum has no parts
     return encoder_.cuts_.next(text, word_end, begin);
   }
 
@@ -182,6 +187,7 @@ class SentencepieceEncoder::Worker {
     const size_t num_parts = num_parts_;
     num_parts_ = 0;
     for (size_t i = 0; i < num_parts; ++i) {
+      if (encoder_.word_rule_ == WordRule::kEvery && parts_[i].begins_word) was_unknown_ = false;
       const PretokenCache::Ids known = find(parts_[i]);
       const bool is_known =
           known.ids != nullptr &&
@@ -227,6 +233,7 @@ class SentencepieceEncoder::Worker {
   }
 
   bool put_known_unigram(const Part& part, PretokenCache::Ids known) {
+    if (encoder_.is_converted_) return put_known_bpe(known);
     float limit = UnigramModel::kMaxSum - encoder_.unigram_.reach(part.size);
     if (known.count > kLimitNumbers && known.ids[0] == kHasLimit) {
       limit = std::min(limit, std::bit_cast<float>(known.ids[1]));
@@ -242,6 +249,13 @@ class SentencepieceEncoder::Worker {
 
   bool put_new_unigram(const Part& part) {
     const UnigramModel& model = encoder_.unigram_;
+    if (encoder_.is_converted_) {
+      uint32_t* const found = make_room(part.size);
+      const size_t count = model.encode_word(part.text, part.size, unigram_scratch_, found);
+      remember(part, found, count);
+      put(found, count);
+      return true;
+    }
     uint32_t* const numbers = make_room(part.size + kLimitNumbers) + kLimitNumbers;
     if (part.size <= PretokenCache::kMaxLongBytes) {
       const UnigramModel::Measured measured = model.measure(part.text, part.size, unigram_scratch_, numbers);
@@ -326,6 +340,28 @@ VocabularyResult SentencepieceEncoder::build(const PieceList& pieces, const Norm
   return built;
 }
 
+VocabularyResult SentencepieceEncoder::build_converted(const PieceList& pieces, ConvertedRules rules,
+                                                       bool is_unigram) {
+  const VocabularyResult built = vocabulary_.build(pieces);
+  if (built.status != VocabularyStatus::kOk) return built;
+  is_converted_ = true;
+  is_unigram_ = is_unigram;
+  steps_ = std::move(rules.steps);
+  if (is_unigram) {
+    unigram_.build(vocabulary_);
+  } else {
+    bpe_.build(vocabulary_, user_defined_, rules.merges);
+  }
+  cuts_.build(vocabulary_.bytes(), vocabulary_.starts(), vocabulary_.num_pieces());
+  find_word_rule();
+  if (rules.splits_every_space) {
+    word_rule_ = WordRule::kEvery;
+  } else if (is_unigram) {
+    word_rule_ = WordRule::kNone;
+  }
+  return built;
+}
+
 void SentencepieceEncoder::find_word_rule() {
   bool has_before = false, has_behind = false;  // a piece with something else before, or behind, a space
   for (uint32_t piece = 0; piece < vocabulary_.num_pieces(); ++piece) {
@@ -342,6 +378,10 @@ void SentencepieceEncoder::find_word_rule() {
 
 size_t SentencepieceEncoder::word_end(const uint8_t* text, size_t size, size_t begin) const {
   if (word_rule_ == WordRule::kNone) return size;
+  if (word_rule_ == WordRule::kEvery) {
+    const size_t behind = begin + (is_space_symbol_at(text, size, begin) ? 3 : 0);
+    return behind < size ? find_space_symbol(text, size, behind) : size;
+  }
   if (word_rule_ == WordRule::kBefore) {
     while (is_space_symbol_at(text, size, begin)) begin += 3;
     return begin < size ? find_space_symbol(text, size, begin) : size;

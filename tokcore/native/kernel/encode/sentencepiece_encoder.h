@@ -1,10 +1,12 @@
 // DESCRIPTION
 // SentencepieceEncoder turns batches of texts into token ids as SentencePiece does: each text is normalized,
 // cut where no piece crosses, and the parts are encoded by BPE (character_bpe.h) or by the highest sum of
-// scores (unigram_model.h). A cache remembers parts, where they become the same ids anywhere. The ids follow
-// the order of the texts and are the same for any number of threads and any size of cache. Linear in the
-// bytes of text, but for parts that BPE cannot cut (n log n), and texts with a piece that is marked as unused
-// and can be seen as two pairs. Several threads may call it at once; it keeps their caches for later calls.
+// scores (unigram_model.h). Or as Hugging Face's tokenizers do it with a tokenizer.json that was made from
+// such a model: other steps before (step_normalizer.h), listed merges, sums of each word by itself. A cache
+// remembers parts, where they become the same ids anywhere. The ids follow the order of the texts and are the
+// same for any number of threads and any size of cache. Linear in the bytes of text, but for parts that BPE
+// cannot cut (n log n), and texts with a piece that is marked as unused and can be seen as two pairs. Several
+// threads may call it at once; it keeps their caches for later calls.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +20,16 @@
 #include "encode/unigram_model.h"
 #include "encode/worker_pool.h"
 #include "text/piece_normalizer.h"
+#include "text/step_normalizer.h"
 
 namespace tokcore {
+
+// How the pieces of a tokenizer.json are used.
+struct ConvertedRules {
+  StepNormalizer steps;
+  PieceMerges merges;       // of BPE
+  bool splits_every_space;  // each U+2581 begins a word; or else a text is one word
+};
 
 class SentencepieceEncoder {
  public:
@@ -30,6 +40,9 @@ class SentencepieceEncoder {
   VocabularyResult build(const PieceList& pieces, const NormalizerRules& rules, bool is_unigram,
                          bool* is_charsmap);
 
+  // The same for a tokenizer.json. Its merges are of pieces of the list.
+  VocabularyResult build_converted(const PieceList& pieces, ConvertedRules rules, bool is_unigram);
+
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
   EncodeResult encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded);
@@ -39,15 +52,19 @@ class SentencepieceEncoder {
 
   // Appends the normalized text.
   void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const {
-    normalizer_.normalize(text, size, out);
+    if (is_converted_) {
+      steps_.normalize(text, size, out);
+    } else {
+      normalizer_.normalize(text, size, out);
+    }
   }
 
  private:
   class Worker;
 
   // Where texts are cut into words: before U+2581 (the first of several) if no piece has anything else before
-  // one; or else behind it, if no piece has anything else behind one; or else nowhere.
-  enum class WordRule : uint8_t { kBefore, kBehind, kNone };
+  // one; or else behind it, if no piece has anything else behind one; or else nowhere. kEvery: before each.
+  enum class WordRule : uint8_t { kBefore, kBehind, kNone, kEvery };
 
   void find_word_rule();
   size_t word_end(const uint8_t* text, size_t size, size_t begin) const;
@@ -58,7 +75,9 @@ class SentencepieceEncoder {
   Cuts cuts_;
   CharacterBpe bpe_;
   UnigramModel unigram_;
+  StepNormalizer steps_;
   bool is_unigram_ = false;
+  bool is_converted_ = false;
   WordRule word_rule_ = WordRule::kBefore;
   WorkerPool<Worker> workers_;
 };

@@ -12,9 +12,11 @@ void UnigramModel::build(const PieceVocabulary& vocabulary) {
   std::vector<PieceTrie::Entry> entries;
   scores_.assign(vocabulary.num_pieces() + 257, 0);
   float lowest = FLT_MAX;
+  double exact_lowest = DBL_MAX;
   for (uint32_t piece = 0; piece < vocabulary.num_pieces(); ++piece) {
     if (vocabulary.is(piece, PieceType::kUnused)) continue;
     float score = vocabulary.score(piece);
+    exact_lowest = std::min(exact_lowest, vocabulary.exact_score(piece));
     if (vocabulary.is(piece, PieceType::kNormal)) lowest = std::min(lowest, score);
     if (vocabulary.is(piece, PieceType::kUserDefined)) {
       // Rounded once, from a double.
@@ -25,8 +27,25 @@ void UnigramModel::build(const PieceVocabulary& vocabulary) {
     entries.push_back({vocabulary.text(piece), piece, score});
   }
   unknown_score_ = lowest - kUnknownPenalty;
+  exact_unknown_score_ = exact_lowest - double{kUnknownPenalty};
   max_score_ = std::max(max_score_, std::fabs(unknown_score_));
   trie_.build(std::move(entries));
+}
+
+template <typename Offer>
+size_t UnigramModel::offer_pieces(const uint8_t* text, size_t size, size_t start, Offer offer) const {
+  const size_t width = character_bytes(text + start, size - start);
+  bool has_character = false;
+  uint32_t node = PieceTrie::kRoot;
+  for (size_t end = start; end < size && (node = trie_.child(node, text[end])) != PieceTrie::kNone;) {
+    ++end;
+    const uint32_t piece = trie_.piece(node);
+    if (piece == kNone) continue;
+    offer(end, piece, trie_.score(node));
+    has_character = has_character || end - start == width;
+  }
+  if (!has_character) offer(start + width, kNone, unknown_score_);
+  return width;
 }
 
 size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratch& scratch,
@@ -44,7 +63,6 @@ size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratc
       }
       here = 0;
     }
-    const size_t width = character_bytes(text + start, size - start);
     const auto offer = [&](size_t end, uint32_t piece, float score) {
       frontier = std::max(frontier, end);
       const float candidate = score + here;
@@ -52,17 +70,7 @@ size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratc
       if (node.start == kNone || candidate > node.sum)
         node = {candidate, static_cast<uint32_t>(start), piece};
     };
-    bool has_character = false;
-    uint32_t node = PieceTrie::kRoot;
-    for (size_t end = start; end < size && (node = trie_.child(node, text[end])) != PieceTrie::kNone;) {
-      ++end;
-      const uint32_t piece = trie_.piece(node);
-      if (piece == kNone) continue;
-      offer(end, piece, trie_.score(node));
-      has_character = has_character || end - start == width;
-    }
-    if (!has_character) offer(start + width, kNone, unknown_score_);
-    start += width;
+    start += offer_pieces(text, size, start, offer);
   }
   *sum = nodes[size].sum;
   return write(nodes, text, size, scratch, numbers);
@@ -77,7 +85,6 @@ UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, S
   nodes[0].best = 0;
   size_t num_characters = 0;
   for (size_t start = 0; start < size; ++num_characters) {
-    const size_t width = character_bytes(text + start, size - start);
     const double best = nodes[start].best, second = nodes[start].second;
     const auto offer = [&](size_t end, uint32_t piece, double score) {
       Scratch::MeasuredNode& node = nodes[end];
@@ -87,17 +94,7 @@ UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, S
         node.second = std::max(node.second, best + score);
       }
     };
-    bool has_character = false;
-    uint32_t node = PieceTrie::kRoot;
-    for (size_t end = start; end < size && (node = trie_.child(node, text[end])) != PieceTrie::kNone;) {
-      ++end;
-      const uint32_t piece = trie_.piece(node);
-      if (piece == kNone) continue;
-      offer(end, piece, trie_.score(node));
-      has_character = has_character || end - start == width;
-    }
-    if (!has_character) offer(start + width, kNone, unknown_score_);
-    start += width;
+    start += offer_pieces(text, size, start, offer);
   }
   const size_t count = write(nodes, text, size, scratch, numbers);
   bool has_unknown = false;
@@ -108,6 +105,23 @@ UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, S
   const double rounding = static_cast<double>(num_characters) * 0x1.001p-23;
   const double limit = margin / rounding - static_cast<double>(reach(size));
   return {count, static_cast<float>(std::clamp(limit, -1.0, static_cast<double>(FLT_MAX)))};
+}
+
+size_t UnigramModel::encode_word(const uint8_t* text, size_t size, Scratch& scratch,
+                                 uint32_t* numbers) const {
+  if (scratch.measured.size() <= size) scratch.measured.resize(size + 1);
+  Scratch::MeasuredNode* const nodes = scratch.measured.data();
+  for (size_t i = 0; i <= size; ++i) nodes[i] = {0, 0, kNone, kNone};
+  for (size_t start = 0; start < size;) {
+    const double here = nodes[start].best;
+    start += offer_pieces(text, size, start, [&](size_t end, uint32_t piece, float) {
+      const double score = piece == kNone ? exact_unknown_score_ : vocabulary_->exact_score(piece);
+      Scratch::MeasuredNode& node = nodes[end];
+      if (node.start == kNone || here + score > node.best)
+        node = {here + score, 0, static_cast<uint32_t>(start), piece};
+    });
+  }
+  return write(nodes, text, size, scratch, numbers);
 }
 
 template <typename Nodes>

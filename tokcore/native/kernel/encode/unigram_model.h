@@ -6,6 +6,8 @@
 // Because of rounding, the cut of a word depends on the sum before it. measure() also says up to which sum
 // the cut holds: as long as the second-best cut is worse by more than all rounding can be.
 //
+// Hugging Face's arithmetic is another: sums are float64, and each word begins at 0.
+//
 // Cost: for each byte of text, a step for each byte of the pieces that begin there. Thread-safe once built.
 #pragma once
 
@@ -54,6 +56,9 @@ class UnigramModel {
   // The same for text that may stand anywhere. The limit is below 0 if there is unknown text.
   Measured measure(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const;
 
+  // The same as Hugging Face's: in float64, for a word by itself.
+  size_t encode_word(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const;
+
   // How far a text of that size can move the sum, at most.
   float reach(size_t size) const { return static_cast<float>(size) * max_score_; }
 
@@ -64,6 +69,10 @@ class UnigramModel {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr float kUnknownPenalty = 10.0F;
 
+  // Offers each piece that text holds at `start`, shortest first, and the character there if it is no piece:
+  // offer(where it ends, its number or kNone, its score). Returns the bytes of the character.
+  template <typename Offer>
+  size_t offer_pieces(const uint8_t* text, size_t size, size_t start, Offer offer) const;
   template <typename Nodes>
   size_t write(const Nodes& nodes, const uint8_t* text, size_t size, Scratch& scratch,
                uint32_t* numbers) const;
@@ -72,6 +81,7 @@ class UnigramModel {
   PieceTrie trie_;
   std::vector<float> scores_;
   float unknown_score_ = 0;
+  double exact_unknown_score_ = 0;
   float max_score_ = 0;  // the highest absolute value
 };
 

@@ -43,12 +43,12 @@ bool Charsmap::is_sound() const {
   return true;
 }
 
-Charsmap::Found Charsmap::find(const uint8_t* text, size_t size) const {
+Charsmap::Found Charsmap::find_among(const uint8_t* text, size_t size, size_t max_rules) const {
   Found found{0, nullptr, 0};
   if (units_.empty()) return found;
   uint32_t text_start = 0;
   size_t at = offset(units_[0]), num_rules = 0;
-  for (size_t i = 0; i < size && num_rules < kMaxRules; ++i) {
+  for (size_t i = 0; i < size && num_rules < max_rules; ++i) {
     at ^= text[i];
     const uint32_t unit = units_[at];
     if (label(unit) != text[i]) break;

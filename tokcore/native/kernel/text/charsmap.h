@@ -22,7 +22,14 @@ class Charsmap {
   };
 
   // The longest rule for the start of text, of the kMaxRules shortest.
-  Found find(const uint8_t* text, size_t size) const;
+  Found find(const uint8_t* text, size_t size) const { return find_among(text, size, kMaxRules); }
+  // The shortest; a zero byte ends the text.
+  Found find_shortest(const uint8_t* text, size_t size) const {
+    for (size_t i = 0; i < size; ++i) {
+      if (text[i] == 0) size = i;
+    }
+    return find_among(text, size, 1);
+  }
 
   // Whether some rule begins with that byte.
   bool begins(uint8_t byte) const { return !units_.empty() && begins_[byte]; }
@@ -40,6 +47,7 @@ class Charsmap {
   static bool is_leaf(uint32_t unit) { return label(unit) > 0xFF; }
 
   bool is_sound() const;
+  Found find_among(const uint8_t* text, size_t size, size_t max_rules) const;
 
   std::vector<uint32_t> units_;
   std::vector<uint8_t> texts_;

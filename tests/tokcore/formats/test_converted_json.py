@@ -1,0 +1,287 @@
+"""tokenizer.json made from SentencePiece models: ids are those of `tokenizers`."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import sentencepiece
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.sentencepiece_models import HARD, demo_texts, train
+
+from tokcore import kernel
+from tokcore.errors import FormatError
+from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.sentencepiece import read_sentencepiece_model
+from tokcore.odd_tokens import find_unreachable_tokens
+from tokcore.texts import make_texts_from_strings
+from tokcore.tokenizer import Tokenizer
+
+SPACE = "▁"
+METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+WORDS = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+MORE = [
+    *["a\u0301\u0301 x", "\r\n", "a\r\nb", "\u0600a", "é\u200d", "©\u200d", "ﬁ\u0301", "ｶﾞ", "\u1112\u1161\u11ab"],
+    *["①\u0301", "🇩🇪🇫🇷 🇩", "👩\u200d👩\u200d👧", "क्षि त्र", "\ta\u00a0b\u3000c ", "\u2028x\u0085", "a  b   c"],
+    *[" ▁ ▁▁x▁", "\u00ad\u0301", "a\u0000b", "\u200ba", "½ ㎏ ﷺ", "ŀ\u0323\u0307", "x" * 3000, "\u0301" * 50],
+    "日本\u3099語",
+]
+
+
+def make_json(kind: str, data: bytes, normalizer, pre_tokenizer, scores=None) -> dict:
+    """A tokenizer.json of a .model, as transformers converts it."""
+    proto = sentencepiece.SentencePieceProcessor(model_proto=data)
+    pieces = [(proto.id_to_piece(id), proto.get_score(id)) for id in range(len(proto))]
+    has_bytes = any(map(proto.is_byte, range(len(proto))))
+    normalizers = list(normalizer)
+    if "Precompiled" in normalizers:
+        charsmap = base64.b64encode(read_sentencepiece_model(data, "x").model.text_rules.charsmap).decode()
+        normalizers[normalizers.index("Precompiled")] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    ids = {piece: id for id, (piece, _) in enumerate(pieces)}
+    if kind == "unigram":
+        model = {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": has_bytes}
+    else:
+        merges = []
+        for id, (piece, score) in enumerate(pieces):
+            if not (id < 3 or proto.is_byte(id) or proto.is_unused(id)):
+                cuts = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+                found = [pair for pair in cuts if pair[0] in ids and pair[1] in ids]
+                merges += [(-score, ids[left], ids[right], [left, right]) for left, right in found]
+        merges.sort()
+        model = {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": True,
+            "byte_fallback": has_bytes,
+            "ignore_merges": False,
+            "vocab": ids,
+            "merges": [merge[-1] for merge in merges],
+        }
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": id, "content": pieces[id][0], **flags} for id in range(3)],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": None,
+        "decoder": None,
+        "model": model,
+    }
+
+
+SPANS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": SPACE}
+STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
+KINDS = {
+    "t5": ("unigram", "plain", ["Precompiled"], WORDS),
+    "spm": ("unigram", "plain", ["Precompiled", STRIP, SPANS], METASPACE),
+    "unsplit": ("unigram", "nfkc", ["Precompiled"], METASPACE | {"split": False}),
+    "unigram bytes": ("unigram", "bytes", [], METASPACE | {"prepend_scheme": "never"}),
+    "unigram across": ("unigram", "crossing", ["Precompiled", REPLACE], None),
+    "llama": ("bpe", "bytes", [{"type": "Prepend", "prepend": SPACE}, REPLACE], None),
+    "llama metaspace": ("bpe", "bytes", [], METASPACE | {"prepend_scheme": "first", "split": False}),
+    "bpe split": ("bpe", "plain", ["Precompiled", STRIP | {"strip_left": True}], METASPACE),
+    "gemma": (
+        *("bpe", "identity", [REPLACE]),
+        {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False},
+    ),
+    "bpe words": ("bpe", "crossing", ["Precompiled"], WORDS),
+}
+
+
+def load(content: dict) -> tuple[tokenizers.Tokenizer, Tokenizer]:
+    """Their tokenizer, for which text stays text, and ours."""
+    data = json.dumps(content)
+    theirs = tokenizers.Tokenizer.from_str(data)
+    theirs.encode_special_tokens = True
+    return theirs, Tokenizer(read_tokenizer_json(data.encode(), "t.json"))
+
+
+def encode(theirs: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:
+    return [one.ids for one in theirs.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_ids_are_theirs(name, tmp_path):
+    kind, option, normalizer, pre_tokenizer = KINDS[name]
+    content = make_json(kind, train(kind, option), normalizer, pre_tokenizer)
+    theirs, ours = load(content)
+    spelled = ("<s>", "</s>", "<unk>")
+    texts = [text for text in [*HARD, *MORE, *demo_texts()[::2]] if not any(one in text for one in spelled)]
+    expected = encode(theirs, texts)
+    for text, ids, own in zip(texts, expected, ours.encode_batch(texts, threads=2).to_pylist(), strict=True):
+        assert own == ids, text[:200]
+    assert ours.encode_texts(make_texts_from_strings(texts)).ids.tolist() == [id for row in expected for id in row]
+    exported = write_tokenizer_json(ours.spec)
+    again = tokenizers.Tokenizer.from_str(exported.decode())
+    again.encode_special_tokens = True
+    assert encode(again, texts) == expected
+    assert read_tokenizer_json(exported, "again") == ours.spec
+    ours.save(tmp_path)
+    assert Tokenizer.load(tmp_path) == ours
+    (tmp_path / "named.json").write_bytes(exported)
+    assert Tokenizer.load(tmp_path / "named.json") == ours
+    assert not ours.lossless
+    assert ours.encode("a<s>b", allow_special="all").tolist().count(1) == 1
+    assert find_unreachable_tokens(ours) is not None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_kernel_is_its_slow_twin(name):
+    kind, option, normalizer, pre_tokenizer = KINDS[name]
+    model = load(make_json(kind, train(kind, option), normalizer, pre_tokenizer))[1].spec.model
+    fast = model.piece_encoder(1 << 20)
+    with kernel.force("reference"):
+        slow = model.piece_encoder(0)
+    short = [text for text in [*HARD, *MORE] if len(text) < 700]
+    texts = make_texts_from_strings([*short, b"a\xffb", b"\xe2\x96", *(text[:150] for text in demo_texts()[::60])])
+    normalized = [fast.normalize(texts), slow.normalize(texts)]
+    for i in range(texts.num_texts):
+        assert normalized[0].text(i) == normalized[1].text(i), texts.text(i)
+    for own, expected in zip(fast.encode(texts)[:2], slow.encode(texts)[:2], strict=True):
+        assert own.tolist() == expected.tolist()
+
+
+alphabet = st.sampled_from(["a", "b", SPACE, " ", "é", "e\u0301", "日", "\u0301"])
+texts = st.lists(alphabet, max_size=25).map("".join)
+words = st.lists(alphabet.filter(" ".__ne__), min_size=1, max_size=4).map("".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(words, st.floats(-20, 1), min_size=1, max_size=14), texts, st.booleans())
+def test_any_pieces_of_unigram_give_their_ids(vocabulary, text, splits):
+    content = make_json("unigram", train("unigram", "plain"), [], METASPACE | {"split": splits})
+    content["model"]["vocab"] = [["<unk>", 0.0], ["<s>", 0.0], ["</s>", 0.0], *map(list, vocabulary.items())]
+    if min(vocabulary.values()) > 0:
+        return
+    theirs, ours = load(content)
+    assert ours.encode(text).tolist() == encode(theirs, [text])[0]
+    assert ours.encode(text * 2).tolist() == encode(theirs, [text * 2])[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), texts)
+def test_any_merges_give_their_ids(data, text):
+    content = make_json("bpe", train("bpe", "plain"), [], METASPACE | {"split": False})
+    pieces, merges = ["a", "b", SPACE, "é"], []
+    for _ in range(data.draw(st.integers(0, 12))):
+        pair = [data.draw(st.sampled_from(pieces)), data.draw(st.sampled_from(pieces))]
+        if pair not in merges:
+            merges.append(pair)
+            pieces += [] if "".join(pair) in pieces else ["".join(pair)]
+    vocab = {piece: id for id, piece in enumerate(["<unk>", "<s>", "</s>", *pieces])}
+    content["model"] |= {"vocab": vocab, "merges": merges, "byte_fallback": False}
+    theirs, ours = load(content)
+    assert ours.encode(text).tolist() == encode(theirs, [text])[0]
+
+
+def test_graphemes_are_theirs():
+    """Rows of characters that join, and that do not, under a table that shows where graphemes end."""
+    content = make_json("unigram", train("unigram", "plain"), ["Precompiled"], METASPACE)
+    ours = load(content)[1].spec.model.piece_encoder(0)
+    charsmap = content["normalizer"]["normalizers"][0]["precompiled_charsmap"]
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(content)).normalizer
+    assert charsmap
+    generator = np.random.default_rng(3)
+    parts = [
+        *"aﬁéⅧ①½ｶ",
+        "\u0301",
+        "\u0323",
+        "\u200d",
+        "\u200c",
+        "\u0600",
+        "\u00ad",
+        "\ufe0f",
+        "\r",
+        "\n",
+        "👩",
+        "©",
+        "🇩",
+    ]
+    parts += ["\u1112", "\u1161", "\u11ab", "각", "가", "\u0903", "\u0e33", "ﾞ", "\u3099", "か", "\U000110bd"]
+    rows = ["".join(generator.choice(parts, 12)) for _ in range(3000)]
+    normalized = ours.normalize(make_texts_from_strings(rows))
+    for i, row in enumerate(rows):
+        own = normalized.text(i).decode()
+        expected = theirs.normalize_str(row).replace(" ", SPACE)
+        assert own == expected if expected.startswith(SPACE) else own == SPACE + expected, ascii(row)
+
+
+def test_long_inputs():
+    for name in ("llama", "t5"):
+        kind, option, normalizer, pre_tokenizer = KINDS[name]
+        theirs, ours = load(make_json(kind, train(kind, option), normalizer, pre_tokenizer))
+        for text in ["a" * 100_000, " " * 100_000, "\u0301" * 50_000, "ab " * 50_000]:
+            assert ours.encode(text).tolist() == encode(theirs, [text])[0]
+
+
+def change(kind: str, **changes) -> bytes:
+    content = json.loads(json.dumps(make_json(kind, train(kind, "bytes"), [], METASPACE)))
+    for path, value in changes.items():
+        *folders, key = path.split("__")
+        place = content
+        for folder in folders:
+            place = place[int(folder) if folder.isdigit() else folder]
+        place[int(key) if key.isdigit() else key] = value
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("unigram", {"added_tokens__1__special": False}, "added_tokens: '<s>' is not special"),
+        ("unigram", {"added_tokens__1__content": "<x>"}, "'<x>' has the id 1, which is that of the piece '<s>'"),
+        ("unigram", {"model__vocab": {"a": 1}}, "model.vocab is dict: expected a list"),
+        ("unigram", {"model__vocab__7": ["a", "b"]}, r"model.vocab\[7\] is \['a', 'b'\]"),
+        ("unigram", {"model__vocab__7": ["", -1.0]}, r"model.vocab\[7\]: the piece is empty"),
+        ("unigram", {"model__vocab__300": ["e", -1.0]}, "'?e'?"),
+        ("unigram", {"model__vocab__1": ["<s>", -99.0]}, "the special token '<s>' has the lowest score"),
+        ("unigram", {"model__unk_id": 10**9}, "model.unk_id = 1000000000: expected the place of a piece"),
+        ("unigram", {"model__unk_id": None, "model__byte_fallback": False}, "there is no unknown token"),
+        ("unigram", {"model__vocab__9": ["xyzzy", -1.0]}, "only 255 byte tokens: <0x06> is missing"),
+        ("unigram", {"normalizer": {"type": "NFKC"}}, "normalizer NFKC with"),
+        ("unigram", {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "precompiled_charsmap is"),
+        ("unigram", {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "charsmap is not base64"),
+        ("unigram", {"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer Whitespace is not supported"),
+        ("unigram", {"pre_tokenizer": METASPACE | {"replacement": "_"}}, "Metaspace with the replacement '_'"),
+        ("unigram", {"pre_tokenizer": METASPACE | {"prepend_scheme": "x"}}, "the prepend_scheme 'x'"),
+        ("unigram", {"pre_tokenizer__type": 7}, "pre_tokenizer 7 is not supported"),
+        ("bpe", {"model__vocab": ["a"]}, "model.vocab is list: expected an object"),
+        ("bpe", {"model__vocab__a": -1}, "token 'a' has the id -1"),
+        ("bpe", {"model__unk_token": "<u>"}, "model.vocab has no '<u>'"),
+        ("bpe", {"model__unk_token": None, "model__byte_fallback": False}, "model.unk_token is null"),
+        ("bpe", {"model__fuse_unk": False, "model__byte_fallback": False}, "fuse_unk = False"),
+        ("bpe", {"model__ignore_merges": True}, "model option ignore_merges = True"),
+        ("bpe", {"model__dropout": 0.1}, "model option dropout = 0.1"),
+        ("bpe", {"model__merges__0": ["a", "xyzzy"]}, r"model.merges\[0\], \['a', 'xyzzy'\]"),
+        ("bpe", {"model__merges__0": ["<0x41>", "a"]}, "merge 0 makes '<0x41>a', which is no token"),
+        ("bpe", {"model__merges": [["▁", "t"], ["▁", "t"]]}, "merge 1, which makes '▁t', is listed twice"),
+        ("bpe", {"model__merges": [7]}, "a part is not of the type"),
+        ("bpe", {"model__type": "Unigram"}, "model.vocab is dict: expected a list"),
+        ("unigram", {"model__type": "BPE"}, "model.vocab is list: expected an object"),
+        ("unigram", {"model__type": "WordPiece"}, "t.json: "),
+        ("bpe", {"model__type": "WordLevel"}, "t.json: "),
+    ],
+)
+def test_what_is_wrong_is_named(kind, changes, message):
+    with pytest.raises(FormatError, match=message):
+        read_tokenizer_json(change(kind, **changes), "t.json")
+
+
+def test_decoding_is_theirs():
+    kind, option, normalizer, pre_tokenizer = KINDS["llama"]
+    data = train(kind, option)
+    _, ours = load(make_json(kind, data, normalizer, pre_tokenizer))
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
+    for text in ["low lower", "  Ünïcode 你好 😀", "a"]:
+        assert ours.decode(ours.encode(text), "strict") == text
+        assert ours.decode(theirs.encode(text), "strict") == theirs.decode(theirs.encode(text))

@@ -1,0 +1,285 @@
+"""Models of a tokenizer.json that was made from a SentencePiece model: pieces, over text with U+2581 for spaces.
+
+They are near to SentencePiece's, and not the same: `unigram-words` adds scores up as float64 for each word by itself,
+`bpe-pieces` merges by a list of pairs, and other steps come before. Both as Hugging Face's tokenizers do it.
+Leaves to others: the file (tokcore.formats.converted_json) and decoding (sentencepiece_text).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore import kernel
+from tokcore.errors import FormatError
+from tokcore.jsonable import Place, Read, from_jsonable
+from tokcore.models.bpe import BpeModel, Pairs
+from tokcore.models.model import Decoder, Encode, Encoder, Ids, Rules, Unreachable, find_unlike_themselves
+from tokcore.models.sentencepiece import (
+    BYTE,
+    BYTE_NAMES,
+    NORMAL,
+    Base64,
+    IdList,
+    Names,
+    read_base64,
+    write_base64,
+)
+from tokcore.models.sentencepiece_text import SPACE, SpaceMarkedTokens, measure_pieces
+from tokcore.texts import make_texts_from_strings
+
+M = TypeVar("M", bound="ConvertedModel")
+
+_PREFIXING = ("prepend", "metaspace-first", "words")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConvertedModel:
+    """What both kinds have in common.
+
+    tokens, ids: of the ordinary pieces, in the order of ids. spells_bytes: unknown text becomes the pieces <0x00> to
+    <0xFF>, all of which are there. unknown: id of the special token for unknown text; None if bytes spell all of it.
+    unknown_surface: what it is decoded to. steps: what is done to texts first. splits_every_space: each U+2581 begins
+    a word; or else a text is one.
+    Raises FormatError for what cannot be encoded with.
+    """
+
+    kind: ClassVar[str]
+    lossless: ClassVar[bool] = False
+
+    tokens: tuple[bytes, ...]
+    ids: Ids
+    spells_bytes: bool
+    unknown: int | None
+    unknown_surface: str
+    steps: tuple[kernel.TextStep, ...]
+    splits_every_space: bool
+    control: ClassVar[tuple[int, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.spells_bytes and (missing := sorted(set(BYTE_NAMES).difference(self.tokens))):
+            raise FormatError(f"byte_fallback is set, and {missing[0].decode()!r} is no ordinary token")
+        if self.unknown is None and not self.spells_bytes:
+            raise FormatError("there is no unknown token, and no byte tokens that would spell unknown text")
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        try:
+            return tuple(token.decode() for token in self.tokens)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"the piece {error.object!r} is not UTF-8") from error
+
+    @functools.cached_property
+    def types(self) -> npt.NDArray[np.uint8]:
+        """SentencePiece's number for the type of each piece."""
+        names = frozenset(BYTE_NAMES) if self.spells_bytes else frozenset()
+        return np.array([BYTE if token in names else NORMAL for token in self.tokens], np.uint8)
+
+    @property
+    def text_rules(self) -> kernel.PieceRules:
+        """What decoding asks for: whether a space was put before a text."""
+        return kernel.PieceRules(b"", any(step.kind in _PREFIXING for step in self.steps), False, True, False)
+
+    @property
+    def summary(self) -> str:
+        return f"{len(self.tokens)} pieces"
+
+    @property
+    def sizes(self) -> Ids:
+        return measure_pieces(self.tokens, self.types == BYTE)
+
+    def check(self) -> None:
+        if self.unknown in set(self.ids.tolist()):
+            raise FormatError(f"id {self.unknown} is an ordinary piece's, and the unknown one must be special")
+
+    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        return self.piece_encoder(cache_bytes)
+
+    def piece_encoder(self, cache_bytes: int) -> kernel.ConvertedEncoder:
+        """The encoder, which can also normalize. Raises FormatError for a charsmap that is none."""
+        named = dict(zip(self.tokens, self.ids.tolist(), strict=True))
+        try:
+            return kernel.ConvertedEncoder(
+                make_texts_from_strings(self.tokens),
+                self.ids,
+                self._list_scores(),
+                self._list_merges(),
+                -1 if self.unknown is None else self.unknown,
+                np.array([named[name] for name in BYTE_NAMES] if self.spells_bytes else [], np.int32),
+                self.steps,
+                self.splits_every_space,
+                cache_bytes,
+            )
+        except ValueError as error:
+            raise FormatError(f"normalizer.precompiled_charsmap: {error}") from error
+
+    def _list_scores(self) -> npt.NDArray[np.float64] | None:
+        return None
+
+    def _list_merges(self) -> npt.NDArray[np.uint32]:
+        return np.zeros((0, 3), np.uint32)
+
+    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
+        return SpaceMarkedTokens(self, special)
+
+    def facts(self) -> dict[str, Any]:
+        return {"lossless": False}
+
+    def rules(self) -> Rules:
+        return Rules("piece", [(token,) for token in self.tokens])
+
+    def unreachable(self, encode: Encode) -> list[Unreachable]:
+        no_text = set(self.ids[self.types == BYTE].tolist())
+        return [one for one in find_unlike_themselves(self, encode) if one.id not in no_text]
+
+    def as_bpe(self) -> BpeModel:
+        raise FormatError(f"{self.kind} works on characters, with spaces as {SPACE}: byte-level merges differ from it")
+
+    def functional(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "lossless": False,
+            "pieces": list(self.names),
+            "ids": self.ids.tolist(),
+            "spells_bytes": self.spells_bytes,
+            "unknown": self.unknown,
+            "unknown_surface": self.unknown_surface,
+            "steps": [
+                {"kind": step.kind, "pattern": step.pattern, "text": write_base64(step.text)} for step in self.steps
+            ],
+            "splits_every_space": self.splits_every_space,
+        }
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordUnigramModel(ConvertedModel):
+    """The pieces of each word whose scores, as float64, have the highest sum. scores: in the order of ids."""
+
+    kind: ClassVar[str] = "unigram-words"
+
+    scores: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bad := np.flatnonzero(~np.isfinite(self.scores)).tolist():
+            raise FormatError(f"the score of the piece {self.names[bad[0]]!r} is not a finite number")
+
+    def _list_scores(self) -> npt.NDArray[np.float64]:
+        return self.scores
+
+    def functional(self) -> dict[str, Any]:
+        return super().functional() | {"scores": write_base64(self.scores.astype("<f8").tobytes())}
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> WordUnigramModel:
+        """The model whose functional() is value."""
+        read = from_jsonable(_UnigramJson, value, place)
+        if len(read.scores) != 8 * len(read.pieces):
+            raise place.field("scores").error(f"one for each of {len(read.pieces)} pieces", len(read.scores) / 8)
+        return _make(cls, read, place, scores=np.frombuffer(read.scores, "<f8").astype(np.float64))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PieceBpeModel(ConvertedModel):
+    """Merges of pairs of pieces, the first listed first. merges: int32 [m, 2], pairs of ids, each once."""
+
+    kind: ClassVar[str] = "bpe-pieces"
+
+    merges: Ids
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._list_merges()
+
+    def _list_merges(self) -> npt.NDArray[np.uint32]:
+        place_of = {id: place for place, id in enumerate(self.ids.tolist())}
+        place_of_token = {token: place for place, token in enumerate(self.tokens)}
+        found = np.zeros((len(self.merges), 3), np.uint32)
+        seen: set[tuple[int, int]] = set()
+        for i, (left, right) in enumerate(self.merges.tolist()):
+            if left not in place_of or right not in place_of:
+                raise FormatError(f"merge {i} is of the ids {left} and {right}, of which one is no ordinary token")
+            parts = place_of[left], place_of[right]
+            joined = self.tokens[parts[0]] + self.tokens[parts[1]]
+            if joined not in place_of_token:
+                raise FormatError(f"merge {i} makes {joined.decode(errors='replace')!r:.80}, which is no token")
+            if parts in seen or self.types[parts[0]] == BYTE or self.types[parts[1]] == BYTE:
+                what = "is listed twice" if parts in seen else "is of a byte token"
+                raise FormatError(f"merge {i}, which makes {joined.decode(errors='replace')!r:.80}, {what}")
+            seen.add(parts)
+            found[i] = (*parts, place_of_token[joined])
+        return found
+
+    def functional(self) -> dict[str, Any]:
+        return super().functional() | {"merges": self.merges.tolist()}
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> PieceBpeModel:
+        """The model whose functional() is value."""
+        read = from_jsonable(_BpeJson, value, place)
+        return _make(cls, read, place, merges=read.merges)
+
+
+# ---------------------------------------------------------------------------------------------- tokcore.json, read back
+
+
+def _make(cls: type[M], read: _ConvertedJson, place: Place, **own: Any) -> M:
+    if len(read.ids) != len(read.pieces):
+        raise place.field("ids").error(f"one for each of {len(read.pieces)} pieces", len(read.ids))
+    try:
+        return cls(
+            tuple(piece.encode() for piece in read.pieces),
+            read.ids,
+            read.spells_bytes,
+            read.unknown,
+            read.unknown_surface,
+            tuple(kernel.TextStep(step.kind, step.pattern, step.text) for step in read.steps),
+            read.splits_every_space,
+            **own,
+        )
+    except FormatError as error:
+        raise FormatError(f"{place}: {error}") from error
+
+
+def _read_kind(value: Any, place: Place) -> str:
+    if value not in kernel.STEP_KINDS:
+        raise place.error(" or ".join(kernel.STEP_KINDS), value)
+    return str(value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StepJson:
+    kind: Annotated[str, Read(_read_kind)]
+    pattern: str
+    text: Annotated[bytes, Read(read_base64)]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _ConvertedJson:
+    kind: str
+    lossless: Literal[False]
+    pieces: Names
+    ids: IdList
+    spells_bytes: bool
+    unknown: int | None
+    unknown_surface: str
+    steps: tuple[_StepJson, ...]
+    splits_every_space: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _UnigramJson(_ConvertedJson):
+    scores: Base64
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _BpeJson(_ConvertedJson):
+    merges: Pairs

@@ -1,0 +1,154 @@
+#include "text/step_normalizer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "scan/character.h"
+#include "text/graphemes.h"
+
+namespace tokcore {
+namespace {
+
+constexpr char kSpace[] = "\xE2\x96\x81";
+constexpr size_t kMaxGraphemeBytes = 5;  // longer ones are replaced character by character
+
+const uint8_t* bytes_of(const std::string& text) { return reinterpret_cast<const uint8_t*>(text.data()); }
+
+// The end of the white space that begins there.
+size_t skip_space(const std::string& text, size_t at) {
+  for (Character c; (c = character_at(bytes_of(text), text.size(), at)).is(unicode::kSpace);) at += c.size;
+  return at;
+}
+
+// The end of the last character that is no white space.
+size_t find_last(const std::string& text) {
+  size_t end = 0;
+  for (size_t i = text.size(); i > 0 && end == 0;) {
+    size_t start = i - 1;
+    while (start > 0 && (static_cast<uint8_t>(text[start]) & 0xC0) == 0x80) --start;
+    if (!character_at(bytes_of(text), text.size(), start).is(unicode::kSpace)) end = i;
+    i = start;
+  }
+  return end;
+}
+
+void replace_all(const std::string& text, const std::string& pattern, const std::string& by,
+                 std::string* out) {
+  size_t from = 0;
+  for (size_t at; (at = text.find(pattern, from)) != std::string::npos; from = at + pattern.size())
+    out->append(text, from, at - from).append(by);
+  out->append(text, from);
+}
+
+void replace_spans(const std::string& text, const std::string& by, std::string* out) {
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && text[end] == ' ') ++end;
+    if (end - at >= 2) {
+      out->append(by);
+      at = end;
+    } else {
+      out->push_back(text[at++]);
+    }
+  }
+}
+
+}  // namespace
+
+bool StepNormalizer::add(uint8_t kind, std::string pattern, std::string text) {
+  if (kind > static_cast<uint8_t>(StepKind::kWords)) return false;
+  Step step{static_cast<StepKind>(kind), std::move(pattern), std::move(text), {}};
+  if (step.kind == StepKind::kReplace && step.pattern.empty()) return false;
+  if (step.kind == StepKind::kCharsmap &&
+      (step.text.empty() || !step.charsmap.build(bytes_of(step.text), step.text.size())))
+    return false;
+  steps_.push_back(std::move(step));
+  return true;
+}
+
+void StepNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* out) const {
+  std::string now, next;
+  now.reserve(size);
+  for (size_t i = 0; i < size;) {
+    const Character c = character_at(text, size, i);
+    if (c.code_point == kNoCodePoint) {
+      now.append("\xEF\xBF\xBD");
+    } else {
+      now.append(reinterpret_cast<const char*>(text + i), c.size);
+    }
+    i += c.size;
+  }
+  for (const Step& step : steps_) {
+    next.clear();
+    apply(step, now, &next);
+    now.swap(next);
+  }
+  out->reserve_more(now.size());
+  std::memcpy(out->end(), now.data(), now.size());
+  out->set_size(out->size() + now.size());
+}
+
+void StepNormalizer::apply(const Step& step, const std::string& text, std::string* out) {
+  switch (step.kind) {
+    case StepKind::kPrepend:
+      if (!text.empty()) out->append(step.text).append(text);
+      return;
+    case StepKind::kReplace:
+      return replace_all(text, step.pattern, step.text, out);
+    case StepKind::kReplaceSpans:
+      return replace_spans(text, step.text, out);
+    case StepKind::kStripLeft:
+      out->append(text, skip_space(text, 0));
+      return;
+    case StepKind::kStripRight:
+      out->append(text, 0, find_last(text));
+      return;
+    case StepKind::kCharsmap:
+      return apply_charsmap(step.charsmap, text, out);
+    case StepKind::kMetaspace:
+      return replace_all(text, " ", kSpace, out);
+    case StepKind::kMetaspaceFirst:
+      if (!text.empty() && text[0] != ' ' && !text.starts_with(kSpace)) out->append(kSpace);
+      return replace_all(text, " ", kSpace, out);
+    case StepKind::kWords:
+      return apply_words(text, out);
+  }
+}
+
+void StepNormalizer::apply_charsmap(const Charsmap& charsmap, const std::string& text, std::string* out) {
+  const uint8_t* const bytes = bytes_of(text);
+  const size_t size = text.size();
+  // The shortest rule counts, and stands for all that was looked at.
+  const auto replace = [&](size_t at, size_t length) {
+    const Charsmap::Found found = charsmap.find_shortest(bytes + at, length);
+    if (found.size == 0) return false;
+    out->append(reinterpret_cast<const char*>(found.text), found.text_size);
+    return true;
+  };
+  for (size_t at = 0; at < size;) {
+    const bool is_alone = bytes[at] < 0x80 && (at + 1 == size || bytes[at + 1] < 0x80) && bytes[at] != '\r';
+    const size_t end = at + (is_alone ? 1 : grapheme_bytes(bytes + at, size - at));
+    if (end - at <= kMaxGraphemeBytes && replace(at, end - at)) {
+      at = end;
+      continue;
+    }
+    while (at < end) {
+      const size_t width = character_at(bytes, size, at).size;
+      if (!replace(at, width)) out->append(text, at, width);
+      at += width;
+    }
+  }
+}
+
+void StepNormalizer::apply_words(const std::string& text, std::string* out) {
+  for (size_t at = skip_space(text, 0); at < text.size(); at = skip_space(text, at)) {
+    if (text.compare(at, 3, kSpace) != 0) out->append(kSpace);
+    const size_t start = at;
+    for (Character c;
+         !(c = character_at(bytes_of(text), text.size(), at)).at_end() && !c.is(unicode::kSpace);)
+      at += c.size;
+    out->append(text, start, at - start);
+  }
+}
+
+}  // namespace tokcore

@@ -1,0 +1,56 @@
+// DESCRIPTION
+// StepNormalizer does to a text what the normalizers and pre-tokenizers of a tokenizer.json do that was made
+// from a SentencePiece model: step after step, each over the whole text. Spaces end as U+2581. A byte outside
+// of well-formed UTF-8 becomes U+FFFD first. Linear in the length of the text, for each step. Thread-safe
+// once built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/charsmap.h"
+#include "text/piece_normalizer.h"
+
+namespace tokcore {
+
+enum class StepKind : uint8_t {
+  kPrepend,       // its text, before a text that is not empty
+  kReplace,       // its pattern by its text
+  kReplaceSpans,  // two spaces or more by its text
+  kStripLeft,     // white space
+  kStripRight,
+  kCharsmap,        // each grapheme of less than six bytes, or else each character, by a table
+  kMetaspace,       // spaces become U+2581
+  kMetaspaceFirst,  // and one is put before a text that does not begin with it
+  kWords            // the same for each of the parts between white space, which is left out
+};
+
+class StepNormalizer {
+ public:
+  // pattern: of kReplace, not empty. text: of kPrepend and the replacing kinds; of kCharsmap the table.
+  // False for a table that is none, and for a kind that is none.
+  bool add(uint8_t kind, std::string pattern, std::string text);
+
+  bool empty() const { return steps_.empty(); }
+
+  // Appends the normalized text. Throws std::bad_alloc.
+  void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const;
+
+ private:
+  struct Step {
+    StepKind kind;
+    std::string pattern;
+    std::string text;
+    Charsmap charsmap;
+  };
+
+  static void apply(const Step& step, const std::string& text, std::string* out);
+  static void apply_charsmap(const Charsmap& charsmap, const std::string& text, std::string* out);
+  static void apply_words(const std::string& text, std::string* out);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace tokcore
