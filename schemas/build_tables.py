@@ -31,7 +31,7 @@ from schemas.stage_manifests import (
 )
 from schemas.toml_lines import OPTION, Key, find_key_lines, find_place, spell_key
 from tokcore import mixing
-from tokcore.canonical import hash_sha256
+from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
@@ -386,6 +386,10 @@ TABLES: Mapping[str, tuple[str, type]] = {
 }
 
 
+# What a build file says of other things than the result.
+_ELSEWHERE = frozenset({"path", "build", "storage", "engine"})
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BuildConfig:
     """A checked build file."""
@@ -435,6 +439,12 @@ class BuildConfig:
     def layout(self) -> str:
         """The layout of ids: learn.layout, if the model has layouts; empty: its own."""
         return (self.learn.layout or "") if MODELS[self.learn.model].layouts else ""
+
+    def hash_settings(self) -> str:
+        """sha256 of all that the build file says of the result, patterns of inputs and where they start included."""
+        fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _ELSEWHERE]
+        told = {name: repr(getattr(self, name)) for name in fields}
+        return hash_sha256(write_canonical_json({**told, "seed": str(self.build.seed)}))
 
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""

@@ -2,7 +2,7 @@
 
 No hash covers it, any release may have written it, and anyone may edit it. So it is read with tolerance, unlike a
 manifest: fields that this release does not know are passed over, those that are missing are unknown. Nothing that
-tokcore builds or verifies may depend on it; it only explains.
+tokcore builds or verifies may depend on it; it explains, and spares a finished build a second look at its inputs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class RunFacts:
     seconds: Annotated[float | None, Read(_read_seconds)] = None
     workers: int | None = None  # None for the workers of another runner
     kernel: str = ""
+    settings: str = ""  # of a build: sha256 of all that the build file says of the result, patterns of inputs included
 
     def to_bytes(self) -> bytes:
         """The content of run.json."""

@@ -9,7 +9,8 @@ In the order of work:
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. commit: claims and manifests. named_files: are all files there?
-- standing: what an output holds already, and how it differs from this build. replacing: `--replace`. reuse: `--from`.
+- recognition: is a build finished, by its build file? standing: what an output holds already, and how it differs from
+  this build. replacing: `--replace`. reuse: `--from`.
 
 What they read and write:
 - results: the records of workers. ledger: the sums that must balance.

@@ -27,6 +27,7 @@ from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
+from pipelines.stages.recognition import find_finished
 from pipelines.stages.replacing import (
     are_others_at_work,
     begin_work,
@@ -108,7 +109,12 @@ class Build:
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
         with self._at_work():
-            if find_manifest(self.output, BUILD) is None:
+            if find_manifest(self.output, BUILD) is not None:
+                imported = self.imported_tokenizer()
+                if not self.replace and (finished := find_finished(self.output, self.config, imported)) is not None:
+                    self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
+                    return finished
+            else:
                 require_job_server(self.config.engine)
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
 from pipelines.store.listing import compile_glob, find_fixed_folder, is_glob
 from pipelines.store.not_data import OwnOutputs, explain_not_data
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, Source
 from schemas.splits import find_split, find_splits
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, TokError
 
 
 class Found(NamedTuple):
@@ -47,17 +49,47 @@ def find_inputs(config: BuildConfig, output: str, left_out: LeftOut) -> Iterator
     output: URL of the build's output. left_out: is told of what is not taken. Raises ConfigError for a pattern that
     leaves no file, and for one that would read the output; StageError if a store does not answer.
     """
-    own = OwnOutputs()
+    listings = _Listings(config)
     for number, source in enumerate(config.sources):
         excluded = _Excluded(config, number, source)
         for position, pattern in enumerate(source.files):
             where = config.at("source", number, "files", position)
             if source.split is not None:
-                found = _list_split(config.base, pattern, where, source.split, output, excluded, own, left_out)
+                found = _list_split(config.base, pattern, where, source.split, output, excluded, left_out, listings)
             else:
-                found = _list_source(config.base, pattern, where, output, excluded, own, left_out)
+                found = _list_source(config.base, pattern, where, output, excluded, left_out, listings)
             for pin in found:
                 yield Found(number, where, _spell_as_written(config.base, pattern, pin.url), pin)
+
+
+class _Listings:
+    """What the patterns of all sources match. Those in stores are listed at once, some at a time, not one by one."""
+
+    def __init__(self, config: BuildConfig) -> None:
+        self.own = OwnOutputs()  # among them
+        resolved: list[str] = []
+        for source in config.sources:
+            with contextlib.suppress(ConfigError):  # which is raised where its place in the build file is known
+                resolved += [_resolve(config.base, pattern, source.split is not None) for pattern in source.files]
+        remote = [url for url in dict.fromkeys(resolved) if not urls.is_local(url)]
+        for url in remote:
+            with contextlib.suppress(ConfigError):
+                urls.open_file_system(url)  # libraries are set up by one thread
+        self._found = dict(zip(remote, run_at_once(self._list, remote), strict=True))
+
+    def find(self, url: str) -> list[storage.FileId]:
+        """As storage.list_files()."""
+        found = self._found.get(url)
+        if isinstance(found, TokError):
+            raise found
+        return storage.list_files(url) if found is None else found
+
+    @staticmethod
+    def _list(url: str) -> list[storage.FileId] | TokError:
+        try:
+            return storage.list_files(url)
+        except TokError as error:
+            return error
 
 
 class _Excluded:
@@ -87,14 +119,20 @@ class _Excluded:
 
 
 def _list_source(
-    base: str, pattern: str, where: str, output: str, excluded: _Excluded, own: OwnOutputs, left_out: LeftOut
+    base: str,
+    pattern: str,
+    where: str,
+    output: str,
+    excluded: _Excluded,
+    left_out: LeftOut,
+    listings: _Listings,
 ) -> list[storage.FileId]:
     shown = f"{where} = {redact(pattern)!r}"
     try:
         url = urls.resolve(base, pattern)
         path = _get_path(url)
         _refuse_output(shown, url, path, output, excluded)
-        found = storage.list_files(url)
+        found = listings.find(url)
     except ConfigError as error:
         raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
     if not found:
@@ -108,7 +146,7 @@ def _list_source(
             dropped.excluded.append(pin.url)
         elif not alone and (why := explain_not_data(_get_path(pin.url), start, path.removeprefix(start).strip("/"))):
             dropped.no_data[pin.url] = why
-        elif not alone and (folder := own.holding(pin.url)):
+        elif not alone and (folder := listings.own.holding(pin.url)):
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
         elif _is_link_into(pin.url, output):
             raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
@@ -131,14 +169,14 @@ def _list_split(
     split: str,
     output: str,
     excluded: _Excluded,
-    own: OwnOutputs,
     left_out: LeftOut,
+    listings: _Listings,
 ) -> list[storage.FileId]:
     """The files of a split in a folder, by their names below it."""
     shown = f"{where} = {redact(folder)!r}"
     if is_glob(folder):
         raise ConfigError(f"{shown}: split chooses files in a folder. Name the folder alone, or remove split.")
-    found = _list_source(base, f"{folder.rstrip('/')}/**", where, output, excluded, own, left_out)
+    found = _list_source(base, _spell_split(folder), where, output, excluded, left_out, listings)
     start = _get_path(urls.resolve(base, folder)).rstrip("/")
     files = {_get_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
     for name in [name for name in files if _is_no_data(name)]:
@@ -157,6 +195,15 @@ def _is_no_data(name: str) -> bool:
     """Whether the datasets library, too, takes a file for no data, beside those that no glob takes."""
     *folders, last = name.split("/")
     return last in ("config.json", "dummy_data.zip") or any(folder.startswith("__") for folder in folders)
+
+
+def _spell_split(folder: str) -> str:
+    """The pattern of all files in the folder of a source with a split."""
+    return f"{folder.rstrip('/')}/**"
+
+
+def _resolve(base: str, pattern: str, is_split: bool) -> str:
+    return urls.resolve(base, _spell_split(pattern) if is_split else pattern)
 
 
 def _get_path(url: str) -> str:

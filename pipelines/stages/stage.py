@@ -130,7 +130,9 @@ def run_stage(
             publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
         else:
             _settle_objects(attempts, files)
-        manifest = commit(run.output, _make_manifest(key, made), _collect_facts(run, started), attempts.scratch)
+        manifest = commit(
+            run.output, _make_manifest(key, made), _collect_facts(run, key.stage, started), attempts.scratch
+        )
     run.made.append(key.stage)
     run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
     return manifest
@@ -191,7 +193,7 @@ def _make_manifest(
     return dataclasses.replace(manifest, root=manifest.content_id()) if key.stage == BUILD else manifest
 
 
-def _collect_facts(run: BuildRun, started: float) -> RunFacts:
+def _collect_facts(run: BuildRun, stage: str, started: float) -> RunFacts:
     """What run.json says about the stage; no hash covers it."""
     return RunFacts(
         name=run.config.build.name,
@@ -199,6 +201,7 @@ def _collect_facts(run: BuildRun, started: float) -> RunFacts:
         seconds=round(time.time() - started, 3),
         workers=run.options.num_workers if run.options.is_local else None,
         kernel=kernel.get_implementation(),
+        settings=run.config.hash_settings() if stage == BUILD else "",
     )
 
 

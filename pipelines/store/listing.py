@@ -12,7 +12,7 @@ from typing import Any
 
 from fsspec.utils import glob_translate
 
-from pipelines.store.pins import FileId, find_version, stat
+from pipelines.store.pins import FileId, find_version, pin_described, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
@@ -34,9 +34,10 @@ def list_files(pattern: str) -> list[FileId]:
 
     def listing() -> list[FileId]:
         system.invalidate_cache()
-        kind = find_kind(system, path)
+        described = None if is_local(pattern) else _describe(system, path)
+        kind = find_kind(system, path) if is_local(pattern) else described and described["type"]
         if kind == "file":
-            return [stat(pattern)]
+            return [stat(pattern) if described is None else pin_described(pattern, system, path, described)]
         if _GLOB.search(path):
             if find_scheme(pattern) in ("http", "https"):
                 raise ConfigError(f"{redact(pattern)}: a web server lists no files: name each one")
@@ -69,10 +70,16 @@ def _require_bucket(url: str, system: Any, path: str) -> None:
 
 def find_kind(system: Any, path: str) -> str | None:
     """What a path is, None if there is nothing. The library's own isfile, isdir and exists take any failure for no."""
+    if "file" in system.protocol and Path(path).is_symlink():
+        return "directory" if Path(path).is_dir() else "file" if Path(path).is_file() else None
+    described = _describe(system, path)
+    return None if described is None else str(described["type"])
+
+
+def _describe(system: Any, path: str) -> dict[str, Any] | None:
+    """What a file system says of a path, None if there is nothing."""
     try:
-        if "file" in system.protocol and Path(path).is_symlink():
-            return "directory" if Path(path).is_dir() else "file" if Path(path).is_file() else None
-        return str(system.info(path)["type"])
+        return dict(system.info(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
 

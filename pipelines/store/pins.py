@@ -48,10 +48,14 @@ def stat(url: str) -> FileId:
             system.invalidate_cache()
             return cast(dict[str, Any], system.info(path))
 
-        described = retry("read", url, info)
-        if described["size"] is None:
-            raise StageError(f"{redact(url)}: the server does not say how long it is. Copy it to a bucket")
-        return FileId(name_file(system, url, path), int(described["size"]), find_version(described))
+        return pin_described(url, system, path, retry("read", url, info))
+
+
+def pin_described(url: str, system: Any, path: str, described: Mapping[str, Any]) -> FileId:
+    """The pin of a file as a store described it. Raises StageError if it did not say how long it is."""
+    if described["size"] is None:
+        raise StageError(f"{redact(url)}: the server does not say how long it is. Copy it to a bucket")
+    return FileId(name_file(system, url, path), int(described["size"]), find_version(described))
 
 
 def find_version(info: Mapping[str, Any]) -> str:

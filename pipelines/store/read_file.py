@@ -34,6 +34,7 @@ class ReadFile(io.RawIOBase):
         self._pin = pin
         self._position = 0
         self._file: BinaryIO | None = None
+        self._is_open_again = False
         self._inode: tuple[int, int] | None = None  # of a local file, once it is open
         self._system, self._path = open_file_system(url)
         self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
@@ -135,12 +136,17 @@ class ReadFile(io.RawIOBase):
                 data = retry("read", self.url, read_some)
         except Exception as error:
             self.failure = error
+            if isinstance(error.__cause__, FileNotFoundError):
+                self._check_pin()
             raise
         self._position += len(data)
         return data
 
     def _reopen(self) -> None:
-        self._check_pin()
+        # An object is not asked for twice: what is read of another one is refused when it is left.
+        if self._is_open_again or not is_object_store(self._system):
+            self._check_pin()
+        self._is_open_again = True
         if is_local(self.url):
             self._file = cast(BinaryIO, open(self._path, "rb", 0, opener=_open_regular))  # noqa: SIM115 - closed by close()
             if self._inode is None:

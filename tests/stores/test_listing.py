@@ -1,0 +1,86 @@
+"""Listing and pinning inputs in a store: some patterns at a time, in a fixed order, with what the listing says."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from stores.files import put, remove
+from stores.servers import Store
+
+from pipelines.stages.inputs import LeftOut, find_inputs
+from pipelines.stages.plan_corpus import plan_build
+from pipelines.store import storage
+from schemas.config import BuildConfig, parse_config
+from tokcore.errors import ConfigError, StageError
+
+NUM_FILES = 20
+
+
+@pytest.fixture
+def folder(s3: Store, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    folder = s3.fresh()
+    for number in range(NUM_FILES):
+        put(s3, f"{folder}/{number % 4}/{number:02d}.jsonl", b'{"text": "a"}\n')
+    s3.proxy.reset()
+    return folder
+
+
+def make_config(folder: str, *patterns: str) -> BuildConfig:
+    sources = "".join(f'[[source]]\nlang = "en"\nfiles = "{one}"\n' for one in patterns)
+    return parse_config(f'version = 1\n[build]\noutput = "{folder}-out"\n{sources}', f"{folder}/build.toml")
+
+
+def test_a_listing_says_all_that_a_pin_needs(s3: Store, folder: str) -> None:
+    plan = plan_build(make_config(folder, "**/*.jsonl"))
+    assert len(plan.files) == NUM_FILES
+    assert s3.proxy.count().total() <= 6, s3.proxy.count()
+
+
+def test_a_named_file_costs_one_request(s3: Store, folder: str) -> None:
+    names = [f"{number % 4}/{number:02d}.jsonl" for number in range(NUM_FILES)]
+    plan = plan_build(make_config(folder, *names))
+    assert [file.uri for file in plan.files] == sorted(names)
+    assert s3.proxy.count() == {"HeadObject": NUM_FILES}
+
+
+def test_sources_are_listed_at_once_and_come_in_their_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting, really = threading.Barrier(4, timeout=30), storage.list_files
+
+    def list_files(url: str) -> list[storage.FileId]:
+        meeting.wait()  # breaks unless four are listed at a time
+        return really(url)
+
+    monkeypatch.setattr(storage, "list_files", list_files)
+    config = make_config(folder, *(f"{number}/*.jsonl" for number in (3, 1, 0, 2)))
+    found = [one.uri for one in find_inputs(config, f"{folder}-out", LeftOut())]
+    assert found == [f"{i}/{number:02d}.jsonl" for i in (3, 1, 0, 2) for number in range(i, NUM_FILES, 4)]
+
+
+def test_the_first_pattern_that_fails_is_named(folder: str) -> None:
+    with pytest.raises(ConfigError, match=r"source\[1\]\.files.*no file matches .*none/"):
+        list(find_inputs(make_config(folder, "0/*", "none/*", "s3://tokcore-missing/*"), f"{folder}-out", LeftOut()))
+
+
+def test_reading_an_input_asks_once_whether_it_changed(s3: Store, folder: str) -> None:
+    (pin,) = storage.list_files(f"{folder}/0/00.jsonl")
+    s3.proxy.reset()
+    with storage.open_pinned(pin) as file:
+        assert file.read() == b'{"text": "a"}\n'
+    assert s3.proxy.count() == {"GetObject": 1, "HeadObject": 1}
+
+
+def test_an_input_that_changed_is_refused_when_it_is_left(s3: Store, folder: str) -> None:
+    url = f"{folder}/0/00.jsonl"
+    (pin,) = storage.list_files(url)
+    put(s3, url, b'{"text": "b"}\n')
+    with (
+        pytest.raises(StageError, match=r"00\.jsonl: input changed since it was planned"),
+        storage.open_pinned(pin) as file,
+    ):
+        file.read()
+    remove(s3, url)
+    with pytest.raises(StageError, match=r"00\.jsonl: input changed since it was planned \(it is gone\)"):
+        storage.open_pinned(pin).read()
