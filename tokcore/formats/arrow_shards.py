@@ -8,7 +8,7 @@ other formats of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,10 +16,8 @@ from tokcore.formats.arrow_columns import RecordBatches, open_writer
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import (
-    IndexEntry,
-    OpenBatches,
+    FormatDefaults,
     ShardSettings,
-    StoredShard,
 )
 
 SUFFIX = ".arrow"
@@ -77,28 +75,17 @@ documents = Dataset(pyarrow.ipc.open_file(pyarrow.memory_map("FILE.arrow")).read
 """
 
 
-class ArrowFormat:
+class ArrowFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "arrow"
     suffixes = (SUFFIX,)
     has_columns = True
-    splits_apart = False
     maps_ids = False  # compressed
-    reads_ranges = True
-    has_bounds = True
     open_plain = None
-    open_batches: OpenBatches = RecordBatches
-    most_tokens = None
-    dtypes = ()
-    index_names = ()
-    needs_index = False
-    rebuilds_index = False
+    open_batches = RecordBatches
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
-
-    def read_entries(self, index: str) -> Iterator[IndexEntry]:
-        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE
@@ -113,6 +100,3 @@ class ArrowFormat:
 
     def open_reader(self, path: str, documents: Documents | None) -> ArrowShard:
         return ArrowShard(path)
-
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        return {}

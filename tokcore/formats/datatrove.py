@@ -9,35 +9,17 @@ huggingface/datatrove, src/datatrove/pipeline/tokens/tokenizer.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import BinaryIO
 
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import (
-    FlatIds,
-    choose_dtype,
-    compute_lengths,
-    find_dtype,
-    map_file,
-    measure_file,
-    open_headerless,
-    require_dtype,
-    store_ids,
-)
-from tokcore.formats.shard_format import (
-    IndexEntry,
-    ShardSettings,
-    ShardWithDocuments,
-    StoredShard,
-)
+from tokcore.formats.flat_ids import HeaderlessFormat, compute_lengths, map_file, measure_file, store_ids
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.token_batch import Offsets, TokenBatch
 
 DS, INDEX = ".ds", ".ds.index"
-DTYPES = ("uint16", "uint32")
 
 
 class DatatroveShardWriter:
@@ -87,47 +69,16 @@ For shards by language, `filename_pattern="*/train-*.ds"`.
 """
 
 
-class DatatroveFormat:
+class DatatroveFormat(HeaderlessFormat):
     """The ShardFormat of this file."""
 
     name = "datatrove"
     suffixes = (DS, INDEX)
-    has_columns = False
-    maps_ids = False
-    reads_ranges = True
-    splits_apart = False
-    dtypes = DTYPES
-    most_tokens = None
-    has_bounds = True
-    open_batches = None
-    index_names = ()
-    needs_index = False
-    rebuilds_index = False
-    features = ()
     usage = _USAGE
 
-    def read_entries(self, index: str) -> Iterator[IndexEntry]:
-        return iter(())
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
-
-    def main_file(self, path: str) -> str | None:
-        place = path.removesuffix(INDEX).removesuffix(DS) + DS
-        return place if Path(place).is_file() else None
+    def read_lengths(self, path: str) -> Offsets:
+        return read_lengths(path)
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> DatatroveShardWriter:
         ids_file, index_file = files
         return DatatroveShardWriter(ids_file, index_file, self.dtype(settings), settings.vocab_size)
-
-    def open_plain(self, path: str, dtype: str) -> FlatIds:
-        return open_headerless(path, require_dtype(path, dtype, DTYPES, f"its {INDEX} file is not there"))
-
-    def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
-        index = path.removesuffix(DS) + INDEX
-        lengths = read_lengths(index)
-        dtype = find_dtype(path, int(lengths.sum()), DTYPES, index)
-        return ShardWithDocuments(FlatIds(path, dtype, lengths, 0, index), documents)
-
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        return {}

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError
-from tokcore.formats.shard_format import ShardSettings, check_ids, count_most_ids
+from tokcore.formats.documents import Documents
+from tokcore.formats.shard_format import FormatDefaults, ShardSettings, ShardWithDocuments, check_ids, count_most_ids
 from tokcore.ranged_files import RangedIds, find_ranged
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -215,6 +216,36 @@ def require_dtype(path: str, dtype: str, dtypes: Sequence[str], silent: str) -> 
     if dtype not in dtypes:
         raise FormatError(f"{path}: ids of {dtype}: its format has {' or '.join(dtypes)}")
     return dtype
+
+
+class HeaderlessFormat(FormatDefaults):
+    """A ShardFormat of two files: ids without a header, whose dtype follows from their number, and where they end."""
+
+    suffixes: tuple[str, str]  # of the ids, of the bounds
+    dtypes = ("uint16", "uint32")
+
+    def read_lengths(self, path: str) -> Offsets:
+        """The number of ids of each document, from the file of bounds. Raises FormatError if it cannot be one."""
+        raise NotImplementedError
+
+    def dtype(self, settings: ShardSettings) -> str:
+        return choose_dtype(settings, self.dtypes)
+
+    def main_file(self, path: str) -> str | None:
+        ids, bounds = self.suffixes
+        place = path.removesuffix(bounds).removesuffix(ids) + ids
+        return place if Path(place).is_file() else None
+
+    def open_plain(self, path: str, dtype: str) -> FlatIds:
+        silent = f"its {self.suffixes[1]} file is not there"
+        return open_headerless(path, require_dtype(path, dtype, self.dtypes, silent))
+
+    def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
+        ids, bounds = self.suffixes
+        bounds_path = path.removesuffix(ids) + bounds
+        lengths = self.read_lengths(bounds_path)
+        dtype = find_dtype(path, int(lengths.sum()), self.dtypes, bounds_path)
+        return ShardWithDocuments(FlatIds(path, dtype, lengths, 0, bounds_path), documents)
 
 
 class Spool:

@@ -30,6 +30,7 @@ from tokcore.formats.flat_ids import (
     store_ids,
 )
 from tokcore.formats.shard_format import (
+    FormatDefaults,
     IndexEntry,
     ShardSettings,
     ShardWithDocuments,
@@ -163,24 +164,18 @@ loader = StreamingDataLoader(train, batch_size=8)
 """
 
 
-class LitdataFormat:
+class LitdataFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "litdata"
     suffixes = (SUFFIX,)
-    has_columns = False
-    maps_ids = False
-    reads_ranges = True
     splits_apart = True
     dtypes = tuple(CODES)
     most_tokens = 2**29  # half of what the offsets allow: they take room, too
-    has_bounds = True
     open_plain = None
-    open_batches = None
     index_names = (INDEX,)
     needs_index = True
     rebuilds_index = True
-    features = ()
     usage = _USAGE
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:

@@ -11,7 +11,7 @@ of the document's end. Layout: karpathy/llm.c, dev/data/data_common.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,10 +21,9 @@ from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import FlatIds, Spool, choose_dtype, measure_file, read_start, store_ids
 from tokcore.formats.shard_format import (
-    IndexEntry,
+    FormatDefaults,
     ShardSettings,
     ShardWithDocuments,
-    StoredShard,
 )
 from tokcore.token_batch import TokenBatch
 
@@ -120,27 +119,15 @@ ids = numpy.memmap("FILE.bin", "<u2" if version == 1 else "<u4", "r", offset=102
 """
 
 
-class LlmcFormat:
+class LlmcFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "llmc"
     suffixes = (SUFFIX,)
-    has_columns = False
-    maps_ids = False
-    reads_ranges = True
-    splits_apart = False
     dtypes = tuple(VARIANTS)
     most_tokens = MAX_TOKENS
     has_bounds = False
-    open_batches = None
-    index_names = ()
-    needs_index = False
-    rebuilds_index = False
-    features = ()
     usage = _USAGE
-
-    def read_entries(self, index: str) -> Iterator[IndexEntry]:
-        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)
@@ -162,6 +149,3 @@ class LlmcFormat:
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(open_ids(path, documents), documents)
-
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        return {}

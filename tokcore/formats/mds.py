@@ -32,6 +32,7 @@ from tokcore.formats.flat_ids import (
     store_ids,
 )
 from tokcore.formats.shard_format import (
+    FormatDefaults,
     IndexEntry,
     ShardSettings,
     ShardWithDocuments,
@@ -266,24 +267,19 @@ From a store: `StreamingDataset(remote="s3://BUCKET/OUT/shards/mds", local="/tmp
 """
 
 
-class MdsFormat:
+class MdsFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "mds"
     suffixes = (SUFFIX,)
-    has_columns = False
-    maps_ids = False
     reads_ranges = False  # the length of each sample is beside its ids
     splits_apart = True
     dtypes = DTYPES
     most_tokens = 2**29  # half of what the offsets allow: they take room, too
-    has_bounds = True
     open_plain = None
-    open_batches = None
     index_names = (INDEX,)
     needs_index = True
     rebuilds_index = True
-    features = ()
     usage = _USAGE
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:

@@ -35,6 +35,7 @@ from tokcore.formats.flat_ids import (
     require_dtype,
 )
 from tokcore.formats.shard_format import (
+    FormatDefaults,
     IndexEntry,
     ShardSettings,
     ShardWithDocuments,
@@ -245,23 +246,15 @@ Then pass `--train-data-path $(cat train.txt) --valid-data-path $(cat validation
 """
 
 
-class MegatronFormat:
+class MegatronFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "megatron"
     suffixes = (PREFIX + BIN, PREFIX + IDX)
-    has_columns = False
     maps_ids = True
-    reads_ranges = True
-    splits_apart = False
     dtypes = tuple(CODES)
-    most_tokens = None
-    has_bounds = True
-    open_batches = None
     index_names = (f"{DATA_PATH}*",)
-    needs_index = False
     rebuilds_index = True
-    features = ()
     usage = _USAGE
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:

@@ -19,6 +19,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents, find_documents
 from tokcore.formats.flat_ids import FlatIds, open_headerless, store_ids
 from tokcore.formats.shard_format import (
+    FormatDefaults,
     IndexEntry,
     ShardSettings,
     ShardWithDocuments,
@@ -103,23 +104,15 @@ ids = [numpy.memmap(folder + path, dtype=index["dtype"], mode="r") for path in t
 """
 
 
-class NanogptFormat:
+class NanogptFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "nanogpt"
     suffixes = (SUFFIX,)
-    has_columns = False
-    maps_ids = False
-    reads_ranges = True
-    splits_apart = False
     dtypes = ()  # it follows from the vocabulary
-    most_tokens = None
     has_bounds = False
-    open_batches = None
     index_names = (INDEX,)
-    needs_index = False
     rebuilds_index = True
-    features = ()
     usage = _USAGE
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:

@@ -12,34 +12,18 @@ from __future__ import annotations
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import (
-    FlatIds,
-    choose_dtype,
-    find_dtype,
-    measure_file,
-    open_headerless,
-    require_dtype,
-    store_ids,
-)
-from tokcore.formats.shard_format import (
-    IndexEntry,
-    ShardSettings,
-    ShardWithDocuments,
-    StoredShard,
-)
+from tokcore.formats.flat_ids import HeaderlessFormat, measure_file, store_ids
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.ranged_files import find_ranged
 from tokcore.token_batch import Offsets, TokenBatch
 
 NPY, BOUNDS = ".npy", ".csv.gz"
-DTYPES = ("uint16", "uint32")
 
 _LINE_BYTES = 1 << 16  # longer lines are no bounds; dolma's have the document's id and file after them
 _BLOCK = 1 << 16  # lines that are read at a time
@@ -130,47 +114,16 @@ For shards by language, `OUT/shards/olmo/*/train-*.npy`.
 """
 
 
-class OlmoFormat:
+class OlmoFormat(HeaderlessFormat):
     """The ShardFormat of this file."""
 
     name = "olmo"
     suffixes = (NPY, BOUNDS)
-    has_columns = False
-    maps_ids = False
-    reads_ranges = True
-    splits_apart = False
-    dtypes = DTYPES
-    most_tokens = None
-    has_bounds = True
-    open_batches = None
-    index_names = ()
-    needs_index = False
-    rebuilds_index = False
-    features = ()
     usage = _USAGE
 
-    def read_entries(self, index: str) -> Iterator[IndexEntry]:
-        return iter(())
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
-
-    def main_file(self, path: str) -> str | None:
-        place = path.removesuffix(BOUNDS).removesuffix(NPY) + NPY
-        return place if Path(place).is_file() else None
+    def read_lengths(self, path: str) -> Offsets:
+        return read_lengths(path)
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> OlmoShardWriter:
         ids_file, bounds_file = files
         return OlmoShardWriter(ids_file, bounds_file, self.dtype(settings), settings.vocab_size)
-
-    def open_plain(self, path: str, dtype: str) -> FlatIds:
-        return open_headerless(path, require_dtype(path, dtype, DTYPES, f"its {BOUNDS} file is not there"))
-
-    def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
-        bounds = path.removesuffix(NPY) + BOUNDS
-        lengths = read_lengths(bounds)
-        dtype = find_dtype(path, int(lengths.sum()), DTYPES, bounds)
-        return ShardWithDocuments(FlatIds(path, dtype, lengths, 0, bounds), documents)
-
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        return {}

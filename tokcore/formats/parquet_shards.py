@@ -8,7 +8,7 @@ of the Hugging Face family know ids. A file's bytes follow from its documents, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,10 +21,8 @@ from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import (
-    IndexEntry,
-    OpenBatches,
+    FormatDefaults,
     ShardSettings,
-    StoredShard,
 )
 from tokcore.ranged_files import RangedFile, find_ranged
 
@@ -112,28 +110,16 @@ tokens = duckdb.sql("SELECT lang, sum(len(input_ids)) FROM 'OUT/shards/parquet/*
 """
 
 
-class ParquetFormat:
+class ParquetFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "parquet"
     suffixes = (SUFFIX,)
     has_columns = True
-    maps_ids = False
-    reads_ranges = True
-    splits_apart = False
-    dtypes = ()
-    has_bounds = True
     open_plain = None
-    open_batches: OpenBatches = RowGroups
-    most_tokens = None
-    index_names = ()
-    needs_index = False
-    rebuilds_index = False
+    open_batches = RowGroups
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
-
-    def read_entries(self, index: str) -> Iterator[IndexEntry]:
-        return iter(())
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE
@@ -148,6 +134,3 @@ class ParquetFormat:
 
     def open_reader(self, path: str, documents: Documents | None) -> RowShard:
         return RowShard(RowGroups(path), IDS)
-
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        return {}

@@ -25,8 +25,8 @@ from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import (
+    FormatDefaults,
     IndexEntry,
-    OpenBatches,
     ShardSettings,
     StoredShard,
     group_by_split,
@@ -109,7 +109,7 @@ To stream: `load_dataset("arrow", data_files="OUT/shards/huggingface/train/**/*.
 """
 
 
-class SavedDatasetFormat:
+class SavedDatasetFormat(FormatDefaults):
     """The ShardFormat of this file."""
 
     name = "huggingface"
@@ -118,14 +118,10 @@ class SavedDatasetFormat:
     maps_ids = True
     reads_ranges = False  # nothing says where its record batches begin
     splits_apart = True
-    dtypes = ()
-    has_bounds = True
     open_plain = None
-    open_batches: OpenBatches = StreamBatches
-    most_tokens = None
+    open_batches = StreamBatches
     index_names = (STATE,)
     needs_index = True
-    rebuilds_index = False
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
 

@@ -253,6 +253,32 @@ OpenPlain = Callable[[str, str], PlainIds]
 OpenBatches = Callable[[str], Batches]
 
 
+class FormatDefaults:
+    """What holds of most formats: flat ids, without columns, in a folder without an index.
+
+    A format derives from it and states what differs; ShardFormat says what each name means.
+    """
+
+    has_columns: bool = False
+    maps_ids: bool = False
+    reads_ranges: bool = True
+    splits_apart: bool = False
+    has_bounds: bool = True
+    open_batches: OpenBatches | None = None
+    dtypes: tuple[str, ...] = ()
+    most_tokens: int | None = None
+    index_names: tuple[str, ...] = ()
+    needs_index: bool = False
+    rebuilds_index: bool = False
+    features: Sequence[Mapping[str, str]] = ()
+
+    def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        return iter(())
+
+    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+        return {}
+
+
 class ShardWithDocuments:
     """A ShardReader over files of ids and the documents file, which may be absent: then there are ids only."""
 
