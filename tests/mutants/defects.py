@@ -372,8 +372,8 @@ _SCANNING = (
         "four-digits",
         "numbers are cut into groups of four",
         KERNEL + "scan/boundary_algebra.h",
-        "  return {false, false, 3};\n",
-        "  return {false, false, 4};\n",
+        "  return {false, false, false, 3};\n",
+        "  return {false, false, false, 4};\n",
         _tests("tokcore/test_pretokenize.py::test_equals_reference"),
     ),
     Defect(
