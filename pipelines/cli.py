@@ -30,7 +30,9 @@ from tokcore.errors import ConfigError, TokError
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
 # These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
-_TOOLS = frozenset({"init", "audit", "diff", "gc", "export", "convert", "fsck", "show", "encode-text", "decode-ids"})
+_TOOLS = frozenset(
+    {"init", "audit", "diff", "gc", "export", "convert", "fsck", "show", "curve", "encode-text", "decode-ids"}
+)
 
 # These run stages, on the runner that the options after -- name.
 _STAGES = frozenset({"build", "count", "learn", "encode"})
@@ -161,6 +163,7 @@ for command in (
     output_commands.verify,
     output_commands.repair,
     output_commands.show,
+    output_commands.curve,
     output_commands.audit,
     tokenizer_commands.export,
     shard_commands.convert,

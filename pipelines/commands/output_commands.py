@@ -1,4 +1,4 @@
-"""Commands that look at an output or mend it: verify, repair, show, audit, diff, gc."""
+"""Commands that look at an output or mend it: verify, repair, show, curve, audit, diff, gc."""
 
 from __future__ import annotations
 
@@ -170,6 +170,26 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     with show_progress("audit"):
         report = run(make_absolute(output), load_tokenizer(output), rare, sources)
     print_json(report) if as_json else print_audit(report)
+
+
+@click.command(epilog=format_examples("tokcore curve out/first", "tokcore curve out/first --sizes 512,8192,32768"))
+@click.argument("output")
+@click.option("--sizes", default="", metavar="N,N,...", help="Sizes: 256 + merges, without special tokens.")
+@JSON
+def curve(output: str, sizes: str, as_json: bool) -> None:
+    """Show bytes per token of every language at every size.
+
+    From one learned BPE and its count tables: equal to what tokenizers learned for these sizes give. Without --sizes,
+    the powers of two from 512 on, and the tokenizer's own size.
+    """
+    from pipelines.inspect.curve import compute_curve, print_curve
+
+    if not all(size.strip().isdecimal() for size in sizes.split(",") if sizes):
+        raise click.BadParameter(f"{sizes!r}: expected numbers with commas between them", param_hint="--sizes")
+    chosen = [int(size) for size in sizes.split(",")] if sizes else []
+    with show_progress("curve"):
+        report = compute_curve(make_absolute(output), load_tokenizer(output), chosen)
+    print_json(report) if as_json else print_curve(report)
 
 
 @click.command(epilog=format_examples("tokcore diff out/first out/second"))

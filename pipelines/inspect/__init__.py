@@ -8,5 +8,6 @@ stored_shards: shards as local files, opened in every format.
 convert: shards in another format. new_folder: a folder that appears at once, with all its files.
 fsck: do shards, from any writer, keep the rules of their formats?
 diff: what differs between two outputs. gc: remove unfinished work.
+curve: bytes per token at every size of a vocabulary.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 """

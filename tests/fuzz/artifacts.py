@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from fuzz import tokenizer_files
 from support.manifests import MANIFESTS
 from support.vocabularies import spec_of_merges
 
@@ -254,7 +255,7 @@ KINDS: dict[str, tuple[Read, Callable[[], bytes]]] = {
     "input_warc": (_input("warc"), _warc),
     "input_warc_gz": (_input("warc", compression="gz"), lambda: gzip.compress(_warc(), mtime=0)),
     "decode": (_decode, lambda: Tokenizer(_spec()).encode("abab aba é").tobytes()),
-}
+} | tokenizer_files.KINDS
 
 
 class Mutator:

@@ -22,6 +22,7 @@ RUNS = {
     "learn": 150,
     "learn_characters": 300,
     "merge_rows": 6000,
+    "pieces": 3000,
     "rank_tokens": 2500,
     "wordpiece": 2500,
 }

@@ -24,6 +24,14 @@ struct StringBatch {
   size_t num_texts;
 };
 
+// About where each string would begin if they lay side by side as UTF-8; num_texts + 1.
+inline std::vector<int64_t> list_about_offsets(const StringBatch& texts) {
+  std::vector<int64_t> offsets(texts.num_texts + 1, 0);
+  for (size_t i = 0; i < texts.num_texts; ++i)
+    offsets[i + 1] = offsets[i] + static_cast<int64_t>(about_utf8_bytes(texts.strings[i]));
+  return offsets;
+}
+
 // Texts that the caller has cut: ends, absolute in data, of all pre-tokens; those of text i begin at
 // firsts[i].
 struct Pieces {

@@ -402,11 +402,8 @@ EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatc
 
 EncodeResult Encoder::encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};
-  std::vector<int64_t> offsets(texts.num_texts + 1, 0);
-  for (size_t i = 0; i < texts.num_texts; ++i)
-    offsets[i + 1] = offsets[i] + static_cast<int64_t>(about_utf8_bytes(texts.strings[i]));
   return workers_.run(
-      offsets.data(), texts.num_texts, threads, encoded,
+      list_about_offsets(texts).data(), texts.num_texts, threads, encoded,
       [&](size_t share) { return std::make_unique<Worker>(*this, share); },
       [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
         return worker.encode_strings(texts, first, last, ids, starts, pretokens);

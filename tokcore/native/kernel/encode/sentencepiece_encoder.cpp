@@ -239,11 +239,15 @@ class SentencepieceEncoder::Worker {
       limit = std::min(limit, std::bit_cast<float>(known.ids[1]));
       known = {known.ids + kLimitNumbers, known.count - kLimitNumbers};
     }
+    return put_if_certain(reinterpret_cast<const uint32_t*>(known.ids), known.count, limit);
+  }
+
+  // Appends the cut of a word that holds up to some sum. False if the sum is beyond.
+  bool put_if_certain(const uint32_t* numbers, size_t count, float limit) {
     if (!(std::fabs(sum_) <= limit)) return false;
-    const auto* numbers = reinterpret_cast<const uint32_t*>(known.ids);
     const float* const scores = encoder_.unigram_.scores();
-    for (size_t i = 0; i < known.count; ++i) sum_ += scores[numbers[i]];
-    put(numbers, known.count);
+    for (size_t i = 0; i < count; ++i) sum_ += scores[numbers[i]];
+    put(numbers, count);
     return true;
   }
 
@@ -266,6 +270,8 @@ class SentencepieceEncoder::Worker {
         numbers[-1] = std::bit_cast<uint32_t>(measured.limit);
         remember(part, numbers - kLimitNumbers, measured.count + kLimitNumbers);
       }
+      const float limit = std::min(measured.limit, UnigramModel::kMaxSum - model.reach(part.size));
+      if (put_if_certain(numbers, measured.count, limit)) return true;
     }
     const size_t count = model.encode(part.text, part.size, &sum_, unigram_scratch_, numbers);
     put(numbers, count);
@@ -392,23 +398,13 @@ size_t SentencepieceEncoder::word_end(const uint8_t* text, size_t size, size_t b
 }
 
 EncodeResult SentencepieceEncoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
-  const EncodeResult checked = check_offsets(texts);
-  if (checked.status != EncodeStatus::kOk) return checked;
-  return workers_.run(
-      texts.offsets, texts.num_texts, threads, encoded,
-      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
-      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
-        return worker.encode(texts, nullptr, first, last, ids, starts, pretokens);
-      });
+  return run(texts, nullptr, threads, encoded);
 }
 
 EncodeResult SentencepieceEncoder::encode_strings(const StringBatch& texts, size_t threads,
                                                   EncodedBatch* encoded) {
-  std::vector<int64_t> offsets(texts.num_texts + 1, 0);
-  for (size_t i = 0; i < texts.num_texts; ++i)
-    offsets[i + 1] = offsets[i] + static_cast<int64_t>(about_utf8_bytes(texts.strings[i]));
   return workers_.run(
-      offsets.data(), texts.num_texts, threads, encoded,
+      list_about_offsets(texts).data(), texts.num_texts, threads, encoded,
       [&](size_t share) { return std::make_unique<Worker>(*this, share); },
       [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
         return worker.encode_strings(texts, first, last, ids, starts, pretokens);
@@ -417,13 +413,18 @@ EncodeResult SentencepieceEncoder::encode_strings(const StringBatch& texts, size
 
 EncodeResult SentencepieceEncoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                                                  EncodedBatch* encoded) {
+  return run(texts, &pieces, threads, encoded);
+}
+
+EncodeResult SentencepieceEncoder::run(const TextBatch& texts, const Pieces* pieces, size_t threads,
+                                       EncodedBatch* encoded) {
   const EncodeResult checked = check_offsets(texts);
   if (checked.status != EncodeStatus::kOk) return checked;
   return workers_.run(
       texts.offsets, texts.num_texts, threads, encoded,
       [&](size_t share) { return std::make_unique<Worker>(*this, share); },
       [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
-        return worker.encode(texts, &pieces, first, last, ids, starts, pretokens);
+        return worker.encode(texts, pieces, first, last, ids, starts, pretokens);
       });
 }
 

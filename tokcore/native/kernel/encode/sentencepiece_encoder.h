@@ -66,6 +66,7 @@ class SentencepieceEncoder {
   // one; or else behind it, if no piece has anything else behind one; or else nowhere. kEvery: before each.
   enum class WordRule : uint8_t { kBefore, kBehind, kNone, kEvery };
 
+  EncodeResult run(const TextBatch& texts, const Pieces* pieces, size_t threads, EncodedBatch* encoded);
   void find_word_rule();
   size_t word_end(const uint8_t* text, size_t size, size_t begin) const;
 

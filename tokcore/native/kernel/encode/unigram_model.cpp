@@ -29,6 +29,11 @@ void UnigramModel::build(const PieceVocabulary& vocabulary) {
   unknown_score_ = lowest - kUnknownPenalty;
   exact_unknown_score_ = exact_lowest - double{kUnknownPenalty};
   max_score_ = std::max(max_score_, std::fabs(unknown_score_));
+  scores_[vocabulary.unknown()] = unknown_score_;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool is_first = (byte & 0xC0) != 0x80;
+    scores_[vocabulary.byte(static_cast<uint8_t>(byte))] = is_first ? unknown_score_ : 0;
+  }
   trie_.build(std::move(entries));
 }
 
@@ -97,9 +102,12 @@ UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, S
     start += offer_pieces(text, size, start, offer);
   }
   const size_t count = write(nodes, text, size, scratch, numbers);
-  bool has_unknown = false;
-  for (size_t i = 0; i < count; ++i) has_unknown = has_unknown || numbers[i] >= vocabulary_->num_pieces();
-  if (has_unknown) return {count, -1};
+  if (!vocabulary_->has_bytes()) {
+    for (const uint32_t end : scratch.ends) {
+      const uint32_t start = nodes[end].start;
+      if (nodes[end].piece == kNone && start > 0 && nodes[start].piece == kNone) return {count, -1};
+    }
+  }
   // A sum of n numbers is rounded n times, each time by 2^-24 of a sum at most. Two sums are compared.
   const double margin = nodes[size].best - nodes[size].second - 1e-6;
   const double rounding = static_cast<double>(num_characters) * 0x1.001p-23;

@@ -53,7 +53,8 @@ class UnigramModel {
     float limit;  // of the absolute sum before the text; below 0 if the cut is never certain
   };
 
-  // The same for text that may stand anywhere. The limit is below 0 if there is unknown text.
+  // The same for text that may stand anywhere. The limit is below 0 if neighbours are unknown and no bytes
+  // spell them, as the number of their one token does not tell how many they are.
   Measured measure(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const;
 
   // The same as Hugging Face's: in float64, for a word by itself.
@@ -62,7 +63,7 @@ class UnigramModel {
   // How far a text of that size can move the sum, at most.
   float reach(size_t size) const { return static_cast<float>(size) * max_score_; }
 
-  // By number; of unknown and byte tokens 0.
+  // By number: what a token adds to the sum. An unknown character that bytes spell adds with its first.
   const float* scores() const { return scores_.data(); }
 
  private:

@@ -1,0 +1,68 @@
+"""`tokcore curve`: bytes per token of every language at every size of the vocabulary, from one learned BPE.
+
+The texts are the counted pre-tokens. So a pre-token that counting cut (count.max_pretoken_bytes) counts as its parts,
+and what was masked does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipelines.local.terminal import format_table, make_printable
+from pipelines.stages.commit import require_manifest
+from pipelines.store import storage, urls
+from tokcore.curve import count_tokens_by_size
+from tokcore.errors import ConfigError
+from tokcore.models.bpe import LearnedModel
+from tokcore.pretoken_tables import read_table
+from tokcore.tokenizer import Tokenizer
+
+
+def compute_curve(output: str, tokenizer: Tokenizer, sizes: Sequence[int] = ()) -> dict[str, Any]:
+    """{"sizes": [...], "languages": {lang: {"bytes": B, "tokens": [T at each size]}}}, in values that JSON knows.
+
+    sizes: 256 + merges, special tokens not among them, in any order; none: the powers of two from 512 on, and the
+    tokenizer's own. Equal to what tokenizers learned for these sizes give.
+    Raises ConfigError for a tokenizer that was not learned by BPE, and for a size that it does not have.
+    """
+    model = tokenizer.spec.model
+    if not isinstance(model, LearnedModel):
+        raise ConfigError(f"{output}: its tokenizer is {model.kind}: a curve needs a BPE that was learned")
+    most = 256 + len(model.merges)
+    if wrong := [size for size in sizes if not 256 <= size <= most]:
+        raise ConfigError(f"--sizes {wrong[0]}: this tokenizer has merges for 256 to {most}")
+    powers = [2**power for power in range(9, 32) if 2**power < most]
+    chosen = sorted(set(sizes)) or [*powers, most]
+    manifest = require_manifest(output, "counts", "count")
+    languages = {}
+    for entry in sorted(manifest.files, key=lambda file: file.about.lang):
+        num_by_id = np.zeros(most, np.uint64)
+        num_bytes = 0
+        with storage.open_read(urls.join(output, "counts", entry.path)) as file:
+            for rows in read_table(file):
+                encoded = tokenizer.encode_pretokens(rows.keys)
+                np.add.at(num_by_id, encoded.ids, np.repeat(rows.counts, np.diff(encoded.offsets)))
+                lengths = np.diff(rows.keys.offsets).tolist()
+                num_bytes += sum(size * count for size, count in zip(lengths, rows.counts.tolist(), strict=True))
+        languages[entry.about.lang] = {
+            "bytes": num_bytes,
+            "tokens": count_tokens_by_size(model.merges, num_by_id, chosen),
+        }
+    return {"sizes": chosen, "languages": languages}
+
+
+def print_curve(report: dict[str, Any]) -> None:
+    """Print bytes per token, a row for each language and one for all."""
+    languages = report["languages"]
+    total = {
+        "bytes": sum(one["bytes"] for one in languages.values()),
+        "tokens": [sum(column) for column in zip(*(one["tokens"] for one in languages.values()), strict=True)],
+    }
+    rows = [
+        [make_printable(name), *(f"{one['bytes'] / tokens:.4f}" if tokens else "" for tokens in one["tokens"])]
+        for name, one in [*languages.items(), ("all", total)]
+    ]
+    print("\n".join(format_table(["bytes per token", *(f"{size:,}" for size in report["sizes"])], rows)))
