@@ -304,6 +304,17 @@ class ShardsTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffleTable:
+    """[shuffle]"""
+
+    seed: Annotated[
+        int | None,
+        "the order of documents follows from it, their keys and texts alone; not set: the order of the plan",
+        Limits(least=0),
+    ] = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
@@ -380,6 +391,7 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "special": ("special", SpecialTable),
     "encode": ("encode", EncodeTable),
     "shards": ("shards", ShardsTable),
+    "shuffle": ("shuffle", ShuffleTable),
     "tokenizer": ("tokenizer", TokenizerTable),
     "storage": ("storage", StorageTable),
     "engine": ("engine", EngineTable),
@@ -407,6 +419,7 @@ class BuildConfig:
     special: tuple[SpecialTable, ...] = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
     encode: EncodeTable = EncodeTable()
     shards: ShardsTable = ShardsTable()
+    shuffle: ShuffleTable = ShuffleTable()
     tokenizer: TokenizerTable | None = None
     storage: StorageTable = StorageTable()
     engine: EngineTable = EngineTable()
@@ -517,6 +530,7 @@ class BuildConfig:
             special_text=self.encode.special_text,
             seed=self.build.seed if self.shards.validation else None,
             dtype=self.shards.dtype if any(find_format(name).dtypes for name in self.shards.formats) else "",
+            shuffle=self.shuffle.seed,
         )
 
 

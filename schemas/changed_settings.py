@@ -94,6 +94,8 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     elif config is not None:
         for name, table in _TABLES[type(config)].items():
             yield f"{table}.{name}", getattr(config, name)
+    if isinstance(config, ShardsConfig):
+        yield "shuffle.seed", config.shuffle
     if isinstance(config, CountsConfig | LearnedConfig):
         yield "normalize.steps", config.normalize
         for name, text in config.pretokenize.items():

@@ -135,6 +135,57 @@ class ShardEncoded:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ScatteredRun:
+    """Documents of one work item that the shuffle puts into one bucket, in the order of their places."""
+
+    run: RunRef  # its partition is the bucket
+    documents: int
+    tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spilled:
+    """Some documents of a work item in an attempt file, dealt into buckets; the item may not be finished."""
+
+    documents: int
+    runs: tuple[ScatteredRun, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ItemScattered:
+    """A finished work item of the first pass of a shuffle: tokenized, but not in shards yet."""
+
+    item: int
+    ledgers: tuple[RangeLedger, ...]
+    languages: dict[str, LanguageCounts]  # what was read; tokens follow when documents are in shards
+    runs: tuple[ScatteredRun, ...]
+    special_text: dict[str, int]  # special token -> times that corpus text spells it
+    rejects: StoredFile
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShufflePart:
+    """What the second pass of a shuffle does in one piece: an interval of places, and the runs that have some."""
+
+    number: int
+    of: int  # how many parts there are, a power of two
+    num_buckets: int
+    result_key: str  # of the shards
+    runs: tuple[ScatteredRun, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartGathered:
+    """A finished part of a shuffle."""
+
+    number: int
+    languages: dict[str, LanguageCounts]  # pre-tokens and tokens
+    shards: tuple[ShardRef, ...]
+    digests: tuple[RunRef, ...]  # of its shards
+    token_counts: RunRef  # of its shards
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ItemEncoded:
     """A finished work item of the encode stage."""
 

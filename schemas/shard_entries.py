@@ -11,6 +11,7 @@ from schemas.refs import ShardRef, StoredFile
 from schemas.stage_manifests import ShardsConfig, ShardsManifest
 from tokcore.canonical import hash_sha256
 from tokcore.format_table import find_format, list_paths
+from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 
 
@@ -29,7 +30,13 @@ def list_named_shards(manifest: ShardsManifest) -> list[ShardRef]:
             facts.setdefault(key, about)
             stored = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
             files.setdefault(key, []).append(stored)
-    return [ShardRef(own, files[key][0].content_sha256, tuple(files[key])) for key, own in facts.items()]
+    return [ShardRef(own, _find_content(own, files[key]), tuple(files[key])) for key, own in facts.items()]
+
+
+def _find_content(facts: ShardFacts, files: Sequence[StoredFile]) -> str:
+    """The content_sha256 of a shard; the file that says where its documents came from has one of its own."""
+    apart = get_provenance_path(facts.stem)
+    return next((file.content_sha256 for file in files if file.path != apart), "")
 
 
 def make_shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:

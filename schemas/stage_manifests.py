@@ -236,6 +236,7 @@ class ShardsConfig:
     seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where there is a validation split
     prepend: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # special tokens before each document
     dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
+    shuffle: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # its seed; None: plan order
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -109,7 +109,9 @@ def open_origin(origin: Origin, reading: Reading) -> OpenOrigin:
         note = f"no languages, ids and sources: language {UNKNOWN_LANG}, source and ordinal are file and row"
         batches = lambda: reader.batches_of_ids(origin.name, UNKNOWN_LANG)  # noqa: E731
         return OpenOrigin("", None, (note,), batches)
-    return OpenOrigin(reader.fingerprint, _find_vocab_size(reader), (), reader.batches)
+    provenance = origin.file.find_provenance()
+    batches = reader.batches if provenance is None else lambda: provenance.restore_all(reader.batches())
+    return OpenOrigin(reader.fingerprint, _find_vocab_size(reader), (), batches)
 
 
 def _find_vocab_size(reader: ShardReader) -> int | None:

@@ -19,6 +19,7 @@ from tokcore.formats.megatron import MegatronFormat
 from tokcore.formats.nanogpt import NanogptFormat
 from tokcore.formats.olmo import OlmoFormat
 from tokcore.formats.parquet_shards import ParquetFormat
+from tokcore.formats.provenance import Provenance, find_provenance, get_provenance_path
 from tokcore.formats.saved_datasets import SavedDatasetFormat
 from tokcore.formats.shard_format import ShardFormat, ShardReader
 
@@ -57,10 +58,15 @@ class FormatFile(NamedTuple):
 
     def find_documents(self) -> Documents | None:
         """The shard's documents file; None if it is not there, or if the format has no need of it."""
-        one = SHARD_FORMATS[self.format]
+        return None if SHARD_FORMATS[self.format].has_columns else find_documents(self.path, self._list_ends())
+
+    def find_provenance(self) -> Provenance | None:
+        """The shard's provenance file; None if it is not there: only shards of a shuffled build have one."""
+        return find_provenance(self.path, self._list_ends())
+
+    def _list_ends(self) -> tuple[str, str]:
         # Foreign files may lack what our names have between stem and suffix.
-        ends = (one.suffixes[0], "." + self.path.rpartition(".")[2])
-        return None if one.has_columns else find_documents(self.path, ends)
+        return SHARD_FORMATS[self.format].suffixes[0], "." + self.path.rpartition(".")[2]
 
     def list_files(self) -> tuple[str, ...]:
         """The paths of the shard's files in its format, whether they are there or not."""
@@ -104,10 +110,12 @@ def needs_documents(formats: Iterable[str]) -> bool:
     return not all(find_format(name).has_columns for name in formats)
 
 
-def list_all_paths(formats: Sequence[str], stem: str) -> tuple[str, ...]:
+def list_all_paths(formats: Sequence[str], stem: str, is_shuffled: bool = False) -> tuple[str, ...]:
     """Paths of all files of a shard in these formats, below the folder of all shards, in the order of paths."""
     documents = (get_documents_path(stem),) if needs_documents(formats) else ()
-    return tuple(sorted((*(path for name in formats for path in list_paths(find_format(name), stem)), *documents)))
+    provenance = (get_provenance_path(stem),) if is_shuffled else ()
+    paths = (path for name in formats for path in list_paths(find_format(name), stem))
+    return tuple(sorted((*paths, *documents, *provenance)))
 
 
 def find_shard_at(path: str) -> FormatFile | None:

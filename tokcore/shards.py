@@ -26,6 +26,8 @@ from tokcore.errors import FormatError, IdentityError
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, find_shard_at, list_all_paths, list_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents
+from tokcore.formats.provenance import SUFFIX as PROVENANCE
+from tokcore.formats.provenance import Provenance
 from tokcore.formats.shard_format import ShardFacts, ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.ranged_files import RangedFile, read_by_ranges
@@ -76,6 +78,17 @@ class OpenableShard(NamedTuple):
         with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
             return self._open_copies(folder)
 
+    def find_provenance(self) -> Provenance | None:
+        """Its provenance file; None if it has none, as in a build that is not shuffled."""
+        if not self.files:
+            return FormatFile(self.format, self.path).find_provenance()
+        named = [file for file in self.files if file.name.endswith(PROVENANCE)]
+        if not named:
+            return None
+        with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
+            named[0].copy_to(self.cache or folder)
+            return Provenance(f"{self.cache or folder}/{named[0].name}")
+
     def _open_copies(self, folder: str) -> ShardReader:
         for file in self.files:
             file.copy_to(folder)
@@ -87,6 +100,10 @@ Found = TypeVar("Found", FormatFile, OpenableShard)
 
 def _open(files: Sequence[OpenableShard], number: int) -> ShardReader:
     return files[number].open()
+
+
+def _find_provenance(files: Sequence[OpenableShard], number: int) -> Provenance | None:
+    return files[number].find_provenance()
 
 
 class Shards(Sequence[Ids]):
@@ -111,6 +128,7 @@ class Shards(Sequence[Ids]):
         self._fingerprint = fingerprint
         self._starts = [0, *accumulate(file.num_documents for file in self._files)]
         self._opened = functools.lru_cache(MAX_OPEN)(functools.partial(_open, self._files))
+        self._provenance = functools.lru_cache(MAX_OPEN)(functools.partial(_find_provenance, self._files))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -162,8 +180,12 @@ class Shards(Sequence[Ids]):
         >>> shards.document(1)
         ShardDocument(id='page-2', lang='en', source='pages.jsonl', ordinal=1)
         """
-        shard, row = self._find(index)
-        return ShardDocument(*shard.columns(row))
+        number, row = self._place(index)
+        id, lang, source, ordinal = self._shard(number).columns(row)
+        # Shards of a shuffled build name no source: a file of its own does.
+        if not source and (provenance := self._provenance(number)) is not None:
+            source, ordinal = provenance.sources[row], int(provenance.ordinals[row])
+        return ShardDocument(id, lang, source, ordinal)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -210,13 +232,18 @@ class Shards(Sequence[Ids]):
         return f"<Shards: {len(self)} documents in {len(self._files)} files>"
 
     def _find(self, index: int) -> tuple[ShardReader, int]:
+        number, row = self._place(index)
+        return self._shard(number), row
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """The number of the shard of a document, and its row there."""
         index = operator.index(index)
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
             raise IndexError(f"document {index} of {len(self)}")
         # Of several shards that start here, all but the last are empty.
         number = bisect.bisect_right(self._starts, position) - 1
-        return self._shard(number), position - self._starts[number]
+        return number, position - self._starts[number]
 
     def _shard(self, number: int) -> ShardReader:
         file = self._files[number]
@@ -438,7 +465,7 @@ def _list_named_shards(root: Path | str, content: Any) -> tuple[list[OpenableSha
                 facts.tokens,
                 tuple(
                     RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
-                    for name in dict.fromkeys([file.path, *list_all_paths([one.name], facts.stem)])
+                    for name in dict.fromkeys([file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True)])
                     if here is None and name in by_path
                 ),
             )

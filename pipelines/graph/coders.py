@@ -11,14 +11,17 @@ from apache_beam.options.pipeline_options import SetupOptions
 
 from schemas.document import Document, EncodedDocument
 from schemas.plan import Assignment
-from schemas.refs import ItemCounted, ItemEncoded, RunRef, TableRef
+from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart, TableRef
 from tokcore.canonical import write_canonical_json
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
 _URN_DOCUMENT = "tokcore:coder:document:v1"
 _URN_ENCODED = "tokcore:coder:encoded-document:v1"
-_CLASSES: dict[str, type] = {cls.__name__: cls for cls in (Assignment, ItemCounted, ItemEncoded, RunRef, TableRef)}
+_CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (Assignment, ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart, TableRef)
+}
 
 
 def import_in_workers(pipeline: Any) -> None:

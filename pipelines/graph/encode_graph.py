@@ -3,7 +3,13 @@
     assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
                              `-> token counts -> MergeTokenCounts -> KeepTokenCounts
 
-The work itself is in pipelines.work.encode_item, which worker processes import without Beam.
+With a shuffle there are two passes. The driver reads what the first one recorded, and cuts the second one into parts:
+
+    assignments -> ScatterItem
+    parts -> GatherPart -> as EncodeItem
+
+The work itself is in pipelines.work.encode_item, scatter_item and gather_part, which worker processes import without
+Beam.
 """
 
 from __future__ import annotations
@@ -21,9 +27,11 @@ from pipelines.store.attempts import Attempts
 from pipelines.work.digest_runs import make_digests_key
 from pipelines.work.encode_item import encode_item
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.gather_part import gather_part
+from pipelines.work.scatter_item import scatter_item
 from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, merge_id_runs
 from schemas.plan import Assignment
-from schemas.refs import ItemEncoded, RunRef
+from schemas.refs import ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart
 
 
 @dataclasses.dataclass
@@ -41,19 +49,59 @@ class EncodeItems(beam.PTransform):
         encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
             ItemEncoded
         )
+        return encoded | "MergeWhatShardsHold" >> MergeWhatShardsHold(self.job.attempts, self.pool_key)
+
+
+@dataclasses.dataclass
+class ScatterItems(beam.PTransform):
+    """PCollection[Assignment] -> PCollection[ItemScattered], the first pass of a shuffle; all is recorded, too."""
+
+    job: EncodeJob
+    num_buckets: int
+    pool_key: str | None = None
+
+    def expand(self, assignments: Any) -> Any:
+        import_in_workers(assignments.pipeline)
+        scatter = _ScatterItem(self.job, self.num_buckets, self.pool_key)
+        return assignments | "ScatterItem" >> beam.ParDo(scatter).with_output_types(ItemScattered)
+
+
+@dataclasses.dataclass
+class GatherParts(beam.PTransform):
+    """PCollection[ShufflePart] -> PCollection[RunRef], the second pass: shards, and what EncodeItems gives of them."""
+
+    job: EncodeJob
+    pool_key: str | None = None
+
+    def expand(self, parts: Any) -> Any:
+        import_in_workers(parts.pipeline)
+        gathered = parts | "GatherPart" >> beam.ParDo(_GatherPart(self.job, self.pool_key)).with_output_types(
+            PartGathered
+        )
+        return gathered | "MergeWhatShardsHold" >> MergeWhatShardsHold(self.job.attempts, self.pool_key)
+
+
+@dataclasses.dataclass
+class MergeWhatShardsHold(beam.PTransform):
+    """PCollection[ItemEncoded or PartGathered] -> PCollection[RunRef], merged digests; counts of ids are recorded."""
+
+    attempts: Attempts
+    pool_key: str | None = None
+
+    def expand(self, written: Any) -> Any:
         _ = (
-            encoded
+            written
             | "ItsTokenCounts" >> beam.Map(_key_token_counts).with_output_types(KeyedRun)
             | "MergeTokenCounts"
-            >> beam.CombinePerKey(MergeTokenCounts(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
-            | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.job.attempts)).with_output_types(RunRef)
+            >> beam.CombinePerKey(MergeTokenCounts(self.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.attempts)).with_output_types(RunRef)
         )
         return (
-            encoded
+            written
             | "ItsDigests" >> beam.FlatMap(_list_digests).with_output_types(KeyedRun)
             | "MergeDigests"
-            >> beam.CombinePerKey(MergeTables(self.job.attempts, self.pool_key)).with_output_types(KeyedRun)
-            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.job.attempts)).with_output_types(RunRef)
+            >> beam.CombinePerKey(MergeTables(self.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.attempts)).with_output_types(RunRef)
         )
 
 
@@ -66,7 +114,26 @@ class _EncodeItem(beam.DoFn):
         yield run_in(self._pool_key, encode_item, self._job, assignment)
 
 
-def _list_digests(item: ItemEncoded) -> Iterator[tuple[tuple[str, int], RunRef]]:
+class _ScatterItem(beam.DoFn):
+    def __init__(self, job: EncodeJob, num_buckets: int, pool_key: str | None) -> None:
+        self._job = job
+        self._num_buckets = num_buckets
+        self._pool_key = pool_key
+
+    def process(self, assignment: Assignment) -> Iterator[ItemScattered]:
+        yield run_in(self._pool_key, scatter_item, self._job, self._num_buckets, assignment)
+
+
+class _GatherPart(beam.DoFn):
+    def __init__(self, job: EncodeJob, pool_key: str | None) -> None:
+        self._job = job
+        self._pool_key = pool_key
+
+    def process(self, part: ShufflePart) -> Iterator[PartGathered]:
+        yield run_in(self._pool_key, gather_part, self._job, part)
+
+
+def _list_digests(item: ItemEncoded | PartGathered) -> Iterator[tuple[tuple[str, int], RunRef]]:
     for run in item.digests:
         yield (run.key, run.partition), run
 
@@ -80,7 +147,7 @@ class _KeepDigests(beam.DoFn):
         yield self._attempts.record(make_digests_key(partition), run)
 
 
-def _key_token_counts(item: ItemEncoded) -> tuple[tuple[str, int], RunRef]:
+def _key_token_counts(item: ItemEncoded | PartGathered) -> tuple[tuple[str, int], RunRef]:
     return (item.token_counts.key, item.token_counts.partition), item.token_counts
 
 

@@ -20,7 +20,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.encode_item import encode_item
+from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
 from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
@@ -112,8 +112,8 @@ def _encode_again(
         manifests.tokenizer.file(FILE_NAME).sha256,
         load_spec(output),
     )
-    encoded = encode_item(job, plan.assignment(plan.items[shard.facts.item]))
-    same = (ref for ref in encoded.shards if ref.facts.stem == shard.facts.stem)
+    again = make_shards_again(job, plan, shard.facts.item, manifests.shards.totals.tokens)
+    same = (ref for ref in again if ref.facts.stem == shard.facts.stem)
     return attempts, next(same, None)
 
 

@@ -27,7 +27,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.encode_item import encode_item
+from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
@@ -168,8 +168,8 @@ class _Repair:
                     self._manifests["tokenizer"].file(FILE_NAME).sha256,
                     load_spec(self._output),
                 )
-                encoded = encode_item(job, plan.assignment(plan.items[number]))
-                again = {file.path: file for shard in encoded.shards for file in shard.files}
+                shards = make_shards_again(job, plan, number, made.totals.tokens)
+                again = {file.path: file for shard in shards for file in shard.files}
                 for entry in (entry for entry in wanted.values() if entry.about.item == number):
                     file = again.get(entry.path)
                     self._put("shards", entry, attempts.find(file) if file is not None else "")

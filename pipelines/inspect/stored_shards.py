@@ -10,6 +10,7 @@ from pipelines.store.local_copies import copy_if_remote
 from schemas.refs import ShardRef
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.documents import Documents, get_documents_path
+from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore.formats.shard_format import ShardFormat, ShardReader
 
 
@@ -49,3 +50,8 @@ def open_documents(folder: str, shard: ShardRef) -> Documents | None:
     """The shard's documents file; None if it has none. folder: of all shards. Raises FormatError if it is damaged."""
     path = get_documents_path(shard.facts.stem)
     return Documents(f"{folder}/{path}") if path in {file.path for file in shard.files} else None
+
+
+def open_provenance(folder: str, shard: ShardRef) -> Provenance:
+    """Where the documents of a shuffled shard came from. folder: of all shards. Raises FormatError if it is damaged."""
+    return Provenance(f"{folder}/{get_provenance_path(shard.facts.stem)}")

@@ -8,10 +8,11 @@ themselves; and, with `decode`, the pinned inputs, read again and compared docum
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from pipelines.inspect.verify_manifests import (
     read_file_ledgers,
     require_all_manifests,
 )
-from pipelines.inspect.verify_shards import DigestSum, check_item, make_rules
+from pipelines.inspect.verify_order import DigestSum, list_ordinal_ends
+from pipelines.inspect.verify_shards import Found, check_item, check_part, make_rules
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
@@ -36,10 +38,11 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.decode_item import DecodeJob, decode_item
+from pipelines.work.decode_item import DecodeJob, StoredPart, decode_item
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
+from schemas.shuffle import choose_num_parts, get_interval
 from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, ShardsManifest, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
@@ -256,12 +259,26 @@ def _check_content(
     tables = manifests.counts.files if manifests.counts is not None else ()
     ledgers, written = read_file_ledgers(output), add_up([])
     records = {file.uri: file.records for file in ledgers}
-    with ThreadPoolExecutor(options.num_workers) as threads, DigestSum(made.totals.records.documents) as digests:
-        read = threads.map(
-            lambda item: check_item(output, rules, plan.assignment(item), shards.get(item.number, ()), records),
-            plan.items,
-        )
-        for found in read:
+    num_documents = made.totals.records.documents
+    checks: list[Callable[[], Found]]
+    if made.config.shuffle is None:
+        checks = [
+            functools.partial(check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), records)
+            for item in plan.items
+        ]
+    else:
+        num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
+        ends = list_ordinal_ends(plan, records)
+        checks = [
+            functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
+            for number in range(num_parts)
+        ]
+    with (
+        ThreadPoolExecutor(options.num_workers) as threads,
+        DigestSum(num_documents) as digests,
+        DigestSum(num_documents) as origins,
+    ):
+        for found in threads.map(lambda check: check(), checks):
             problems.extend(found.problems)
             documents_of.update(found.documents_of)
             shown.advance(found.documents_of.total())
@@ -269,10 +286,13 @@ def _check_content(
                 held = languages.setdefault(lang, [0, 0, 0])
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
             digests.add(found.digests)
+            origins.add(found.records)
             written = add_up([written, found.ids.take()])
         for wrong in threads.map(lambda entry: list(check_count_table(output, entry)), tables):
             problems.extend(wrong)
         digest = digests.hexdigest()
+        if origins.has_twice():
+            problems.append("shards: a record is there twice, as the provenance files say")
     if digest != made.totals.documents_digest:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
     problems.extend(check_token_counts(output, made, written))
@@ -330,15 +350,19 @@ def _decode(
         shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
         files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
+    config = manifests.shards.config
+    num_parts = choose_num_parts(manifests.shards.totals.tokens, config.target_tokens)
+    parts = tuple(StoredPart(tuple(shards.get(i, ())), tuple(files.get(i, ()))) for i in range(num_parts))
     jobs = [
         DecodeJob(
             output,
             base,
             plan.assignment(item),
-            tuple(shards.get(item.number, ())),
-            tuple(files.get(item.number, ())),
+            (StoredPart(tuple(shards.get(item.number, ())), tuple(files.get(item.number, ()))),)
+            if config.shuffle is None
+            else parts,
             limit,
-            manifests.shards.config,
+            config,
         )
         for item in plan.items
     ]

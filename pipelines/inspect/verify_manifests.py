@@ -23,12 +23,13 @@ from pipelines.stages.rejects import REJECTED
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
-from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_table_key
+from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
 from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
 from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
 from schemas.plan import Plan
 from schemas.refs import ShardRef, spell_shard_name
 from schemas.shard_entries import list_named_shards, make_shard_entries, make_shard_settings, write_folder_indexes
+from schemas.shuffle import choose_num_parts
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
@@ -48,6 +49,7 @@ from schemas.stage_manifests import (
 )
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import FormatError, TokError, VersionError
+from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import read_table_totals
@@ -320,7 +322,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
 def _check_place(shard: ShardRef, config: ShardsConfig) -> Iterator[str]:
     """That a shard has the files, language and split that the configuration gives it."""
     facts = shard.facts
-    if not is_well_placed(shard, config.formats):
+    if not is_well_placed(shard, config):
         yield f"shards/{MANIFEST}: {facts.shard}: {[file.path for file in shard.files]}: not its files"
     if (config.by == "lang") != bool(facts.lang):
         yield f"shards/{MANIFEST}: {facts.shard}: is of language {facts.lang!r}, shards are by {config.by}"
@@ -331,11 +333,15 @@ def _check_place(shard: ShardRef, config: ShardsConfig) -> Iterator[str]:
 def _check_numbers(shards: Iterable[ShardFacts], plan: Plan, config: ShardsConfig) -> Iterator[str]:
     """That the shards of each work item, language and split are numbered, and full but for the last."""
     streams: dict[tuple[int, str, str], list[ShardFacts]] = {}
+    shards = list(shards)
+    num_items = len(plan.items)
+    if config.shuffle is not None:
+        num_items = choose_num_parts(sum(shard.tokens for shard in shards), config.target_tokens)
     for shard in shards:
         streams.setdefault((shard.item, shard.lang, shard.split), []).append(shard)
     for (item, _, split), stream in streams.items():
         names = [spell_shard_name(split, item, number) for number in range(len(stream))]
-        if [shard.shard for shard in stream] != names or not 0 <= item < len(plan.items):
+        if [shard.shard for shard in stream] != names or not 0 <= item < num_items:
             yield f"shards/{MANIFEST}: {[shard.shard for shard in stream]}: expected {names}"
         for shard in stream[:-1]:
             if shard.tokens < config.target_tokens:
@@ -346,9 +352,14 @@ def _check_keys(shards: Iterable[ShardFacts], plan: Plan, made: ShardsManifest) 
     """That the result keys of shards are those of their work items, by the rules of the release that built them."""
     semantics = next((one for one in _KNOWN if made.identity == compute_identity_under(one, made)), SEMANTICS)
     settings = hash_shards_settings(made.config, made.totals.fingerprint, semantics)
-    expected = {item.number: make_shards_key(settings, plan.assignment(item)) for item in plan.items}
+    of_items: Mapping[int, str] = {}
+    of_all = ""
+    if made.config.shuffle is not None:
+        of_all = make_shuffled_key(settings, plan)
+    else:
+        of_items = {item.number: make_shards_key(settings, plan.assignment(item)) for item in plan.items}
     for shard in shards:
-        if shard.result_key != (key := expected.get(shard.item, shard.result_key)):
+        if shard.result_key != (key := of_all or of_items.get(shard.item, shard.result_key)):
             yield f"shards/{MANIFEST}: {shard.shard}: its result key is {shard.result_key!r}, expected {key!r}"
 
 
@@ -356,9 +367,11 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
     """That the entries of a shard's files say the same of it."""
     found = {entry.path: entry for entry in made.files}
     for shard in shards:
+        apart = get_provenance_path(shard.facts.stem)  # whose content is its own
         for expected in make_shard_entries(shard):
             entry = found[expected.path]
-            if (entry.about, entry.content_sha256) != (expected.about, shard.content_sha256):
+            content = expected.content_sha256 if expected.path == apart else shard.content_sha256
+            if (entry.about, entry.content_sha256) != (expected.about, content):
                 yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
 
 

@@ -8,26 +8,25 @@ encode stage keeps. Works on one item at a time. Memory does not grow with the i
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inspect.stored_shards import copy_shard_if_remote, open_documents, open_formats
-from pipelines.work.digest_runs import DIGEST_BYTES
+from pipelines.inspect.stored_shards import copy_shard_if_remote, open_documents, open_formats, open_provenance
+from pipelines.inspect.verify_order import Order, PlanOrder, ShuffledOrder
 from pipelines.work.make_jobs import find_special_ids
-from schemas.plan import AssignedRange, Assignment
+from schemas.plan import Assignment
 from schemas.refs import ShardRef
 from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import list_all_paths
 from tokcore.formats.documents import Documents
+from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
 from tokcore.formats.shard_format import ShardFacts, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
@@ -43,6 +42,7 @@ class Rules:
     append: tuple[int, ...]  # ids after each document
     reserved: tuple[int, ...]  # ids that occur only where prepend and append put them
     unknown: int | None  # id that stands for text without tokens
+    is_shuffled: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,6 +54,7 @@ class Found:
     languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens, unknown]
     digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes per document
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
+    records: bytearray = dataclasses.field(default_factory=bytearray)  # of shuffled shards: 32 bytes per document
 
 
 def make_rules(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
@@ -75,6 +76,7 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
         append,
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
         spec.model.unknown,
+        config.shuffle is not None,
     )
 
 
@@ -87,7 +89,29 @@ def check_item(
 ) -> Found:
     """Read all shards of a work item. shards: in the order in which it wrote them. num_records: read, by source."""
     found = Found()
-    order = _Order(assignment.ranges, num_records, found.problems)
+    order = PlanOrder(assignment.ranges, num_records, found.problems)
+    _check_all(output, rules, shards, order, found)
+    order.close()
+    return found
+
+
+def check_part(
+    output: str,
+    rules: Rules,
+    heads: tuple[int, int],
+    files: Mapping[str, int],
+    shards: Sequence[ShardRef],
+) -> Found:
+    """Read all shards of a part of a shuffle. shards: in the order in which it wrote them.
+
+    heads: the interval of its places. files: as for ShuffledOrder.
+    """
+    found = Found()
+    _check_all(output, rules, shards, ShuffledOrder(heads, files, found.problems, found.records), found)
+    return found
+
+
+def _check_all(output: str, rules: Rules, shards: Sequence[ShardRef], order: Order, found: Found) -> None:
     for shard in shards:
         with copy_shard_if_remote(output, shard) as folder:
             try:
@@ -96,17 +120,16 @@ def check_item(
                 found.problems.append(str(error))
         # Errors of tokcore name local paths.
         found.problems[:] = [problem.replace(f"{folder}/", "shards/") for problem in found.problems]
-    order.close()
-    return found
 
 
-def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, found: Found) -> None:
+def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found: Found) -> None:
     """Read the shard in the first of its formats, and compare the others and the documents file with that."""
     opened = open_formats(folder, shard)
     if not opened:  # which the manifest's check has said
         return
     leader, *others = opened
     documents = open_documents(folder, shard)
+    provenance = open_provenance(folder, shard) if rules.is_shuffled else None
     content = ShardContent()
     digests: list[bytes] = []
     for batch in leader.reader.batches():
@@ -118,7 +141,14 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, foun
             if (row := _find_first_other(batch, other.reader, first)) is not None:
                 found.problems.append(f"shards/{leader.path}: document {row} has other tokens than in {other.path}")
                 return
-        some = _check_documents(rules, shard.facts, batch, first, order, found)
+        named = batch
+        if provenance is not None:
+            named = provenance.restore(batch, first)
+            order.add_places(shard.facts, provenance.places[first : first + batch.num_documents])
+            if not _is_hidden(batch, hide_provenance(batch, first)):
+                found.problems.append(f"shards/{leader.path}: names sources, which a shuffled shard does not")
+                return
+        some = _check_documents(rules, shard.facts, named, first, order, found)
         content.update(batch, some)
         digests += some
     for path, one, reader in opened:
@@ -133,6 +163,8 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: _Order, foun
                 f"the build's is {rules.settings.fingerprint}"
             )
     _check_content(leader.path, shard, content, found)
+    if provenance is not None:
+        _check_provenance(provenance, shard, content.num_documents, found)
     if documents is not None:
         if documents.vocab_size != rules.settings.vocab_size:
             found.problems.append(
@@ -152,6 +184,18 @@ def _check_content(path: str, shard: ShardRef, content: ShardContent, found: Fou
             found.problems.append(f"shards/{path}: {name} {held}, the manifest says {said}")
     if content.hexdigest() != shard.content_sha256:
         found.problems.append(f"shards/{path}: its content is not what the manifest says")
+
+
+def _is_hidden(batch: TokenBatch, expected: TokenBatch) -> bool:
+    return batch.sources == expected.sources and np.array_equal(batch.ordinals, expected.ordinals)
+
+
+def _check_provenance(provenance: Provenance, shard: ShardRef, num_documents: int, found: Found) -> None:
+    if len(provenance) != num_documents:
+        found.problems.append(f"{provenance.path}: {len(provenance)} documents, the shard has {num_documents}")
+    path = get_provenance_path(shard.facts.stem)
+    if provenance.hash_content() != next((file.content_sha256 for file in shard.files if file.path == path), ""):
+        found.problems.append(f"{provenance.path}: its content is not what the manifest says")
 
 
 def _has_lengths(documents: Documents, batch: TokenBatch, first: int) -> bool:
@@ -186,7 +230,7 @@ def _find_first_other(batch: TokenBatch, other: ShardReader, start: int) -> int 
 
 
 def _check_documents(
-    rules: Rules, shard: ShardFacts, batch: TokenBatch, first: int, order: _Order, found: Found
+    rules: Rules, shard: ShardFacts, batch: TokenBatch, first: int, order: Order, found: Found
 ) -> list[bytes]:
     """Ask the encode stage's rules of documents, first being their number in the shard; add them to the totals.
 
@@ -245,96 +289,10 @@ def _find_without_added(tokens: Any, offsets: Any, rules: Rules) -> tuple[int | 
     return first_wrong(offsets[:-1], rules.prepend), first_wrong(offsets[1:] - len(rules.append), rules.append)
 
 
-class _Order:
-    """That documents come from the item's ranges, in their order, each at most once."""
-
-    def __init__(self, ranges: Sequence[AssignedRange], num_records: Mapping[str, int], problems: list[str]) -> None:
-        self._ranges = ranges
-        self._num_records = num_records
-        self._numbers = {one.uri: number for number, one in enumerate(ranges)}
-        self._problems = problems
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}  # (lang, split) -> (range, ordinal)
-        self._seen: list[list[Any]] = [[] for _ in ranges]
-
-    def add(self, shard: ShardFacts, batch: TokenBatch) -> None:
-        by_source = batch.sources.by_label()
-        unknown = by_source.keys() - self._numbers.keys()
-        if unknown:
-            self._problems.append(
-                f"shards: {shard.shard} holds documents of {sorted(unknown)[0]}, which is not planned for it"
-            )
-            return
-        numbers = np.empty(batch.num_documents, np.int64)
-        for source, where in by_source.items():
-            numbers[where] = self._numbers[source]
-        ordinals = batch.ordinals
-        last = self._last.get((shard.lang, shard.split), (-1, -1))
-        before_numbers = np.concatenate(([last[0]], numbers[:-1]))
-        before_ordinals = np.concatenate(([last[1]], ordinals[:-1]))
-        ascending = (numbers > before_numbers) | ((numbers == before_numbers) & (ordinals > before_ordinals))
-        if not ascending.all():
-            row = int(np.flatnonzero(~ascending)[0])
-            self._problems.append(
-                f"shards: {shard.shard}: {batch.sources[row]}, ordinal {int(ordinals[row])} "
-                f"comes after ordinal {int(before_ordinals[row])}: out of order, or there twice"
-            )
-        self._last[shard.lang, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
-        for number in np.unique(numbers).tolist():
-            self._seen[number].append(ordinals[numbers == number])
-
-    def close(self) -> None:
-        for one, parts in zip(self._ranges, self._seen, strict=True):
-            if not parts:
-                continue
-            ordinals = np.sort(np.concatenate(parts))
-            twice = np.flatnonzero(ordinals[1:] == ordinals[:-1])
-            if len(twice) and len(self._last) > 1:  # a single stream has reported it already
-                self._problems.append(f"shards: {one.uri}, ordinal {int(ordinals[twice[0]])} is there twice")
-            # Ordinals count records from the range's first byte; of a file that is cut, a record has at least one.
-            cut = one.end - one.start < one.size_bytes
-            end = one.end if cut else self._num_records.get(one.uri, 0)
-            if int(ordinals[0]) < one.start or int(ordinals[-1]) >= end:
-                wrong = int(ordinals[0] if int(ordinals[0]) < one.start else ordinals[-1])
-                self._problems.append(f"shards: {one.uri}: ordinal {wrong} is none of {one.start} to {end - 1}")
-
-
-class DigestSum:
-    """documents_digest of any number of documents: sorted in parts, by the first byte, on this machine's disk."""
-
-    _PART_DOCUMENTS = 1 << 23  # 256 MB of digests
-
-    def __init__(self, num_documents: int) -> None:
-        """num_documents: about how many there will be."""
-        self._num_parts = min(256, 1 + num_documents // self._PART_DOCUMENTS)
-        self._parts: list[BinaryIO] = []
-
-    def __enter__(self) -> DigestSum:
-        self._parts = [tempfile.TemporaryFile() for _ in range(self._num_parts)]  # noqa: SIM115 - closed by __exit__
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for part in self._parts:
-            part.close()
-
-    def add(self, digests: bytearray) -> None:
-        rows = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST_BYTES)
-        part_of = rows[:, 0].astype(np.int64) * self._num_parts // 256
-        for number, part in enumerate(self._parts):
-            part.write(rows[part_of == number].tobytes() if self._num_parts > 1 else digests)
-
-    def hexdigest(self) -> str:
-        hasher = hashlib.sha256()
-        for part in self._parts:
-            part.seek(0)
-            # Fixed-size strings are compared as bytes; one that ends with zero bytes only loses them as a value.
-            hasher.update(np.sort(np.frombuffer(part.read(), f"S{DIGEST_BYTES}")).tobytes())
-        return hasher.hexdigest()
-
-
-def is_well_placed(shard: ShardRef, formats: Sequence[str]) -> bool:
-    """Whether the shard has the files, and the names, that a build of these formats gives it."""
+def is_well_placed(shard: ShardRef, config: ShardsConfig) -> bool:
+    """Whether the shard has the files, and the names, that a build of this configuration gives it."""
     paths = tuple(sorted(file.path for file in shard.files))
     return (
-        paths == list_all_paths(formats, shard.facts.stem)
+        paths == list_all_paths(config.formats, shard.facts.stem, config.shuffle is not None)
         and PurePosixPath(shard.facts.shard).name == shard.facts.shard
     )

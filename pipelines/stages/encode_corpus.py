@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.digest_documents import digest_documents
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.results import read_items, sum_up_languages
+from pipelines.stages.results import read_items, read_record, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.gather_part import make_part_key, make_parts
 from pipelines.work.make_jobs import make_encode_job
+from pipelines.work.result_keys import make_shuffled_key
+from pipelines.work.scatter_item import make_scatter_key
 from schemas.plan import Plan
-from schemas.refs import ItemEncoded, LanguageCounts, ShardRef, StoredFile
+from schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered, ShardRef, StoredFile
 from schemas.shard_entries import make_shard_settings, write_folder_indexes
+from schemas.shuffle import choose_num_buckets, choose_num_parts
 from schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
@@ -58,9 +65,38 @@ def _encode(
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    spec = _encode_items(run, config, plan, learned, attempts)
+    work = _do_work if config.shuffle is None else _do_shuffled_work
+    spec = work(run, config, plan, learned, attempts)
     with run.progress.stage("check", minor=True):
         return _check_and_finish(run, config, plan, planned, spec, attempts)
+
+
+class _Encoded(NamedTuple):
+    """What the workers recorded."""
+
+    items: Sequence[ItemEncoded | ItemScattered]  # what was read
+    parts: Sequence[ItemEncoded | PartGathered]  # what was written
+
+    def sum_up_languages(self) -> dict[str, LanguageCounts]:
+        """The totals of each language."""
+        # Without a shuffle both are the same.
+        both = self.items if self.items is self.parts else [*self.items, *self.parts]
+        return sum_up_languages(both)
+
+
+def _read_records(config: ShardsConfig, plan: Plan, attempts: Attempts) -> _Encoded:
+    if config.shuffle is None:
+        items = read_items(attempts, plan, ItemEncoded)
+        return _Encoded(items, items)
+    scattered = read_items(attempts, plan, ItemScattered, make_scatter_key)
+    num_parts = _choose_num_parts(config, scattered)
+    return _Encoded(
+        scattered, [read_record(attempts, make_part_key(number), PartGathered) for number in range(num_parts)]
+    )
+
+
+def _choose_num_parts(config: ShardsConfig, items: Sequence[ItemScattered]) -> int:
+    return choose_num_parts(sum(run.tokens for item in items for run in item.runs), config.target_tokens)
 
 
 def _check_and_finish(
@@ -72,8 +108,8 @@ def _check_and_finish(
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
-    items = read_items(attempts, plan, ItemEncoded)
-    languages = sum_up_languages(items)
+    encoded = _read_records(config, plan, attempts)
+    items, languages = encoded.items, encoded.sum_up_languages()
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.sum_up_ledgers(files)
@@ -82,7 +118,7 @@ def _check_and_finish(
         check_rejected(run, read)
     else:
         _check_read_as_counted(run.output, files, languages)
-    shards = [shard for item in items for shard in item.shards]
+    shards = [shard for part in encoded.parts for shard in part.shards]
     facts = [shard.facts for shard in shards]
     digest, num_digests = digest_documents(attempts, plan.num_partitions)
     ledger.check_documents(read.records.documents, facts, languages, num_digests)
@@ -96,25 +132,52 @@ def _check_and_finish(
             *((file, shard.facts) for shard in shards for file in shard.files),
             *((file, corpus) for file in (*indexes, token_counts)),
         ],
-        _sum_up(read, items, num_tokens, digest, spec.fingerprint),
+        _sum_up(read, items, len(shards), num_tokens, digest, spec.fingerprint),
         {lang: ledger.sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
     )
 
 
-def _encode_items(
+def _prepare(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
-) -> TokenizerSpec:
-    """Have all work items encoded; what the tokenizer is made of."""
+) -> tuple[TokenizerSpec, EncodeJob]:
+    """What the tokenizer is made of, and what workers are told."""
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     sha256 = learned.file(FILE_NAME).sha256
     spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
-    job = make_encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
+    return spec, make_encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
+
+
+def _do_work(
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+) -> TokenizerSpec:
+    """Have all work items encoded; what the tokenizer is made of."""
+    spec, job = _prepare(run, config, plan, learned, attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         # Imports Beam, which takes most of a second: so only when the stage has work.
         from pipelines.graph.launch import encode_items
 
         encode_items(run.options, plan, job, run.workers, shown.report)
+    return spec
+
+
+def _do_shuffled_work(
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+) -> TokenizerSpec:
+    """As _do_work, in two passes: tokenize all work items, then put each part of the documents in order."""
+    spec, job = _prepare(run, config, plan, learned, attempts)
+    num_buckets = choose_num_buckets(plan.size_bytes)
+    with run.progress.stage("encode", plan.size_bytes) as shown:
+        run.workers.start()
+        from pipelines.graph.launch import gather_parts, scatter_items
+
+        scatter_items(run.options, plan, job, num_buckets, run.workers, shown.report)
+    items = read_items(attempts, plan, ItemScattered, make_scatter_key)
+    key = make_shuffled_key(job.settings_sha256, plan)
+    with run.progress.stage("shuffle"):
+        gather_parts(
+            run.options, make_parts(items, _choose_num_parts(config, items), num_buckets, key), job, run.workers
+        )
     return spec
 
 
@@ -135,7 +198,12 @@ def _write_indexes(
 
 
 def _sum_up(
-    read: LedgerTotals, items: list[ItemEncoded], num_tokens: int, documents_digest: str, fingerprint: str
+    read: LedgerTotals,
+    items: Sequence[ItemEncoded | ItemScattered],
+    num_shards: int,
+    num_tokens: int,
+    documents_digest: str,
+    fingerprint: str,
 ) -> ShardsTotals:
     spelled: Counter[str] = Counter()
     for item in items:
@@ -144,7 +212,7 @@ def _sum_up(
         records=read.records,
         files=read.files,
         text_bytes=read.text_bytes,
-        shards=sum(len(item.shards) for item in items),
+        shards=num_shards,
         tokens=num_tokens,
         documents_digest=documents_digest,
         fingerprint=fingerprint,

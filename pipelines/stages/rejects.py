@@ -14,7 +14,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from schemas.plan import Plan
-from schemas.refs import ItemCounted, ItemEncoded, RangeLedger, RejectRef, StoredFile
+from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import ConfigError, StageError
@@ -29,7 +29,7 @@ def commit_rejects(
     plan: Plan,
     planned: PlanManifest,
     files: list[ledger.FileLedger],
-    items: Sequence[ItemCounted | ItemEncoded],
+    items: Sequence[ItemCounted | ItemEncoded | ItemScattered],
     attempts: Attempts,
 ) -> RejectedManifest:
     """Commit the ledger of every file and every reject with its place, whether or not the build goes on.
@@ -48,7 +48,7 @@ def write_rejected_files(
     own: Attempts,
     plan: Plan,
     files: list[ledger.FileLedger],
-    items: Sequence[ItemCounted | ItemEncoded],
+    items: Sequence[ItemCounted | ItemEncoded | ItemScattered],
     attempts: Attempts,
 ) -> list[StoredFile]:
     """The files of rejected/, in a working folder of their own. items, attempts: as for commit_rejects."""

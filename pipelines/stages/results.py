@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from pipelines.store import urls
@@ -11,7 +11,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import make_item_key
 from schemas.document import find_twins
 from schemas.plan import Plan, WorkItem
-from schemas.refs import ItemCounted, ItemEncoded, LanguageCounts
+from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 from tokcore.errors import StageError
 
 T = TypeVar("T")
@@ -26,16 +26,18 @@ def read_record(attempts: Attempts, key: str, cls: type[T]) -> T:
     return result
 
 
-def read_items(attempts: Attempts, plan: Plan, cls: type[T]) -> list[T]:
-    """The records of all work items, in plan order. Several are asked for at a time."""
+def read_items(attempts: Attempts, plan: Plan, cls: type[T], make_key: Callable[[int], str] = make_item_key) -> list[T]:
+    """The records of all work items, in plan order. Several are asked for at a time. make_key: of an item's number."""
 
     def read(item: WorkItem) -> T:
-        return read_record(attempts, make_item_key(item.number), cls)
+        return read_record(attempts, make_key(item.number), cls)
 
     return list(map(read, plan.items)) if urls.is_local(attempts.output) else run_at_once(read, plan.items)
 
 
-def sum_up_languages(items: Iterable[ItemCounted | ItemEncoded]) -> dict[str, LanguageCounts]:
+def sum_up_languages(
+    items: Iterable[ItemCounted | ItemEncoded | ItemScattered | PartGathered],
+) -> dict[str, LanguageCounts]:
     """The totals of each language over all work items, in the order of names.
 
     Raises StageError for two languages whose names differ in case only.

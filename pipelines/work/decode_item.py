@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.make_jobs import find_special_ids
+from schemas.document import compute_document_key
 from schemas.plan import Assignment
+from schemas.shuffle import SPAN, compute_place
 from schemas.stage_manifests import ShardsConfig
+from tokcore.errors import FormatError
+from tokcore.format_table import find_shard_at
 from tokcore.shards import open_shards
 from tokcore.tokenizer import Tokenizer
+
+
+class StoredPart(NamedTuple):
+    """The shards of a work item, or of a part of a shuffle."""
+
+    shards: tuple[str, ...]  # paths below shards/, of the files that shards go by
+    files: tuple[str, ...]  # paths below shards/, of all files of these shards
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,24 +35,40 @@ class DecodeJob:
     output: str
     base: str
     assignment: Assignment
-    shards: tuple[str, ...]  # paths below shards/, of the .arrow and .bin files
-    files: tuple[str, ...]  # paths below shards/, of all files of these shards
+    parts: tuple[StoredPart, ...]  # that may have documents of the work item: its own, or all of a shuffle
     limit: int | None
     config: ShardsConfig
 
 
 def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
-    """(documents compared, what is wrong): a work item's shards, in each format, against its sources."""
-    with copy_if_remote(urls.join(job.output, "shards"), job.files) as folder:
-        return _compare_documents(job, folder)
+    """(documents compared, what is wrong): a work item's documents, as shards of each format have them."""
+    parts = job.parts if job.config.shuffle is None or job.limit is None else _find_parts(job, job.config.shuffle)
+    with copy_if_remote(urls.join(job.output, "shards"), [path for part in parts for path in part.files]) as folder:
+        return _compare_documents(job, folder, [path for part in parts for path in part.shards])
 
 
-def _compare_documents(job: DecodeJob, folder: str) -> tuple[int, list[str]]:
+def _find_parts(job: DecodeJob, seed: int) -> list[StoredPart]:
+    """The parts of a shuffle that the first documents of a work item are in."""
+    numbers: set[int] = set()
+    left = job.limit or 0
+    for _, batch in ItemReader(job.assignment, job.base):
+        for i in range(min(left, batch.texts.num_texts)):
+            text = batch.texts.text(i)
+            key = compute_document_key(batch.langs[i], batch.ids[i] if batch.ids is not None else None, text)
+            head = int.from_bytes(compute_place(seed, key, text)[:8], "big")
+            numbers.add(head * len(job.parts) // SPAN)
+        left -= batch.texts.num_texts
+        if left <= 0:
+            break
+    return [job.parts[number] for number in sorted(numbers)]
+
+
+def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tuple[int, list[str]]:
     tokenizer = load_tokenizer(job.output)
     prepend = list(find_special_ids(tokenizer.spec, "prepend", job.config.prepend))
     append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
     with_special = job.config.special_text == "special"
-    written = _index_written(job, folder)
+    written = _index_written(job, folder, paths)
     compared = 0
     wrong: list[str] = []
     for source, batch in ItemReader(job.assignment, job.base):
@@ -82,12 +111,35 @@ def _make_comparer(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Cal
     return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
 
 
-def _index_written(job: DecodeJob, folder: str) -> dict[tuple[str, int], list[tuple[Any, int]]]:
-    """(source, ordinal) -> where it is stored: one place per format."""
+def _index_written(job: DecodeJob, folder: str, paths: Sequence[str]) -> dict[tuple[str, int], list[tuple[Any, int]]]:
+    """(source, ordinal) -> where it is stored: one place per format. Of a shuffle, the work item's records alone."""
     places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
-    for path in job.shards:
+    for path in paths:
         shards = open_shards(f"{folder}/{path}", split="all")
+        if job.config.shuffle is not None:
+            for row in _find_rows(job.assignment, f"{folder}/{path}"):
+                document = shards.document(row)
+                places.setdefault((document.source, document.ordinal), []).append((shards, row))
+            continue
         for row in range(len(shards)):
             document = shards.document(row)
             places.setdefault((document.source, document.ordinal), []).append((shards, row))
     return places
+
+
+def _find_rows(assignment: Assignment, path: str) -> list[int]:
+    """The rows of a shuffled shard that came from the work item."""
+    file = find_shard_at(path)
+    provenance = file.find_provenance() if file is not None else None
+    if provenance is None:
+        raise FormatError(f"{path}: its provenance file is not there")
+    rows: list[int] = []
+    by_source = provenance.sources.by_label()
+    for one in assignment.ranges:
+        where = by_source.get(one.uri, np.zeros(0, np.int64))
+        ordinals = provenance.ordinals[where]
+        # Only of a file that is cut do ordinals say which range has the record.
+        is_cut = one.end - one.start < one.size_bytes
+        own = (ordinals >= one.start) & (ordinals < one.end) if is_cut else np.ones(len(where), bool)
+        rows += where[own].tolist()
+    return rows

@@ -46,21 +46,21 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         report_progress("read", assignment.size_bytes)
         return done
-    tokenizer = _load_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
         reader = ItemReader(assignment, job.base, rejects.file)
         streams = ShardStreams(job, assignment.number, make_shards_key(job.settings_sha256, assignment), stack)
         for source, batch in reader:
-            for part in _cut_into_slices(batch.texts):
+            for part in cut_into_slices(batch.texts):
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
                 spelled.update(tokenizer.spelled_special(texts))
                 langs = batch.langs[part]
-                of = streams.of(langs, _choose_splits(job, batch, part))
+                of = streams.of(langs, choose_splits(job, batch, part))
                 where = streams.unfinished(of)
                 if len(where):
-                    tokens, pretokens = _encode(job, tokenizer, source, batch, part, texts, where)
+                    tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
                     streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
         shards, counts = streams.close()
     reach("encode.item")
@@ -88,7 +88,7 @@ def _sum_up_languages(read: Mapping[str, LanguageCounts], shards: Sequence[Shard
     return totals
 
 
-def _cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
+def cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
     """Runs of documents of about slice_bytes, so that memory follows neither the batch nor the number of tokens."""
     start = 0
     while start < texts.num_texts:
@@ -98,7 +98,7 @@ def _cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice
         start = end
 
 
-def _encode(
+def encode_texts(
     job: EncodeJob,
     tokenizer: Tokenizer,
     source: AssignedRange,
@@ -126,7 +126,8 @@ def _encode(
     )
 
 
-def _choose_splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
+def choose_splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
+    """The split of each document of a part of the batch."""
     share = Decimal(job.validation)
     if share == 0:
         return ["train"] * (part.stop - part.start)
@@ -139,7 +140,8 @@ def _choose_splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
 
 
 @functools.lru_cache(maxsize=2)
-def _load_tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
+def load_job_tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
+    """The tokenizer of an EncodeJob. Raises IdentityError if another one is there."""
     tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256))
     if tokenizer.fingerprint != fingerprint:
         raise IdentityError(

@@ -34,3 +34,4 @@ class EncodeJob:
     unknown: int | None = None  # id that stands for text without tokens
     tokenizer_sha256: str = ""  # of that file, if it was checked before
     settings_sha256: str = ""  # of all that determines every item's shards alike: see result_keys
+    shuffle: int | None = None  # its seed; None: documents stay in the order of the plan

@@ -15,7 +15,7 @@ from tokcore.masking import check_mask
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # What worker processes import at once, while the driver imports Beam.
-WORKER_MODULES = ("pipelines.work.count_item", "pipelines.work.encode_item")
+WORKER_MODULES = ("pipelines.work.count_item", "pipelines.work.encode_item", "pipelines.work.gather_part")
 
 
 def make_count_job(
@@ -66,6 +66,7 @@ def make_encode_job(
         num_partitions=num_partitions,
         unknown=spec.model.unknown,
         settings_sha256=hash_shards_settings(config, spec.fingerprint),
+        shuffle=config.shuffle,
     )
 
 

@@ -6,11 +6,12 @@ So content ids take names without it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from pipelines.work.semantics import SEMANTICS
-from schemas.plan import Assignment
+from schemas.plan import Assignment, Plan
 from schemas.stage_manifests import ShardsConfig
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.jsonable import to_jsonable
@@ -29,7 +30,20 @@ def hash_shards_settings(config: ShardsConfig, fingerprint: str, semantics: Mapp
 
 def make_shards_key(settings_sha256: str, assignment: Assignment) -> str:
     """The key of a work item's shards. settings_sha256: as hash_shards_settings gives it."""
-    ranges = [
+    parts = {"settings": settings_sha256, "ranges": _describe_ranges(assignment)}
+    return hash_sha256(write_canonical_json(parts))[:_DIGITS]
+
+
+def make_shuffled_key(settings_sha256: str, plan: Plan) -> str:
+    """The key of all shards of a shuffled build: any document of the plan may be in each."""
+    hasher = hashlib.sha256(settings_sha256.encode())
+    for item in plan.items:
+        hasher.update(write_canonical_json({"ranges": _describe_ranges(plan.assignment(item))}))
+    return hasher.hexdigest()[:_DIGITS]
+
+
+def _describe_ranges(assignment: Assignment) -> list[dict[str, Any]]:
+    return [
         {
             "uri": one.uri,
             "size_bytes": one.size_bytes,
@@ -40,7 +54,6 @@ def make_shards_key(settings_sha256: str, assignment: Assignment) -> str:
         }
         for one in assignment.ranges
     ]
-    return hash_sha256(write_canonical_json({"settings": settings_sha256, "ranges": ranges}))[:_DIGITS]
 
 
 def make_table_key(identity: str) -> str:

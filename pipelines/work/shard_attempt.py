@@ -16,6 +16,7 @@ from pipelines.work.item_reader import LanguageTally
 from schemas.refs import ShardEncoded, ShardRef
 from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
+from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
 from tokcore.formats.shard_format import ShardFacts, ShardWriter
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
@@ -36,6 +37,7 @@ class ShardAttempt:
         self._digests: list[bytes] = []
         self._ids = IdCounter()
         self._writers = self._open_writers()
+        self._provenance = self._open_provenance()
         self.num_tokens = 0
 
     def _open_writers(self) -> list[ShardWriter]:
@@ -48,12 +50,21 @@ class ShardAttempt:
             writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
         return writers
 
+    def _open_provenance(self) -> ProvenanceWriter | None:
+        if self._job.shuffle is None:
+            return None
+        return ProvenanceWriter(self._new(get_provenance_path(self._empty.stem)), self._job.settings.compression)
+
     def _new(self, path: str) -> Any:
         self._files[path] = self._stack.enter_context(self._job.attempts.new_final(path))
         return self._files[path].file
 
-    def write(self, tokens: TokenBatch, pretokens: Positions) -> None:
-        """Append documents. pretokens: how many each document has."""
+    def write(self, tokens: TokenBatch, pretokens: Positions, places: Places | None = None) -> None:
+        """Append documents. pretokens: how many each document has. places: of a shuffle, where it put them."""
+        if self._provenance is not None:
+            assert places is not None
+            self._provenance.write(tokens, places)
+            tokens = hide_provenance(tokens, self._content.num_documents)
         self._ids.add(tokens.tokens, tokens.offsets)
         for writer in self._writers:
             writer.write(tokens)
@@ -74,6 +85,7 @@ class ShardAttempt:
         """The finished shard, and the counts of its ids, which need a file only if the shard is recorded."""
         for writer in self._writers:
             writer.close()
+        of_records = self._provenance.close() if self._provenance is not None else ""
         self._stack.close()
         reach("encode.shard")
         content = self._content.hexdigest()
@@ -83,7 +95,10 @@ class ShardAttempt:
             tokens=self.num_tokens,
             max_token_id=self._content.max_token_id,
         )
-        files = tuple(new.stored(path, content) for path, new in sorted(self._files.items()))
+        apart = get_provenance_path(facts.stem)
+        files = tuple(
+            new.stored(path, of_records if path == apart else content) for path, new in sorted(self._files.items())
+        )
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
         digests = write_digests(self._job.attempts, facts.shard, self._digests, self._job.num_partitions)
         return ShardEncoded(ShardRef(facts, content, files), languages, digests, None), self._ids.take()

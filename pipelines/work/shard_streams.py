@@ -17,6 +17,7 @@ from pipelines.work.shard_attempt import ShardAttempt
 from pipelines.work.token_count_runs import read_id_run, write_id_run
 from schemas.refs import ShardEncoded, spell_shard_name
 from tokcore.errors import StageError
+from tokcore.formats.provenance import Places
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.kernel import IdRows
 from tokcore.token_batch import TokenBatch
@@ -33,7 +34,7 @@ class ShardStreams:
     """One sequence of shards per split, and per language where shards are kept apart by language."""
 
     def __init__(self, job: EncodeJob, item: int, result_key: str, stack: contextlib.ExitStack) -> None:
-        """item: number of the work item. result_key: of its shards."""
+        """item: number of the work item, or of the part of a shuffle. result_key: of its shards."""
         self._job = job
         self._item = item
         self._result_key = result_key
@@ -62,15 +63,21 @@ class ShardStreams:
                 where.append(i)
         return np.asarray(where, np.int64)
 
-    def write(self, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream]) -> None:
-        """Write each document to the open shard of its stream. pretokens: how many each document has."""
+    def write(
+        self, tokens: TokenBatch, pretokens: Positions, streams: Sequence[Stream], places: Places | None = None
+    ) -> None:
+        """Write each document to the open shard of its stream. pretokens: how many each document has.
+
+        places: where a shuffle put each; None in the order of the plan.
+        """
         distinct = dict.fromkeys(streams)
         for stream in distinct:
             if len(distinct) == 1:
-                self._write_stream(stream, tokens, pretokens)
+                self._write_stream(stream, tokens, pretokens, places)
             else:
                 where = [i for i, s in enumerate(streams) if s == stream]
-                self._write_stream(stream, tokens.take(where), pretokens[where])
+                own = places[where] if places is not None else None
+                self._write_stream(stream, tokens.take(where), pretokens[where], own)
 
     def close(self) -> tuple[list[ShardEncoded], IdRows]:
         """All shards of the item, the last ones closed but not recorded; the counts of ids in all of them.
@@ -104,7 +111,7 @@ class ShardStreams:
     def _key(self, stream: Stream, number: int) -> str:
         return make_shard_key(stream, self._item, number)
 
-    def _write_stream(self, stream: Stream, tokens: TokenBatch, pretokens: Positions) -> None:
+    def _write_stream(self, stream: Stream, tokens: TokenBatch, pretokens: Positions, places: Places | None) -> None:
         start = 0
         finished = self._finished[stream]
         while start < len(tokens.langs):
@@ -117,7 +124,8 @@ class ShardStreams:
             # The first document that reaches the target is the shard's last.
             reached = int(np.searchsorted(tokens.offsets, tokens.offsets[start] + room, side="left"))
             end = min(max(reached, start + 1), len(tokens.langs))
-            shard.write(tokens.slice(start, end), pretokens[start:end])
+            own = places[start:end] if places is not None else None
+            shard.write(tokens.slice(start, end), pretokens[start:end], own)
             if shard.num_tokens >= self._job.target_tokens:
                 # Recorded at once: an attempt that dies later, however large its item, loses the shard it is at.
                 finished.append(self._record(self._open.pop(stream), self._key(stream, len(finished))))

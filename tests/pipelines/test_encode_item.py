@@ -93,15 +93,15 @@ class Power(Exception):  # noqa: N818 - that fails
 def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path, monkeypatch):
     """However large an item is, no more than the shards that were open is tokenized twice."""
     encoded: list[int] = []
-    encode = module._encode
+    encode = module.encode_texts
 
     def counting(*arguments):
         tokens, pretokens = encode(*arguments)
         encoded.append(tokens.num_documents)
         return tokens, pretokens
 
-    monkeypatch.setattr(module, "_encode", counting)
-    monkeypatch.setattr(module._cut_into_slices, "__defaults__", (2000,))  # many calls per item
+    monkeypatch.setattr(module, "encode_texts", counting)
+    monkeypatch.setattr(module.cut_into_slices, "__defaults__", (2000,))  # many calls per item
     whole = encode_item(job, assignment)
     assert sum(encoded) == len(DOCUMENTS)
     assert len(whole.shards) > 8
@@ -172,10 +172,10 @@ def test_the_split_of_a_document_follows_from_it_alone(job):
     num = len(DOCUMENTS)
     batch = Batch(make_texts_from_strings(strings), None, label_strings(langs), np.arange(num), [], num)
     turned = Batch(make_texts_from_strings(strings[::-1]), None, label_strings(langs[::-1]), np.arange(num), [], num)
-    splits = module._choose_splits(job, batch, slice(0, num))
+    splits = module.choose_splits(job, batch, slice(0, num))
     assert set(splits) == {"train", "validation"}
-    assert module._choose_splits(job, turned, slice(0, num)) == splits[::-1]
-    assert module._choose_splits(job, turned, slice(10, 20)) == splits[::-1][10:20]
+    assert module.choose_splits(job, turned, slice(0, num)) == splits[::-1]
+    assert module.choose_splits(job, turned, slice(10, 20)) == splits[::-1][10:20]
 
 
 def test_what_a_build_of_other_settings_left_in_a_store_is_not_in_the_way(job, assignment, tmp_path):

@@ -1,0 +1,141 @@
+"""What a worker does in the second pass of a shuffle: put one part of all documents in order, and write its shards.
+
+A part is an interval of places. It is taken in steps, each of which fits into memory and is sorted there. No Beam.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pipelines.store.crashpoints import reach
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.scatter_item import scatter_item
+from pipelines.work.scattered_runs import Scattered, join_scattered, read_scattered
+from pipelines.work.shard_streams import ShardStreams
+from pipelines.work.token_count_runs import write_id_run
+from schemas.plan import Plan
+from schemas.refs import ItemScattered, LanguageCounts, PartGathered, ScatteredRun, ShardEncoded, ShufflePart
+from schemas.shuffle import choose_num_buckets, get_heads, get_interval
+
+# Ids that are sorted at a time: 128 MB, and about as much again while they are put in order.
+STEP_TOKENS = 1 << 25
+STEP_DOCUMENTS = 1 << 20
+
+_WRITTEN_DOCUMENTS = 4096
+
+
+def make_part_key(part: int) -> str:
+    """The record key of a part of the second pass."""
+    return f"part-{part:05d}"
+
+
+def make_parts(items: Sequence[ItemScattered], num_parts: int, num_buckets: int, result_key: str) -> list[ShufflePart]:
+    """The second pass: which runs have documents of each part. result_key: of the shards."""
+    runs: dict[int, list[ScatteredRun]] = {}
+    for item in items:
+        for run in item.runs:
+            runs.setdefault(run.run.partition, []).append(run)
+    parts = []
+    for number in range(num_parts):
+        buckets = _find_buckets(number, num_parts, num_buckets)
+        own = tuple(run for bucket in buckets for run in runs.get(bucket, []))
+        parts.append(ShufflePart(number, num_parts, num_buckets, result_key, own))
+    return parts
+
+
+def _find_buckets(number: int, num_parts: int, num_buckets: int) -> range:
+    """The buckets that a part has documents of."""
+    first = number * num_buckets // num_parts
+    return range(first, max(first + 1, (number + 1) * num_buckets // num_parts))
+
+
+def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
+    """Write the shards of a part. Shards that an interrupted attempt finished are kept.
+
+    Raises LedgerError if a run is not as the first pass wrote it.
+    """
+    key = make_part_key(part.number)
+    if (done := job.attempts.result(key, PartGathered)) is not None:
+        return done
+    with contextlib.ExitStack() as stack:
+        streams = ShardStreams(job, part.number, part.result_key, stack)
+        for documents in _iterate_in_order(job, part):
+            splits = ["validation" if one else "train" for one in documents.is_validation.tolist()]
+            of = streams.of(documents.tokens.langs, splits)
+            where = streams.unfinished(of)
+            if len(where):
+                rest = documents if len(where) == len(of) else documents.take(where)
+                streams.write(rest.tokens, rest.pretokens, [of[i] for i in where.tolist()], rest.places)
+        shards, counts = streams.close()
+    reach("encode.item")
+    return job.attempts.record(
+        key,
+        PartGathered(
+            number=part.number,
+            languages=_sum_up_languages(shards),
+            shards=tuple(one.shard for one in shards),
+            digests=tuple(run for one in shards for run in one.digests),
+            token_counts=write_id_run(job.attempts, key, counts),
+        ),
+    )
+
+
+def gather_again(job: EncodeJob, plan: Plan, number: int, num_parts: int, result_key: str) -> PartGathered:
+    """One part, made from the inputs alone: every work item is read, and what is not of the part is left out."""
+    num_buckets = choose_num_buckets(plan.size_bytes)
+    heads = get_interval(number, num_parts)
+    items = [scatter_item(job, num_buckets, plan.assignment(item), heads) for item in plan.items]
+    return gather_part(job, make_parts(items, num_parts, num_buckets, result_key)[number])
+
+
+def _iterate_in_order(job: EncodeJob, part: ShufflePart) -> Iterator[Scattered]:
+    for start, end, runs in _make_steps(part):
+        found = [
+            documents.slice(first, last)
+            for run in runs
+            for documents in read_scattered(job.attempts, run)
+            for first, last in [_find_within(documents, start, end)]
+            if last > first
+        ]
+        if not found:
+            continue
+        ordered = join_scattered(found).sort()
+        del found
+        # A few at a time, because writers copy what they get.
+        for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
+            yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
+
+
+def _make_steps(part: ShufflePart) -> Iterator[tuple[int, int, list[ScatteredRun]]]:
+    """Intervals of heads, in order, together the part: each has about as many documents as fit into memory."""
+    start, end = get_interval(part.number, part.of)
+    for bucket in _find_buckets(part.number, part.of, part.num_buckets):
+        runs = [run for run in part.runs if run.run.partition == bucket]
+        first, last = get_interval(bucket, part.num_buckets)
+        first, last = max(first, start), min(last, end)
+        # Places are spread evenly, so equal intervals have about equal shares.
+        share = max(1, part.of // part.num_buckets)
+        tokens, documents = sum(run.tokens for run in runs) // share, sum(run.documents for run in runs) // share
+        num_steps = max(1, -(-tokens // STEP_TOKENS), -(-documents // STEP_DOCUMENTS))
+        bounds = [first + (last - first) * i // num_steps for i in range(num_steps + 1)]
+        for low, high in itertools.pairwise(bounds):
+            yield low, high, runs
+
+
+def _find_within(documents: Scattered, start: int, end: int) -> tuple[int, int]:
+    """Which of some documents in order have heads from start to end, end excluded: the first, and the one after."""
+    heads = get_heads(documents.places)
+    first = int(np.searchsorted(heads, np.uint64(start), side="left"))
+    return first, int(np.searchsorted(heads, np.uint64(end - 1), side="right"))
+
+
+def _sum_up_languages(shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
+    totals: dict[str, LanguageCounts] = {}
+    for one in shards:
+        for lang, counts in one.languages.items():
+            totals[lang] = totals[lang] + counts if lang in totals else counts
+    return dict(sorted(totals.items()))

@@ -1,0 +1,151 @@
+"""What a worker does in the first pass of a shuffle: tokenize one work item, and deal its documents into buckets.
+
+Documents wait in memory until there are enough of them, then they go to an attempt file, in the order of their places.
+Each file is recorded at once: an attempt that dies later does not tokenize its documents again. No Beam.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipelines.local.worker import report_progress
+from pipelines.reading.input_range import Batch
+from pipelines.store.crashpoints import reach
+from pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.item_reader import ItemReader
+from pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
+from schemas.document import compute_document_key
+from schemas.plan import Assignment
+from schemas.refs import ItemScattered, Spilled
+from schemas.shuffle import compute_place, get_heads
+from tokcore.errors import StageError
+from tokcore.formats.provenance import PLACE_BYTES, Places
+from tokcore.texts import Texts
+
+# What waits in memory: 64 MB of ids, or documents without many.
+SPILL_TOKENS = 1 << 24
+SPILL_DOCUMENTS = 1 << 20
+
+
+def make_scatter_key(item: int) -> str:
+    """The record key of a work item of the first pass."""
+    return f"scattered-{item:05d}"
+
+
+def scatter_item(
+    job: EncodeJob, num_buckets: int, assignment: Assignment, heads: tuple[int, int] | None = None
+) -> ItemScattered:
+    """Tokenize a work item; its documents lie in attempt files, a run for each bucket.
+
+    heads: only documents whose places begin with a number of this interval, end excluded; None: all.
+    Raises StageError for an input that cannot be read or has changed, IdentityError for another tokenizer.
+    """
+    key = make_scatter_key(assignment.number)
+    if (done := job.attempts.result(key, ItemScattered)) is not None:
+        report_progress("read", assignment.size_bytes)
+        return done
+    tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    spelled: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
+        reader = ItemReader(assignment, job.base, rejects.file)
+        spills = _Spills(job, num_buckets, assignment.number)
+        for source, batch in reader:
+            for part in cut_into_slices(batch.texts):
+                texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
+                spelled.update(tokenizer.spelled_special(texts))
+                first = spills.count_ahead(texts.num_texts)
+                if first == texts.num_texts:
+                    continue
+                places = _compute_places(job, batch, part)
+                wanted = np.arange(len(places)) >= first
+                if heads is not None:
+                    found = get_heads(places)
+                    # The end may be 2^64, which no uint64 is.
+                    wanted &= (found >= np.uint64(heads[0])) & (found <= np.uint64(heads[1] - 1))
+                where = np.flatnonzero(wanted)
+                if len(where):
+                    tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
+                    is_validation = np.array([one == "validation" for one in choose_splits(job, batch, part)])
+                    spills.add(Scattered(tokens, pretokens, is_validation[where], places[where]))
+        spilled = spills.close()
+    reach("encode.item")
+    return job.attempts.record(
+        key,
+        ItemScattered(
+            item=assignment.number,
+            ledgers=tuple(reader.ledgers),
+            languages=reader.languages(),
+            runs=tuple(run for one in spilled for run in one.runs),
+            special_text=dict(sorted(spelled.items())),
+            rejects=rejects.stored(""),
+        ),
+    )
+
+
+def _compute_places(job: EncodeJob, batch: Batch, part: slice) -> Places:
+    assert job.shuffle is not None
+    places = bytearray()
+    for i in range(part.start, part.stop):
+        text = batch.texts.text(i)
+        key = compute_document_key(batch.langs[i], batch.ids[i] if batch.ids is not None else None, text)
+        places += compute_place(job.shuffle, key, text)
+    return np.frombuffer(bytes(places), np.uint8).reshape(-1, PLACE_BYTES)
+
+
+class _Spills:
+    """The documents of one work item: those that wait, and those in files."""
+
+    def __init__(self, job: EncodeJob, num_buckets: int, item: int) -> None:
+        self._job = job
+        self._num_buckets = num_buckets
+        self._item = item
+        self._waiting: list[Scattered] = []
+        self._num_documents = self._num_tokens = 0
+        self._done = self._find_done()
+        self._ahead = sum(one.documents for one in self._done)
+
+    def count_ahead(self, num: int) -> int:
+        """How many of the next documents are in a file of an earlier attempt; call once for each."""
+        ahead = min(num, self._ahead)
+        self._ahead -= ahead
+        return ahead
+
+    def add(self, documents: Scattered) -> None:
+        self._waiting.append(documents)
+        self._num_documents += documents.tokens.num_documents
+        self._num_tokens += documents.tokens.num_tokens
+        if self._num_tokens >= SPILL_TOKENS or self._num_documents >= SPILL_DOCUMENTS:
+            self._spill()
+
+    def close(self) -> Sequence[Spilled]:
+        """All files. Raises StageError if an earlier attempt read more documents."""
+        if self._ahead:
+            raise StageError(f"work item {self._item}: {self._ahead} documents fewer than an earlier attempt read")
+        if self._waiting:
+            self._spill()
+        return self._done
+
+    def _spill(self) -> None:
+        documents = join_scattered(self._waiting)
+        self._waiting = []
+        with self._job.attempts.new_file(f"scattered-{self._item:05d}-{len(self._done):05d}") as new:
+            runs = write_scattered(new, documents, self._num_buckets)
+        reach("encode.shard")
+        spilled = Spilled(self._num_documents, runs)
+        self._num_documents = self._num_tokens = 0
+        self._done.append(self._job.attempts.record(self._make_key(len(self._done)), spilled))
+
+    def _find_done(self) -> list[Spilled]:
+        done: list[Spilled] = []
+        while (one := self._job.attempts.result(self._make_key(len(done)), Spilled)) is not None:
+            done.append(one)
+        return done
+
+    def _make_key(self, number: int) -> str:
+        return f"spilled-{self._item:05d}-{number:05d}"
