@@ -2,6 +2,8 @@
 
 item_reader: the documents of a work item, with its ledgers.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
+scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
+make_again: the shards of one work item or part, from the inputs alone.
 make_jobs, encode_job: what workers are told.
 shard_streams: the shards of a work item. shard_attempt: one in the making.
 digest_runs, token_count_runs: document digests and counts of token ids, as encoding leaves them for the driver.

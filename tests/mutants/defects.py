@@ -1176,7 +1176,7 @@ _STORING = (
         "key-not-verified",
         "verification takes any result key for the right one",
         "pipelines/inspect/verify_manifests.py",
-        "(key := expected.get(shard.item, shard.result_key))",
+        "(key := of_all or of_items.get(shard.item, shard.result_key))",
         "(key := shard.result_key)",
         _tests("pipelines/test_result_keys.py::test_verification_asks_for_the_key_of_the_work_item"),
     ),
@@ -1793,6 +1793,57 @@ _SENTENCEPIECE = (
     ),
 )
 
+_SHUFFLING = (
+    Defect(
+        "place-without-text",
+        "documents of one key and other texts have one place",
+        "schemas/shuffle.py",
+        "key + hashlib.sha256(text).digest()",
+        "key",
+        _tests("schemas/test_shuffle_places.py::test_a_place_follows_from_seed_key_and_text"),
+    ),
+    Defect(
+        "part-by-planned-bytes",
+        "the number of parts follows from the number of buckets, which follows from stored bytes",
+        "pipelines/stages/encode_corpus.py",
+        "make_parts(items, _choose_num_parts(config, items), num_buckets, key)",
+        "make_parts(items, num_buckets, num_buckets, key)",
+        _tests("pipelines/test_shuffle.py"),
+    ),
+    Defect(
+        "sources-in-shuffled-shards",
+        "shards of a shuffled build name their sources",
+        "pipelines/work/shard_attempt.py",
+        "            tokens = hide_provenance(tokens, self._content.num_documents)\n",
+        "",
+        _tests("pipelines/test_shuffle.py::test_what_a_provenance_file_says"),
+    ),
+    Defect(
+        "runs-not-sorted-again",
+        "a part's documents are in the order of runs",
+        "pipelines/work/gather_part.py",
+        "join_scattered(found).sort()",
+        "join_scattered(found)",
+        _tests("pipelines/test_shuffle.py::test_documents_are_in_the_order_of_their_places"),
+    ),
+    Defect(
+        "spills-forgotten",
+        "a resumed item writes the documents of earlier files again",
+        "pipelines/work/scatter_item.py",
+        "self._ahead = sum(one.documents for one in self._done)",
+        "self._ahead = 0",
+        _tests("pipelines/test_scatter_item.py"),
+    ),
+    Defect(
+        "order-of-shuffle-not-verified",
+        "verify does not look at the order of places",
+        "pipelines/inspect/verify_order.py",
+        "if any(one > other for one, other in itertools.pairwise(told)):",
+        "if False:",
+        _tests("pipelines/test_shuffle.py::test_provenance_that_is_wrong_is_found"),
+    ),
+)
+
 DEFECTS: tuple[Defect, ...] = (
     *_LEARNER,
     *_ENCODER,
@@ -1807,4 +1858,5 @@ DEFECTS: tuple[Defect, ...] = (
     *_BUILDING,
     *_CHECKING,
     *_SHARDS,
+    *_SHUFFLING,
 )
