@@ -20,7 +20,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts, publish
 from schemas.plan import Assignment
-from schemas.refs import RunRef, StoredFile
+from schemas.refs import RunRef, ShufflePart, StoredFile
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.shards import open_shards
@@ -77,14 +77,16 @@ def test_beam_pickles_the_graph_itself_and_nothing_else(graphs):
 
 
 def test_what_a_build_creates_is_the_work_items_of_its_plan(graphs):
-    """Create is pickled with its values, which must not be texts of the corpus."""
+    """Create is pickled with its values, which must not be texts of the corpus; parts of a shuffle name files."""
     builds = graphs[:-1]
-    assert len(builds) == 2
+    assert len(builds) == 5
+    kinds = set()
     for graph in builds:
         found = creates(graph)
         assert found
         values = [value for create in found for value in create.values]
-        assert {(type(number), type(assignment)) for number, assignment in values} == {(int, Assignment)}
+        kinds |= {(type(number), type(work)) for number, work in values}
+    assert kinds == {(int, Assignment), (int, ShufflePart)}
 
 
 def proto_bytes(graph) -> bytes:

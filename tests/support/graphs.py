@@ -7,7 +7,7 @@ from unittest import mock
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from support.builds import build_file, run, small_corpus, texts
+from support.builds import SETTINGS, build_file, run, small_corpus, texts
 from support.vocabularies import spec_of_merges
 
 import tokcore
@@ -24,7 +24,10 @@ def learned() -> tokcore.Tokenizer:
 
 
 def every_graph(folder: Path) -> list[beam.Pipeline]:
-    """The pipelines of a build, which is run, and one of the public transforms, which is not."""
+    """The pipelines of two builds, which are run, and one of the public transforms, which is not.
+
+    The first build has a pipeline to count and one to encode; the second one, shuffled, has two to encode.
+    """
     found: list[beam.Pipeline] = []
     run_pipeline = beam.Pipeline.run
 
@@ -35,6 +38,7 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     small_corpus(folder)
     with mock.patch.object(beam.Pipeline, "run", kept):
         run(build_file(folder), folder / "graphs")
+        run(build_file(folder, settings=f"{SETTINGS}[shuffle]\nseed = 7\n"), folder / "shuffled")
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
