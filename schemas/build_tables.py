@@ -320,7 +320,7 @@ class TokenizerTable:
 
     from_: Annotated[
         str,
-        "tokcore.json, tokenizer.json, SentencePiece's .model, BERT's vocab.txt or a tiktoken rank file",
+        "tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, ByT5's folder or a rank file",
         Limits(is_path=True),
     ]
     pattern: Annotated[str | None, "for a rank file, which requires it: the name of its split pattern, or a regex"] = (

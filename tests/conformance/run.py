@@ -4,8 +4,9 @@
 
 CORPUS: files, or folders of files: .txt, .jsonl (field "text"), both also as .zst or .gz, and .parquet (column "text").
 Without --tokenizer, the published vocabularies of tests/data/vocab are used, and WordPiece, cased and not, learned from
-the first documents. With it, PATH is a tokcore.json or a build's output, and the other engines read its exported files;
-tiktoken takes part if it can.
+the first documents; tekken.json, if `mistral-common` is installed; and tokenizer.json of Unigram and BPE that
+sentencepiece learned from them, without the documents that spell a special token. With --tokenizer, PATH is a
+tokcore.json or a build's output, and the other engines read its exported files; tiktoken takes part if it can.
 Exit code 1 if anything differs.
 """
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 import argparse
 import base64
 import gzip
+import importlib.util
 import io
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,16 +25,18 @@ from pathlib import Path
 
 import orjson
 import pyarrow.parquet as pq
+import sentencepiece
 import tiktoken
 import tokenizers
 import zstandard
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.sentencepiece_models import METASPACE, make_tokenizer_json
 from support.vocabularies import PUBLISHED, published_encoding, published_tokenizer
 
 from tokcore.counting import count_pretokens
 from tokcore.errors import FormatError
-from tokcore.formats.huggingface import write_tokenizer_json
+from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.tiktoken import write_rank_file
 from tokcore.models import MODELS, LearnOptions
 from tokcore.models.learned_wordpiece import BERT_ROLES
@@ -42,6 +47,7 @@ from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
 
 BATCH_BYTES = 4 << 20
 LEARNED_BYTES = 8e6
+SPELLED = ("<unk>", "<s>", "</s>")
 
 Encode = Callable[[list[str]], list[list[int]]]
 
@@ -100,6 +106,25 @@ def learned_wordpiece(step: str, texts: list[str]) -> Tokenizer:
     options = LearnOptions(vocab_size=60_000, num_special=len(special))
     model = MODELS["wordpiece"].learn(lambda: read_counts_of_table(table), options)
     return Tokenizer(make_learned_spec(model, {"name": "bert"}, [step], special))
+
+
+def converted(kind: str, texts: list[str]) -> Tokenizer:
+    """A model that sentencepiece learned from these texts, as transformers makes a tokenizer.json of it."""
+    out = io.BytesIO()
+    lines = (line for text in texts[::4] for line in text.split("\n") if line)
+    options = {"vocab_size": 16_000, "character_coverage": 0.999, "byte_fallback": kind == "bpe", "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=lines, model_writer=out, model_type=kind, **options)
+    words = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}
+    steps = [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]
+    parts = (["Precompiled"], words) if kind == "unigram" else (steps, None)
+    return Tokenizer(read_tokenizer_json(json.dumps(make_tokenizer_json(kind, out.getvalue(), *parts)).encode(), kind))
+
+
+def published_tekken() -> dict[str, Tokenizer]:
+    """The tekken.json files of `mistral-common`, if it is installed."""
+    found = importlib.util.find_spec("mistral_common")
+    files = sorted((Path(found.origin).parent / "data").glob("tekken*.json")) if found and found.origin else []
+    return {file.name: Tokenizer.load(file) for file in files}
 
 
 def exported_encoding(tokenizer: Tokenizer) -> tiktoken.Encoding | None:
@@ -175,9 +200,13 @@ def main() -> int:
         limit = min(arguments.limit_mb * 1e6, LEARNED_BYTES)
         first = [text for _, text in documents(arguments.corpus, limit)]
         chosen |= {f"wordpiece, {step}": (learned_wordpiece(step, first), None) for step in ("bert", "bert-cased")}
+        chosen |= {name: (tokenizer, exported_encoding(tokenizer)) for name, tokenizer in published_tekken().items()}
+        chosen |= {f"converted {kind}": (converted(kind, first), None) for kind in ("unigram", "bpe")}
     different = 0
     for name, (tokenizer, encoding) in chosen.items():
         corpus = documents(arguments.corpus, arguments.limit_mb * 1e6)
+        if name.startswith("converted"):
+            corpus = ((where, text) for where, text in corpus if not any(token in text for token in SPELLED))
         different += compare(name, engines(tokenizer, encoding), corpus)
     return 1 if different else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import io
 import json
@@ -10,6 +11,10 @@ from pathlib import Path
 import sentencepiece
 import zstandard
 
+from tokcore.formats.sentencepiece import read_sentencepiece_model
+
+SPACE = "▁"
+METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
 DEMO = Path(__file__).parents[2] / "deploy" / "demo" / "data"
 
 
@@ -87,3 +92,49 @@ def train(kind: str, option: str) -> bytes:
         **OPTIONS[option],
     )
     return out.getvalue()
+
+
+def make_tokenizer_json(kind: str, data: bytes, normalizer, pre_tokenizer) -> dict:
+    """A tokenizer.json of a .model, as transformers converts it."""
+    proto = sentencepiece.SentencePieceProcessor(model_proto=data)
+    pieces = [(proto.id_to_piece(id), proto.get_score(id)) for id in range(len(proto))]
+    has_bytes = any(map(proto.is_byte, range(len(proto))))
+    normalizers = list(normalizer)
+    if "Precompiled" in normalizers:
+        charsmap = base64.b64encode(read_sentencepiece_model(data, "x").model.text_rules.charsmap).decode()
+        normalizers[normalizers.index("Precompiled")] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    ids = {piece: id for id, (piece, _) in enumerate(pieces)}
+    if kind == "unigram":
+        model = {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": has_bytes}
+    else:
+        merges = []
+        for id, (piece, score) in enumerate(pieces):
+            if not (id < 3 or proto.is_byte(id) or proto.is_unused(id)):
+                cuts = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+                found = [pair for pair in cuts if pair[0] in ids and pair[1] in ids]
+                merges += [(-score, ids[left], ids[right], [left, right]) for left, right in found]
+        merges.sort()
+        model = {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": True,
+            "byte_fallback": has_bytes,
+            "ignore_merges": False,
+            "vocab": ids,
+            "merges": [merge[-1] for merge in merges],
+        }
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": id, "content": pieces[id][0], **flags} for id in range(3)],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": None,
+        "decoder": None,
+        "model": model,
+    }

@@ -176,6 +176,22 @@ def test_sums_are_rounded_as_theirs_over_long_texts():
         assert ours.encode(text).tolist() == theirs.encode(text)
 
 
+@pytest.mark.parametrize("has_bytes", [False, True])
+def test_unknown_characters_count_in_the_sum(has_bytes):
+    """Words that end unknown come from the cache, and near ties behind them depend on the sum so far."""
+    generator = np.random.default_rng(8)
+    near = generator.normal(-8, 1e-4, 40)
+    texts = ["a", "b", "ab", "ba", "aa", "bb", "▁", "▁a", "▁b", "aab", "abb", "▁ab"]
+    pieces = [*META, *((text, float(near[i]) * len(text), NORMAL) for i, text in enumerate(texts))]
+    trainer = write_field(35, True) if has_bytes else b""
+    theirs, ours = load(make_model([*pieces, *(BYTES if has_bytes else [])], 1, trainer))
+    for unknown in ("é", "éé", "é日x", "aé"):
+        text = ("▁" + "".join(generator.choice(list("ab"), 7)) + unknown + "▁" + unknown) * 2_000
+        text += "".join(generator.choice(list("ab▁"), 20_000))
+        for _ in range(2):
+            assert ours.encode(text).tolist() == theirs.encode(text)
+
+
 def test_long_inputs():
     theirs, ours = load(train("bpe", "bytes"))
     unigram = load(train("unigram", "crossing"))

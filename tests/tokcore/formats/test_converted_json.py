@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import numpy as np
@@ -11,18 +10,15 @@ import sentencepiece
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.sentencepiece_models import HARD, demo_texts, train
+from support.sentencepiece_models import HARD, METASPACE, SPACE, demo_texts, make_tokenizer_json, train
 
 from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.formats.sentencepiece import read_sentencepiece_model
 from tokcore.odd_tokens import find_unreachable_tokens
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
 
-SPACE = "▁"
-METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
 WORDS = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
 MORE = [
@@ -31,52 +27,6 @@ MORE = [
     *[" ▁ ▁▁x▁", "\u00ad\u0301", "a\u0000b", "\u200ba", "½ ㎏ ﷺ", "ŀ\u0323\u0307", "x" * 3000, "\u0301" * 50],
     "日本\u3099語",
 ]
-
-
-def make_json(kind: str, data: bytes, normalizer, pre_tokenizer, scores=None) -> dict:
-    """A tokenizer.json of a .model, as transformers converts it."""
-    proto = sentencepiece.SentencePieceProcessor(model_proto=data)
-    pieces = [(proto.id_to_piece(id), proto.get_score(id)) for id in range(len(proto))]
-    has_bytes = any(map(proto.is_byte, range(len(proto))))
-    normalizers = list(normalizer)
-    if "Precompiled" in normalizers:
-        charsmap = base64.b64encode(read_sentencepiece_model(data, "x").model.text_rules.charsmap).decode()
-        normalizers[normalizers.index("Precompiled")] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
-    ids = {piece: id for id, (piece, _) in enumerate(pieces)}
-    if kind == "unigram":
-        model = {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": has_bytes}
-    else:
-        merges = []
-        for id, (piece, score) in enumerate(pieces):
-            if not (id < 3 or proto.is_byte(id) or proto.is_unused(id)):
-                cuts = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
-                found = [pair for pair in cuts if pair[0] in ids and pair[1] in ids]
-                merges += [(-score, ids[left], ids[right], [left, right]) for left, right in found]
-        merges.sort()
-        model = {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": "<unk>",
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": True,
-            "byte_fallback": has_bytes,
-            "ignore_merges": False,
-            "vocab": ids,
-            "merges": [merge[-1] for merge in merges],
-        }
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": id, "content": pieces[id][0], **flags} for id in range(3)],
-        "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
-        "pre_tokenizer": pre_tokenizer,
-        "post_processor": None,
-        "decoder": None,
-        "model": model,
-    }
 
 
 SPANS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": SPACE}
@@ -113,7 +63,7 @@ def encode(theirs: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:
 @pytest.mark.parametrize("name", KINDS)
 def test_ids_are_theirs(name, tmp_path):
     kind, option, normalizer, pre_tokenizer = KINDS[name]
-    content = make_json(kind, train(kind, option), normalizer, pre_tokenizer)
+    content = make_tokenizer_json(kind, train(kind, option), normalizer, pre_tokenizer)
     theirs, ours = load(content)
     spelled = ("<s>", "</s>", "<unk>")
     texts = [text for text in [*HARD, *MORE, *demo_texts()[::2]] if not any(one in text for one in spelled)]
@@ -138,7 +88,7 @@ def test_ids_are_theirs(name, tmp_path):
 @pytest.mark.parametrize("name", KINDS)
 def test_the_kernel_is_its_slow_twin(name):
     kind, option, normalizer, pre_tokenizer = KINDS[name]
-    model = load(make_json(kind, train(kind, option), normalizer, pre_tokenizer))[1].spec.model
+    model = load(make_tokenizer_json(kind, train(kind, option), normalizer, pre_tokenizer))[1].spec.model
     fast = model.piece_encoder(1 << 20)
     with kernel.force("reference"):
         slow = model.piece_encoder(0)
@@ -159,7 +109,7 @@ words = st.lists(alphabet.filter(" ".__ne__), min_size=1, max_size=4).map("".joi
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(words, st.floats(-20, 1), min_size=1, max_size=14), texts, st.booleans())
 def test_any_pieces_of_unigram_give_their_ids(vocabulary, text, splits):
-    content = make_json("unigram", train("unigram", "plain"), [], METASPACE | {"split": splits})
+    content = make_tokenizer_json("unigram", train("unigram", "plain"), [], METASPACE | {"split": splits})
     content["model"]["vocab"] = [["<unk>", 0.0], ["<s>", 0.0], ["</s>", 0.0], *map(list, vocabulary.items())]
     if min(vocabulary.values()) > 0:
         return
@@ -171,7 +121,7 @@ def test_any_pieces_of_unigram_give_their_ids(vocabulary, text, splits):
 @settings(max_examples=200, deadline=None)
 @given(st.data(), texts)
 def test_any_merges_give_their_ids(data, text):
-    content = make_json("bpe", train("bpe", "plain"), [], METASPACE | {"split": False})
+    content = make_tokenizer_json("bpe", train("bpe", "plain"), [], METASPACE | {"split": False})
     pieces, merges = ["a", "b", SPACE, "é"], []
     for _ in range(data.draw(st.integers(0, 12))):
         pair = [data.draw(st.sampled_from(pieces)), data.draw(st.sampled_from(pieces))]
@@ -186,7 +136,7 @@ def test_any_merges_give_their_ids(data, text):
 
 def test_graphemes_are_theirs():
     """Rows of characters that join, and that do not, under a table that shows where graphemes end."""
-    content = make_json("unigram", train("unigram", "plain"), ["Precompiled"], METASPACE)
+    content = make_tokenizer_json("unigram", train("unigram", "plain"), ["Precompiled"], METASPACE)
     ours = load(content)[1].spec.model.piece_encoder(0)
     charsmap = content["normalizer"]["normalizers"][0]["precompiled_charsmap"]
     theirs = tokenizers.Tokenizer.from_str(json.dumps(content)).normalizer
@@ -219,13 +169,13 @@ def test_graphemes_are_theirs():
 def test_long_inputs():
     for name in ("llama", "t5"):
         kind, option, normalizer, pre_tokenizer = KINDS[name]
-        theirs, ours = load(make_json(kind, train(kind, option), normalizer, pre_tokenizer))
+        theirs, ours = load(make_tokenizer_json(kind, train(kind, option), normalizer, pre_tokenizer))
         for text in ["a" * 100_000, " " * 100_000, "\u0301" * 50_000, "ab " * 50_000]:
             assert ours.encode(text).tolist() == encode(theirs, [text])[0]
 
 
 def change(kind: str, **changes) -> bytes:
-    content = json.loads(json.dumps(make_json(kind, train(kind, "bytes"), [], METASPACE)))
+    content = json.loads(json.dumps(make_tokenizer_json(kind, train(kind, "bytes"), [], METASPACE)))
     for path, value in changes.items():
         *folders, key = path.split("__")
         place = content
@@ -280,7 +230,7 @@ def test_what_is_wrong_is_named(kind, changes, message):
 def test_decoding_is_theirs():
     kind, option, normalizer, pre_tokenizer = KINDS["llama"]
     data = train(kind, option)
-    _, ours = load(make_json(kind, data, normalizer, pre_tokenizer))
+    _, ours = load(make_tokenizer_json(kind, data, normalizer, pre_tokenizer))
     theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
     for text in ["low lower", "  Ünïcode 你好 😀", "a"]:
         assert ours.decode(ours.encode(text), "strict") == text
