@@ -55,7 +55,9 @@ def write_rejected_files(
     ranges = [one for item in items for one in item.ledgers]
     return [
         write_file(own, LEDGER, ledger.write_files_table(files)),
-        write_rejects(own, plan, ranges, (attempts.url(item.rejects.attempt) for item in items)),
+        write_rejects(
+            own, plan, ranges, [attempts.url(one.rejects.attempt) for one in items if one.rejects.size_bytes]
+        ),
     ]
 
 

@@ -50,12 +50,24 @@ class Attempts:
         return urls.join(self.folder, "files", attempt)
 
     @contextlib.contextmanager
-    def new_file(self, name: str) -> Iterator[NewFile]:
-        """A file under a new attempt name, hashed while it is written and durable when the block ends."""
+    def new_file(self, name: str, skip_empty: bool = False) -> Iterator[NewFile]:
+        """A file under a new attempt name, hashed while it is written and durable when the block ends.
+
+        skip_empty: if nothing was written, an object store, where each file is a request, gets none.
+        Raises StageError if the store does not hold what was written.
+        """
         attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
         url = self.url(attempt)
-        with storage.write_attempt(url) as file:
-            yield NewFile(attempt, url, Sha256Writer(file))
+        if urls.is_local(self.output):
+            with storage.write_attempt(url) as file:
+                yield NewFile(attempt, url, Sha256Writer(file))
+            return
+        with storage.write_once(url, skip_empty) as object:
+            new = NewFile(attempt, url, Sha256Writer(object), object)
+            yield new
+        if not (skip_empty and new.file.size_bytes == 0):
+            object.require_content(new.file.sha256)
+        new.is_checked = True
 
     @contextlib.contextmanager
     def new_final(self, path: str) -> Iterator[NewFile]:
@@ -128,7 +140,8 @@ class NewFile:
     attempt: str
     url: str
     file: Sha256Writer
-    object: NewObject | None = None  # if it is written under its final name
+    object: NewObject | None = None  # in an object store
+    is_checked: bool = False  # whether a store holds what was written
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
         """Check the closed file and describe it. content_sha256: None if the content is the file's own bytes.
@@ -138,10 +151,10 @@ class NewFile:
         Raises StageError if the store returns other bytes than were written.
         """
         sha256 = self.file.sha256
-        if self.object is not None:
-            self.object.require_content(sha256)
-        else:
+        if self.object is None:
             storage.require_sha256(self.url, sha256)
+        elif not self.is_checked:
+            self.object.require_content(sha256)
         return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
 
 

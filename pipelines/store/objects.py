@@ -141,14 +141,19 @@ class NewObject:
 
 
 @contextlib.contextmanager
-def write_once(url: str) -> Iterator[NewObject]:
-    """A new object to write. When the block ends it is there, or its failure says why not; if it fails, it is not."""
+def write_once(url: str, skip_empty: bool = False) -> Iterator[NewObject]:
+    """A new object to write. When the block ends it is there, or its failure says why not; if it fails, it is not.
+
+    skip_empty: it is not there, either, if nothing was written.
+    """
     new = NewObject(url)
     try:
         yield new
     except BaseException:
         new.discard()
         raise
+    if skip_empty and not new.size_bytes:
+        return
     reach("write.before_sync")
     new.close()
     reach("write.after_sync")

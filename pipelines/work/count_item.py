@@ -57,7 +57,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
     normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
     share = Decimal(job.sample)
-    with job.attempts.new_file(f"{name}.rejects") as rejects:
+    with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
         reader = ItemReader(assignment, job.base, rejects.file)
         for _, batch in reader:
             for lang, where in batch.langs.by_label().items():

@@ -49,7 +49,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
     tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
-        rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
+        rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects", skip_empty=True))
         reader = ItemReader(assignment, job.base, rejects.file)
         streams = ShardStreams(job, assignment.number, make_shards_key(job.settings_sha256, assignment), stack)
         for source, batch in reader:

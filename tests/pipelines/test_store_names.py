@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import sys
 import threading
+import tomllib
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -51,6 +54,32 @@ def opened(monkeypatch):
 
     monkeypatch.setattr(fsspec, "filesystem", filesystem)
     return calls
+
+
+_LIBRARIES = {
+    "s3://bucket/a": ("s3fs", "s3"),
+    "s3a://bucket/a": ("s3fs", "s3"),
+    "gs://bucket/a": ("gcsfs", "gcs"),
+    "gcs://bucket/a": ("gcsfs", "gcs"),
+    "abfs://c@one.dfs.core.windows.net/a": ("adlfs", "azure"),
+    "abfss://c@one.dfs.core.windows.net/a": ("adlfs", "azure"),
+    "az://c@one.blob.core.windows.net/a": ("adlfs", "azure"),
+    "hf://datasets/one/two/a": ("huggingface_hub", "hf"),
+    "https://example.org/a": ("fsspec.implementations.http", "http"),
+}
+
+
+@pytest.mark.parametrize("url", _LIBRARIES)
+def test_a_missing_library_is_named_with_the_command_that_installs_it(url, monkeypatch):
+    library, extra = _LIBRARIES[url]
+    scheme = url.partition("://")[0]
+    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, scheme, raising=False)
+    with pytest.raises(ConfigError) as caught:
+        storage.list_files(url)
+    assert str(caught.value) == f"{url}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'"
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert extra in project["optional-dependencies"]
 
 
 def test_pins_of_two_accounts_differ(opened, monkeypatch):

@@ -15,7 +15,7 @@ from tokcore import open_shards
 FIRST, OTHER = AZURE_ACCOUNTS
 
 
-@pytest.mark.parametrize("spelled", ["in full", "by the environment"])
+@pytest.mark.parametrize("spelled", ["in full", "by the environment", "by the build file"])
 def test_inputs_in_one_account_and_the_output_in_another(azure: Store, spelled: str, tmp_path: Path) -> None:
     """Both hold an input of that container and name, and the first one the output's manifest, of another kind."""
     folder = azure.fresh().rpartition("/")[2]
@@ -35,6 +35,9 @@ def test_inputs_in_one_account_and_the_output_in_another(azure: Store, spelled: 
         f'files = "{source}/in/*.jsonl"\n[learn]\nvocab_size = 300\n'
     )
     environment = azure.variables()
+    if spelled == "by the build file":  # which is asked before the environment, here of the other account
+        path.write_text(f'{path.read_text()}[storage.azure]\naccount_name = "{FIRST}"\n')
+        environment["AZURE_STORAGE_CONNECTION_STRING"] = azure_connection(azure.proxy, OTHER)
     azure.proxy.reset()
     done = tokcore("build", path, "--workers", "1", env=environment, timeout=200)
     assert done.returncode == 0, done.stderr

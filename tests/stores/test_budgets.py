@@ -53,11 +53,13 @@ def test_a_build(s3_here: Store, tmp_path: Path) -> None:
     operations = Counter(one.operation for one in asked)
     assert len(left) > 100
     assert not {"CopyObject", "UploadPartCopy"} & operations.keys()
-    assert sum(operations[name] for name in _PUTS) <= 5 * len(left) + 50
-    assert operations["HeadObject"] <= 3 * len(left) + 50
+    assert sum(operations[name] for name in _PUTS) <= 2.5 * len(left) + 50
+    assert operations["HeadObject"] <= 2 * len(left) + 50
+    assert not [one.key for one in asked if one.operation in _PUTS and not one.sent_bytes and ".rejects" in one.key]
     assert operations["ListObjects"] <= 50
     assert not [one.key for one in asked if one.operation == "GetObject" and "/shards/" in one.key and _is_shard(one)]
     kept = sum(its.size_bytes for its in left.values())
+    assert _sum_sent(asked) <= 2 * kept, "runs and records included"
     assert _sum_sent(one for one in asked if "/_attempts/" not in one.key) <= 1.05 * kept + 10_000
     _check_merges(asked)
     proxy.reset()

@@ -131,6 +131,23 @@ def test_commands_that_look(built: Built, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("change", ["none", "learn.vocab_size=310"])
+def test_stages_of_another_output_are_taken_over(built: Built, change: str) -> None:
+    """No record is counted again where only the tokenizer differs, nor tokenized where nothing does."""
+    if built.store.kind != "s3":
+        pytest.skip("a build takes long: one store shows it")
+    output = f"{built.folder}/{change}"
+    arguments = ["--output", output, "--from", built.output, "--workers", "1", "-v"]
+    arguments += ["--set", change] if change != "none" else []
+    done = tokcore("build", f"{built.folder}/build.toml", *arguments, env=built.store.variables(), timeout=200)
+    assert done.returncode == 0, done.stderr
+    worked = {line.split()[0] for line in done.stderr.splitlines() if " MB/s" in line}
+    assert worked == (set() if change == "none" else {"encode"})
+    assert json.loads(built.run("verify", output, "--json"))["problems"] == []
+    here, there = (json.loads(read(built.store, f"{one}/manifest.json"))["root"] for one in (output, built.output))
+    assert (here == there) == (change == "none")
+
+
 def test_gc_and_repair(built: Built) -> None:
     before = tree(built.store, built.output)
     put(built.store, f"{built.output}/shards/arrow/left.arrow", b"of a killed build")

@@ -57,19 +57,19 @@ def upload(store: Store, files: Path) -> Corpus:
     return Corpus(store, folder)
 
 
-def test_a_busy_store_takes_at_most_three_times_as_long(s3: Store, files: Path) -> None:
-    corpus = upload(s3, files)
+def test_a_busy_store_takes_at_most_three_times_as_long(store: Store, files: Path) -> None:
+    corpus = upload(store, files)
     undisturbed, seconds = corpus.build("out")
     assert undisturbed["retries"] == {}
-    s3.proxy.reset()
-    s3.proxy.faults = Faults({"slow_down": 0.3})
+    store.proxy.reset()
+    store.proxy.faults = Faults({"slow_down": 0.3})
     disturbed, longer = corpus.build("other")
-    fired = s3.proxy.faults.fired["slow_down"]
-    s3.proxy.reset()
+    fired = store.proxy.faults.fired["slow_down"]
+    store.proxy.reset()
     assert fired > 50
     assert sum(disturbed["retries"].values()) == fired, "each is counted, whoever tried again"
     assert disturbed["root"] == undisturbed["root"]
-    assert tree(s3, f"{corpus.folder}/other") == tree(s3, f"{corpus.folder}/out")
+    assert tree(store, f"{corpus.folder}/other") == tree(store, f"{corpus.folder}/out")
     assert longer < 3 * seconds
 
 
