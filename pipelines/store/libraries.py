@@ -1,14 +1,16 @@
 """How the stores' libraries try a request again: by our rules, with jitter, and counted.
 
 An upload in parts, or a long listing, is many requests, of which only the library can repeat one. So its own loop must
-do that. Boto's and Azure's get our pauses; gcsfs has a loop that cannot be told anything, so it is only counted.
+do that. Boto's and Azure's get our pauses, gcsfs's loop is replaced by ours.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pipelines.store.refusals import EXPIRED
@@ -103,6 +105,23 @@ def _teach_gcs(system: Any) -> None:
     trace.on_request_end.append(on_end)
     trace.on_request_exception.append(on_exception)
     system.session_kwargs = {**system.session_kwargs, "trace_configs": [trace]}
+    # Its own loop waits for seconds after the first refusal.
+    if (ask_once := getattr(type(system)._request, "__wrapped__", None)) is not None:
+        system._request = functools.partial(_ask_gcs, functools.partial(ask_once, system))
+
+
+async def _ask_gcs(ask_once: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+    """A request to Google's store, tried again after our pauses. Retries are counted where answers come."""
+    from gcsfs.retry import is_retriable
+
+    for attempt in range(ATTEMPTS - 1):
+        try:
+            return await ask_once(*args, **kwargs)
+        except Exception as error:
+            if not is_retriable(error):
+                raise
+        await asyncio.sleep(make_pause(attempt))
+    return await ask_once(*args, **kwargs)
 
 
 def _teach_azure(system: Any) -> None:
