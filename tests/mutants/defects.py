@@ -1106,7 +1106,7 @@ _STORING = (
         "pipelines/store/objects.py",
         "if skip_empty and not new.size_bytes:",
         "if False:",
-        _tests("stores/test_budgets.py::test_a_build"),
+        _tests("pipelines/test_attempts.py::test_an_empty_working_file_is_not_sent"),
     ),
     Defect(
         "working-files-unconfirmed",

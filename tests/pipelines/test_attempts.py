@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.store.attempts import Attempts
 from schemas.refs import RunRef
+from tokcore.errors import StageError
 
 
 def attempts(folder: Path, identity: str = "0") -> Attempts:
@@ -47,3 +48,23 @@ def test_attempts_at_one_piece_do_not_meet(tmp_path):
         new.file.write(b", whole")
     assert Path(new.url).read_bytes() == b"mine, whole"
     assert new.stored("item.runs").sha256 == new.file.sha256
+
+
+def test_a_store_that_does_not_keep_a_working_file_is_noticed(monkeypatch):
+    """Also of files that nothing but a reference names: runs of counts, digests."""
+    monkeypatch.setattr("pipelines.store.objects.create", lambda url, data: None)
+    with pytest.raises(StageError, match=r"memory://attempts/.*item\.runs"), store().new_file("item.runs") as new:
+        new.file.write(b"mine")
+
+
+def test_an_empty_working_file_is_not_sent(monkeypatch):
+    sent = []
+    monkeypatch.setattr("pipelines.store.objects.create", lambda url, data: sent.append(url))
+    with store().new_file("item.rejects", skip_empty=True) as new:
+        pass
+    assert new.stored("").size_bytes == 0
+    assert sent == []
+
+
+def store() -> Attempts:
+    return Attempts("memory://attempts", "counts", "0" * 64)
