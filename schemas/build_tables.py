@@ -103,6 +103,7 @@ class Source:
         str | None, "for csv and tsv: the character between two fields; not set: a comma, for tsv a tab"
     ] = None
     quotes: Annotated[bool, 'for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters'] = True
+    validation: Annotated[bool, "all documents go to the validation split, whatever shards.validation is"] = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ class ReadSettings:
     encoding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # one of schemas.encodings; empty: UTF-8
     delimiter: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of csv and tsv: what stands between fields
     quotes: bool = dataclasses.field(default=True, metadata=LEFT_OUT)  # of csv and tsv: whether fields may be quoted
+    validation: bool = dataclasses.field(default=False, metadata=LEFT_OUT)  # all documents are of that split
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -250,7 +250,7 @@ def _check_content(
 ) -> int:
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     plan, made = read_plan(output, manifests.plan), manifests.shards
-    rules = make_rules(spec, made.config)
+    rules = make_rules(spec, made.config, plan)
     shards: dict[int, list[ShardRef]] = {}
     for shard in list_named_shards(made):
         shards.setdefault(shard.facts.item, []).append(shard)

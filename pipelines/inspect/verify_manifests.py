@@ -297,7 +297,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     shards = list_named_shards(made)
     facts = [shard.facts for shard in shards]
     for shard in shards:
-        yield from _check_place(shard, made.config)
+        yield from _check_place(shard, made.config, plan)
     yield from _check_entries(made, shards)
     yield from _check_indexes(manifests, shards)
     yield from _check_numbers(facts, plan, made.config)
@@ -319,14 +319,15 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
         yield from _list_differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
 
 
-def _check_place(shard: ShardRef, config: ShardsConfig) -> Iterator[str]:
+def _check_place(shard: ShardRef, config: ShardsConfig, plan: Plan) -> Iterator[str]:
     """That a shard has the files, language and split that the configuration gives it."""
     facts = shard.facts
     if not is_well_placed(shard, config):
         yield f"shards/{MANIFEST}: {facts.shard}: {[file.path for file in shard.files]}: not its files"
     if (config.by == "lang") != bool(facts.lang):
         yield f"shards/{MANIFEST}: {facts.shard}: is of language {facts.lang!r}, shards are by {config.by}"
-    if facts.split != "train" and (facts.split != "validation" or config.validation == "0"):
+    is_split = config.validation != "0" or any(settings.validation for settings in plan.settings)
+    if facts.split != "train" and (facts.split != "validation" or not is_split):
         yield f"shards/{MANIFEST}: {facts.shard}: is of split {facts.split!r}"
 
 

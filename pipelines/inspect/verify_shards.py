@@ -19,7 +19,7 @@ import pyarrow as pa
 from pipelines.inspect.stored_shards import copy_shard_if_remote, open_documents, open_formats, open_provenance
 from pipelines.inspect.verify_order import Order, PlanOrder, ShuffledOrder
 from pipelines.work.make_jobs import find_special_ids
-from schemas.plan import Assignment
+from schemas.plan import Assignment, Plan
 from schemas.refs import ShardRef
 from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import ShardsConfig
@@ -42,7 +42,9 @@ class Rules:
     append: tuple[int, ...]  # ids after each document
     reserved: tuple[int, ...]  # ids that occur only where prepend and append put them
     unknown: int | None  # id that stands for text without tokens
-    is_shuffled: bool = False
+    is_shuffled: bool
+    validation: frozenset[str]  # uris of the files whose documents are all of the validation split
+    has_share: bool  # whether documents of others may be, too
 
 
 @dataclasses.dataclass(slots=True)
@@ -57,8 +59,8 @@ class Found:
     records: bytearray = dataclasses.field(default_factory=bytearray)  # of shuffled shards: 32 bytes per document
 
 
-def make_rules(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
-    """The rules that tokenizer and configuration of the encode stage make.
+def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan) -> Rules:
+    """The rules that plan, tokenizer and configuration of the encode stage make.
 
     Raises FormatError if documents are to begin or end with a special token that the tokenizer lacks.
     """
@@ -77,6 +79,8 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig) -> Rules:
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
         spec.model.unknown,
         config.shuffle is not None,
+        frozenset(file.uri for file in plan.files if plan.settings[file.settings].validation),
+        config.validation != "0",
     )
 
 
@@ -266,7 +270,13 @@ def _check_documents(
         sums[1] += int(lengths[where].sum())
         if rules.unknown is not None:
             sums[2] += int(count_in_rows(batch, rules.unknown)[where].sum())
-    found.documents_of.update({source: len(where) for source, where in batch.sources.by_label().items()})
+    for source, where in batch.sources.by_label().items():
+        found.documents_of[source] += len(where)
+        is_kept = source in rules.validation
+        if (is_kept or not rules.has_share) and is_kept != (shard.split == "validation"):
+            complain(
+                int(where[0]), f"is of split {shard.split}, and its source is {'' if is_kept else 'not '}for validation"
+            )
     found.ids.add(batch.tokens, batch.offsets)
     digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
     found.digests += b"".join(digests)

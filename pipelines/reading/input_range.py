@@ -63,6 +63,7 @@ def make_read_settings(
         encoding="" if source.encoding == UTF8 or format in ("parquet", "arrow", "warc") else source.encoding,
         delimiter=(source.delimiter or {"csv": ",", "tsv": "\t"}[format]) if is_delimited else "",
         quotes=source.quotes or not is_delimited,
+        validation=source.validation,
     )
 
 

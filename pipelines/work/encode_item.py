@@ -57,7 +57,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
                 spelled.update(tokenizer.spelled_special(texts))
                 langs = batch.langs[part]
-                of = streams.of(langs, choose_splits(job, batch, part))
+                of = streams.of(langs, choose_splits(job, batch, part, source.settings.validation))
                 where = streams.unfinished(of)
                 if len(where):
                     tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
@@ -126,11 +126,11 @@ def encode_texts(
     )
 
 
-def choose_splits(job: EncodeJob, batch: Batch, part: slice) -> list[str]:
-    """The split of each document of a part of the batch."""
+def choose_splits(job: EncodeJob, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
+    """The split of each document of a part of the batch. is_validation: whether their source is kept for validation."""
     share = Decimal(job.validation)
-    if share == 0:
-        return ["train"] * (part.stop - part.start)
+    if is_validation or share == 0:
+        return ["validation" if is_validation else "train"] * (part.stop - part.start)
     out = []
     for i in range(part.start, part.stop):
         identifier = batch.ids[i] if batch.ids is not None else None

@@ -71,7 +71,8 @@ def scatter_item(
                 where = np.flatnonzero(wanted)
                 if len(where):
                     tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
-                    is_validation = np.array([one == "validation" for one in choose_splits(job, batch, part)])
+                    splits = choose_splits(job, batch, part, source.settings.validation)
+                    is_validation = np.array([split == "validation" for split in splits])
                     spills.add(Scattered(tokens, pretokens, is_validation[where], places[where]))
         spilled = spills.close()
     reach("encode.item")

@@ -1891,6 +1891,22 @@ _SENTENCEPIECE = (
 
 _SHUFFLING = (
     Defect(
+        "source-for-validation-in-train",
+        "a source that is kept for validation is split like the others",
+        "pipelines/work/encode_item.py",
+        "    if is_validation or share == 0:\n",
+        "    if share == 0:\n",
+        _tests("pipelines/test_split_by_source.py"),
+    ),
+    Defect(
+        "split-of-a-source-not-verified",
+        "verify does not look whether documents are in the split of their source",
+        "pipelines/inspect/verify_shards.py",
+        "if (is_kept or not rules.has_share) and is_kept != ",
+        "if False and is_kept != ",
+        _tests("pipelines/test_split_by_source.py::test_verify_asks_for_the_split_of_the_source"),
+    ),
+    Defect(
         "place-without-text",
         "documents of one key and other texts have one place",
         "schemas/shuffle.py",
