@@ -17,6 +17,7 @@ from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from schemas.input_format import FileFormat
 from schemas.setting import Limits
 from schemas.stage_manifests import (
+    PIECE_SETTINGS,
     CountsConfig,
     ImportedConfig,
     LearnedConfig,
@@ -36,9 +37,11 @@ from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.models.model import DEFAULT_COVERAGE
-from tokcore.normalize import STEPS
+from tokcore.models.piece_options import PieceOptions
+from tokcore.normalize import STEPS, name_space_step
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenize import Pretokenizer
+from tokcore.sentencepiece_tables import NORMALIZER
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
@@ -117,6 +120,10 @@ class NormalizeTable:
         + ")",
         Limits(options=tuple(STEPS), distinct=True),
     ] = ()
+    add_dummy_prefix: Annotated[bool, "for unigram and sentencepiece-bpe: a space before each text"] = True
+    remove_extra_whitespaces: Annotated[
+        bool, "for unigram and sentencepiece-bpe: no spaces at the ends of a text, and one where there are several"
+    ] = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,8 +235,26 @@ class LearnTable:
         Limits(options=tuple(sorted({name for model in MODELS.values() for name in model.layouts if name}))),
     ] = None
     character_coverage: Annotated[
-        Decimal, "for character: the share of the text that the tokens cover", Limits(above=0, most=1)
+        Decimal,
+        "for character, unigram and sentencepiece-bpe: the share of the text that single characters cover",
+        Limits(above=0, most=1),
     ] = DEFAULT_COVERAGE
+    max_sentencepiece_length: Annotated[
+        int,
+        "for unigram and sentencepiece-bpe, as all below: the most characters of a piece",
+        Limits(least=1, most=512),
+    ] = PieceOptions().max_sentencepiece_length
+    split_by_unicode_script: Annotated[bool, "no piece has characters of two scripts"] = True
+    split_by_number: Annotated[bool, "digits count as characters of another script than letters"] = True
+    split_by_whitespace: Annotated[
+        bool, "no piece crosses a space; false needs pre-tokens that do: pretokenize.regex"
+    ] = True
+    split_digits: Annotated[bool, "each digit is a piece of its own"] = False
+    byte_fallback: Annotated[bool, "256 pieces spell what no piece matches, which would be unknown"] = True
+    user_defined_symbols: Annotated[
+        tuple[str, ...], "pieces that stay whole, wherever they are", Limits(distinct=True)
+    ] = ()
+    control_symbols: Annotated[tuple[str, ...], "special tokens behind <unk>, <s> and </s>", Limits(distinct=True)] = ()
     chat_template: Annotated[
         str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"
     ] = None
@@ -460,6 +485,32 @@ class BuildConfig:
         told = {name: repr(getattr(self, name)) for name in fields}
         return hash_sha256(write_canonical_json({**told, "seed": str(self.build.seed)}))
 
+    @property
+    def counting_steps(self) -> tuple[str, ...]:
+        """The normalizer that text is counted with: normalize.steps, and what marks spaces if the model does."""
+        if not MODELS[self.learn.model].marks_spaces:
+            return self.normalize.steps
+        own = name_space_step(self.normalize.add_dummy_prefix, self.normalize.remove_extra_whitespaces)
+        return (*self.normalize.steps, own)
+
+    @property
+    def piece_options(self) -> PieceOptions:
+        """What SentencePiece's models are learned with."""
+        learn, normalize = self.learn, self.normalize
+        return PieceOptions(
+            max_sentencepiece_length=learn.max_sentencepiece_length,
+            split_by_unicode_script=learn.split_by_unicode_script,
+            split_by_number=learn.split_by_number,
+            split_by_whitespace=learn.split_by_whitespace,
+            split_digits=learn.split_digits,
+            byte_fallback=learn.byte_fallback,
+            user_defined_symbols=learn.user_defined_symbols,
+            reserved=tuple(token.text for token in self.special),
+            has_charsmap=normalize.steps[-1:] == (NORMALIZER,),
+            add_dummy_prefix=normalize.add_dummy_prefix,
+            remove_extra_whitespaces=normalize.remove_extra_whitespaces,
+        )
+
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
         counts = self.count_identity() if self.tokenizer is None else None
@@ -470,7 +521,7 @@ class BuildConfig:
         return CountsConfig(
             max_pretoken_bytes=self.count.max_pretoken_bytes,
             sample=spell_plain(self.count.sample),
-            normalize=self.normalize.steps,
+            normalize=self.counting_steps,
             pretokenize=make_pretokenizer(self).spec,
             seed=self.build.seed if self.count.sample < 1 else None,
             mask=tuple(sorted(self.count.mask)),
@@ -488,7 +539,7 @@ class BuildConfig:
         return LearnedConfig(
             model=self.learn.model,
             vocab_size=self.vocab_size,
-            normalize=self.normalize.steps,
+            normalize=self.counting_steps,
             pretokenize=make_pretokenizer(self).spec,
             special=tuple(SpecialConfig(t.text, t.role, t.id) for t in (*unpinned, *pinned)),
             mix=self._mix_identity(),
@@ -499,6 +550,7 @@ class BuildConfig:
             max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
             layout=self.layout,
             character_coverage=(spell_plain(self.learn.character_coverage) if "character_coverage" in used else ""),
+            **{name: getattr(self.learn, name) for name in PIECE_SETTINGS if name in used},
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from schemas.plan import ReadSettings
 from schemas.stage_manifests import (
+    PIECE_SETTINGS,
     CountsConfig,
     ImportedConfig,
     LearnedConfig,
@@ -29,7 +30,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     LearnedConfig: {
         **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
         **dict.fromkeys(("min_count", "min_documents", "max_token_bytes"), "learn"),
-        **dict.fromkeys(("layout", "character_coverage"), "learn"),
+        **dict.fromkeys(("layout", "character_coverage", *PIECE_SETTINGS), "learn"),
     },
     ShardsConfig: {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),

@@ -71,7 +71,12 @@ def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
     if not file.has("pretokenize", "pattern"):
         config = dataclasses.replace(config, pretokenize=dataclasses.replace(config.pretokenize, pattern=model.pattern))
     of_layout = model.layouts.get(config.layout, {})
-    roles = {**model.own_special, **{text: token.role for text, token in of_layout.items()}}
+    control = dict.fromkeys(config.learn.control_symbols if "control_symbols" in model.uses else (), PLAIN)
+    own_special = {
+        **model.own_special,
+        **{text: role for text, role in control.items() if text not in model.own_special},
+    }
+    roles = {**own_special, **{text: token.role for text, token in of_layout.items()}}
     if not roles:
         return config
     silent = "document_end" in roles.values() and not file.has("special")
@@ -84,7 +89,7 @@ def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
             )
     pinned = {token.text: token.id for token in declared.values() if token.id is not None}
     pinned |= {text: token.id for text, token in of_layout.items()}
-    ids = find_pinned(LearnOptions(vocab_size=0, pinned=pinned), model.own_special)
+    ids = find_pinned(LearnOptions(vocab_size=0, pinned=pinned), own_special)
     own = []
     for text, role in roles.items():
         named = declared.pop(text, None)
@@ -218,6 +223,13 @@ def _check_imported(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
+    model = MODELS[config.learn.model]
+    if model.marks_spaces and config.pretokenize.regex is None and config.pretokenize.pattern != model.pattern:
+        raise file.error(
+            ("pretokenize", "pattern"),
+            f"= {show_value(config.pretokenize.pattern)}: the model {config.learn.model} splits text by "
+            f"{model.pattern}. Write that, remove the setting, or count other pieces of text with pretokenize.regex.",
+        )
     if config.pretokenize.regex is None:
         return
     if file.has("pretokenize", "pattern"):
@@ -321,7 +333,12 @@ def _check_end(config: BuildConfig, file: BuildFile) -> None:
 
 def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
     size, num_special = config.vocab_size, len(config.special)
-    options = LearnOptions(vocab_size=size, num_special=num_special, max_token_bytes=config.learn.max_token_bytes)
+    options = LearnOptions(
+        vocab_size=size,
+        num_special=num_special,
+        max_token_bytes=config.learn.max_token_bytes,
+        pieces=config.piece_options,
+    )
     model = MODELS[config.learn.model]
     if model.layouts and config.layout not in model.layouts:
         raise file.error(

@@ -163,6 +163,13 @@ class SpecialConfig:
     id: int | None  # None: the lowest free one
 
 
+# Settings of [learn] for SentencePiece's models. The special tokens that control_symbols adds are among the others.
+PIECE_SETTINGS = (
+    *("max_sentencepiece_length", "split_by_unicode_script", "split_by_number", "split_by_whitespace"),
+    *("split_digits", "byte_fallback", "user_defined_symbols"),
+)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LearnedConfig:
     """The configuration of a tokenizer that the build learns."""
@@ -180,6 +187,13 @@ class LearnedConfig:
     max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
     layout: str = dataclasses.field(default="", metadata=LEFT_OUT)
     character_coverage: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    max_sentencepiece_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    split_by_unicode_script: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    split_by_number: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    split_by_whitespace: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    split_digits: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    byte_fallback: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    user_defined_symbols: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
     chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)
 
 

@@ -1,6 +1,6 @@
 """The native kernel. Used through tokcore.kernel only, which describes the functions; `implementation` comes last."""
 
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -153,6 +153,28 @@ def learn(
     min_parallel_units: int = ...,
     max_narrow_ids: int = ...,
 ) -> tuple[_Ids, _Ids, _Counts]: ...
+def learn_piece_merges(
+    words: tuple[_Bytes, _Offsets, _Counts],
+    rules: tuple[Any, ...],
+    num_tokens: int,
+    min_count: int,
+    threads: int,
+    merges_done: _Offsets,
+    min_parallel_units: int = ...,
+    max_narrow_ids: int = ...,
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], _Ids, _Ids, _Counts]: ...
+def learn_unigram(
+    words: tuple[_Bytes, _Offsets, _Counts],
+    rules: tuple[Any, ...],
+    num_tokens: int,
+    num_before_last_cut: int,
+    num_seeds: int,
+    scale: float,
+    min_seed_count: int,
+    threads: int,
+    rounds_done: _Offsets,
+) -> tuple[npt.NDArray[np.uint32], _Offsets, npt.NDArray[np.float32]]: ...
+def evaluate_exact_math(x: float) -> tuple[float, float, float]: ...
 def learn_characters(
     data: _Bytes,
     offsets: _Offsets,

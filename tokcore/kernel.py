@@ -25,6 +25,7 @@ from tokcore.byte_alphabet import ID_OF_BYTE
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.pretoken_rows import CountRows, Counts
+from tokcore.sentencepiece_tables import load_scripts
 from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
 Ids = npt.NDArray[np.int32]
@@ -88,6 +89,12 @@ def _load_reference() -> Any:
     from tokcore import reference
 
     return reference
+
+
+def _load_reference_learners() -> Any:
+    from tokcore import reference_pieces
+
+    return reference_pieces
 
 
 @functools.cache
@@ -584,6 +591,98 @@ def learn_characters(
     if get_implementation() == "reference":
         return CharacterMerges(*_load_reference().learn_characters(rows, counts, *rules))
     return CharacterMerges(*_load_native().learn_characters(rows.data, rows.offsets, counts, *rules))
+
+
+class PieceTableRules(NamedTuple):
+    """Which pieces SentencePiece's learners may make, and of which text."""
+
+    reserved: Texts  # texts that divide words, all different, none empty
+    coverage: float  # share of the text that the characters reach together; rarer ones divide words, too
+    max_length: int  # in characters
+    split_by_unicode_script: bool
+    split_by_number: bool
+    split_by_whitespace: bool
+    split_digits: bool
+
+
+class PieceMerges(NamedTuple):
+    """Merges of characters, as ids: those of code_points, then those of the merges."""
+
+    code_points: CodePoints  # uint32, ascending
+    by_count: npt.NDArray[np.uint32]  # their ids, the most frequent character first, then by code point
+    left: Ids
+    right: Ids
+    counts: Counts  # how often the two were neighbours when they were merged
+
+
+def learn_piece_merges(
+    rows: Texts,
+    counts: Counts,
+    rules: PieceTableRules,
+    num_tokens: int,
+    min_count: int,
+    threads: int = 1,
+    merges_done: npt.NDArray[np.int64] | None = None,
+) -> PieceMerges:
+    """Merges as SentencePiece's BPE makes them, up to num_tokens characters and merges in all.
+
+    Of several pairs with the highest count, the one that makes the fewest characters is merged, then the one whose
+    text comes first as UTF-8. Pre-tokens of ill-formed bytes, or with U+2585, take no part. All else is as in
+    learn_merges, also the errors.
+    """
+    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
+    limits = (num_tokens, min(min_count, 2**63 - 1), threads, merges_done)
+    if get_implementation() == "reference":
+        return PieceMerges(*_load_reference_learners().learn_piece_merges(rows, counts, rules, *limits))
+    words = (rows.data, rows.offsets, counts)
+    return PieceMerges(*_load_native().learn_piece_merges(words, _pack_rules(rules), *limits))
+
+
+class UnigramRules(NamedTuple):
+    """How many pieces a Unigram model is learned with."""
+
+    num_pieces: int  # in the end
+    num_before_last_cut: int  # rounds end at so many
+    num_seeds: int  # it begins with, besides the characters
+    scale: float  # what a count of one is in the counts of the table
+    min_seed_count: int  # on the scale of the counts: runs that are rarer are no seeds
+
+
+class UnigramPieces(NamedTuple):
+    """Pieces, the highest score first, then in the order of UTF-8."""
+
+    code_points: CodePoints  # uint32, of all pieces, one after the other
+    offsets: Offsets  # piece i is code_points[offsets[i]:offsets[i + 1]]
+    scores: npt.NDArray[np.float32]
+
+
+def learn_unigram(
+    rows: Texts,
+    counts: Counts,
+    rules: PieceTableRules,
+    unigram: UnigramRules,
+    threads: int = 1,
+    rounds_done: npt.NDArray[np.int64] | None = None,
+) -> UnigramPieces:
+    """The pieces of a Unigram model, by expectation maximisation; fewer than num_pieces if there are no more.
+
+    Which pre-tokens take part, and the errors, are as in learn_piece_merges.
+    """
+    rounds_done = np.zeros(1, np.int64) if rounds_done is None else rounds_done
+    if get_implementation() == "reference":
+        return UnigramPieces(*_load_reference_learners().learn_unigram(rows, counts, rules, unigram))
+    limits = (unigram.num_pieces, unigram.num_before_last_cut, unigram.num_seeds)
+    least = min(unigram.min_seed_count, 2**63 - 1)
+    words = (rows.data, rows.offsets, counts)
+    learned = _load_native().learn_unigram(
+        words, _pack_rules(rules), *limits, unigram.scale, least, threads, rounds_done
+    )
+    return UnigramPieces(*learned)
+
+
+def _pack_rules(rules: PieceTableRules) -> tuple[Any, ...]:
+    scripts = load_scripts()
+    return (rules.reserved.data, rules.reserved.offsets, scripts.starts, scripts.numbers, *rules[1:])
 
 
 class MaskedSpans(NamedTuple):

@@ -55,6 +55,11 @@ class Mix:
     scale_divisor: int
     parameters: dict[str, str]
 
+    @property
+    def scale(self) -> float:
+        """What a count of one is in weighted counts."""
+        return (1 << self.scale_bits) / self.scale_divisor
+
     def scaled_min_count(self, min_count: int) -> int:
         """The smallest weighted count that is at least min_count when divided by the scale."""
         return -(-(min_count << self.scale_bits) // self.scale_divisor)

@@ -8,10 +8,12 @@ Steps, applied in the order given:
     strip_controls      remove control characters (category Cc) except TAB, LF and CR
     strip_invisible     remove characters without width or shape of their own: see INVISIBLE. ZERO WIDTH JOINER
                         and NON-JOINER (U+200D, U+200C) stay, because they change the shapes of their neighbours
+    nmt_nfkc            SentencePiece's: what its table replaces, white space by blanks among it; ill-formed bytes
+                        become U+FFFD
     bert bert-cased     BERT's normalizers, uncased and cased, by the tables of tokcore.bert: remove controls, make
                         white space blanks, put blanks around ideographs; uncased also remove accents and capitals
 
-Bytes outside of well-formed UTF-8 stay unchanged; bert and bert-cased remove them.
+Bytes outside of well-formed UTF-8 stay unchanged, except by the last three.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import unicodedata2
 
 from tokcore import kernel, unicode
 from tokcore.errors import ConfigError
+from tokcore.sentencepiece_tables import NORMALIZER, load_charsmap
 from tokcore.texts import Texts, make_texts_from_strings
 
 # Unicode's default-ignorable characters without the two joiners. Bidirectional controls, tags and variation selectors
@@ -62,7 +65,7 @@ class Normalizer:
     def __init__(self, steps: Sequence[str]) -> None:
         """Raises ConfigError for an unknown step, or if unicodedata2 does not have the pinned version."""
         for step in steps:
-            if step not in STEPS:
+            if step not in _ALL_STEPS:
                 nearest = difflib.get_close_matches(step, STEPS, 1)
                 hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
                 raise ConfigError(f"there is no normalizer step {step!r}: expected one of {', '.join(STEPS)}.{hint}")
@@ -80,14 +83,14 @@ class Normalizer:
     def apply_str(self, text: str) -> str:
         """The normalized text. A lone surrogate (an undecodable byte, by `surrogateescape`) stays as it is."""
         for step in self._steps:
-            text = STEPS[step](text)
+            text = _ALL_STEPS[step](text)
         return text
 
     def apply(self, texts: Texts) -> Texts:
         """All texts normalized; the same object if no step can change any of them."""
         if not self._steps or (not self._changes_ascii and _is_ascii(texts)):
             return texts
-        if any(step in BATCH_STEPS for step in self._steps):
+        if any(step in _ALL_BATCH_STEPS for step in self._steps):
             return self._apply_in_turn(texts)
         normalized = [self._apply_bytes(texts.text(i)) for i in range(texts.num_texts)]
         offsets = np.zeros(texts.num_texts + 1, np.int64)
@@ -96,7 +99,7 @@ class Normalizer:
 
     def _apply_in_turn(self, texts: Texts) -> Texts:
         for step in self._steps:
-            texts = BATCH_STEPS[step](texts) if step in BATCH_STEPS else Normalizer([step]).apply(texts)
+            texts = _ALL_BATCH_STEPS[step](texts) if step in _ALL_BATCH_STEPS else Normalizer([step]).apply(texts)
         return texts
 
     @property
@@ -176,11 +179,53 @@ def _make_of_str(apply: Callable[[Texts], Texts]) -> Callable[[str], str]:
     return normalize
 
 
-# Steps that the kernel applies to a batch of texts.
-BATCH_STEPS: dict[str, Callable[[Texts], Texts]] = {
+def name_space_step(add_dummy_prefix: bool, remove_extra_whitespaces: bool) -> str:
+    """The step by which models that mark spaces do so; no build file names it.
+
+    >>> Normalizer([name_space_step(True, True)]).apply_str(" a  b ")
+    '▁a▁b'
+    """
+    prefix = "" if add_dummy_prefix else "-no-prefix"
+    return f"metaspace{prefix}" + ("" if remove_extra_whitespaces else "-all-spaces")
+
+
+@functools.cache
+def _make_piece_normalizer(
+    charsmap: bytes, add_dummy_prefix: bool, remove_extra_whitespaces: bool, escape_whitespaces: bool, chosen: str
+) -> kernel.SentencepieceEncoder:
+    """An encoder without pieces, for the sake of its normalizer. chosen: the kernel's implementation."""
+    rules = kernel.PieceRules(charsmap, add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces, False)
+    none = np.zeros(0, np.int32)
+    nothing = make_texts_from_strings([])
+    return kernel.SentencepieceEncoder(
+        False, nothing, none, np.zeros(0, np.float32), np.zeros(0, np.uint8), 0, none, rules, 0
+    )
+
+
+def _apply_nmt_nfkc(texts: Texts) -> Texts:
+    chosen = kernel.get_implementation()
+    return _make_piece_normalizer(load_charsmap(), False, False, False, chosen).normalize(texts)
+
+
+def _mark_spaces(texts: Texts, add_dummy_prefix: bool, remove_extra_whitespaces: bool) -> Texts:
+    chosen = kernel.get_implementation()
+    return _make_piece_normalizer(b"", add_dummy_prefix, remove_extra_whitespaces, True, chosen).normalize(texts)
+
+
+BERT_STEPS: dict[str, Callable[[Texts], Texts]] = {
     "bert": functools.partial(kernel.normalize_bert, cased=False),
     "bert-cased": functools.partial(kernel.normalize_bert, cased=True),
 }
+_SPACE_STEPS: dict[str, Callable[[Texts], Texts]] = {
+    name_space_step(prefix, removes): functools.partial(
+        _mark_spaces, add_dummy_prefix=prefix, remove_extra_whitespaces=removes
+    )
+    for prefix in (True, False)
+    for removes in (True, False)
+}
+# Steps that the kernel applies to a batch of texts.
+BATCH_STEPS: dict[str, Callable[[Texts], Texts]] = {**BERT_STEPS, NORMALIZER: _apply_nmt_nfkc}
+_ALL_BATCH_STEPS = {**BATCH_STEPS, **_SPACE_STEPS}
 
 STEPS: dict[str, Callable[[str], str]] = {
     "nfc": _make_form("NFC"),
@@ -191,4 +236,5 @@ STEPS: dict[str, Callable[[str], str]] = {
     **{step: _make_strip(ranges) for step, ranges in REMOVED.items()},
     **{step: _make_of_str(apply) for step, apply in BATCH_STEPS.items()},
 }
+_ALL_STEPS = {**STEPS, **{step: _make_of_str(apply) for step, apply in _SPACE_STEPS.items()}}
 _KEEP_ASCII = frozenset({"nfc", "nfd", "nfkc", "nfkd", "strip_accents", "strip_invisible"})

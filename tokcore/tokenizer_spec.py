@@ -30,7 +30,9 @@ from tokcore.models.model import (
     Ids,
     make_too_long_error,
 )
-from tokcore.normalize import BATCH_STEPS
+from tokcore.normalize import BERT_STEPS
+from tokcore.sentencepiece_data import CHARSMAP_SHA256
+from tokcore.sentencepiece_tables import NORMALIZER
 
 FORMAT = "tokcore-tokenizer"
 FORMAT_VERSION = 1
@@ -124,15 +126,16 @@ class TokenizerSpec:
             "format": FORMAT,
             "normalizer": list(self.normalizer),
             "pattern": dict(self.pattern),
-            "unicode": {"version": unicode.VERSION, "tables_sha256": unicode.TABLES_SHA256} | self._name_bert_tables(),
+            "unicode": {"version": unicode.VERSION, "tables_sha256": unicode.TABLES_SHA256} | self._name_more_tables(),
             "model": self.model.functional(),
             "special": [{"text": token.text, "id": token.id, "role": token.role} for token in self.special],
         }
 
-    def _name_bert_tables(self) -> dict[str, str]:
-        """BERT's own tables, of a tokenizer that uses them."""
-        uses_bert = self.pattern.get("name") == "bert" or not BATCH_STEPS.keys().isdisjoint(self.normalizer)
-        return {"bert_sha256": bert.TABLES_SHA256} if uses_bert else {}
+    def _name_more_tables(self) -> dict[str, str]:
+        """BERT's and SentencePiece's own tables, of a tokenizer whose steps use them."""
+        uses_bert = self.pattern.get("name") == "bert" or not BERT_STEPS.keys().isdisjoint(self.normalizer)
+        named = {"bert_sha256": bert.TABLES_SHA256} if uses_bert else {}
+        return named | ({"nmt_nfkc_sha256": CHARSMAP_SHA256} if NORMALIZER in self.normalizer else {})
 
 
 # A build reads the file that it has just written, and a command prints with what it has built with.
@@ -286,11 +289,15 @@ def _check_unicode(made_for: _UnicodeJson, name: str) -> None:
             f"release has {unicode.TABLES_SHA256[:12]} of {unicode.VERSION}: texts would be split differently. "
             f"Use the release that wrote it."
         )
-    if made_for.bert_sha256 != bert.TABLES_SHA256:
-        raise VersionError(
-            f"{name}: made for BERT's tables {made_for.bert_sha256[:12]}, and this release has "
-            f"{bert.TABLES_SHA256[:12]}: texts would be split differently. Use the release that wrote it."
-        )
+    for whose, table, own in (
+        ("BERT's tables", made_for.bert_sha256, bert.TABLES_SHA256),
+        ("SentencePiece's nmt_nfkc", made_for.nmt_nfkc_sha256, CHARSMAP_SHA256),
+    ):
+        if table != own:
+            raise VersionError(
+                f"{name}: made for {whose} {table[:12]}, and this release has {own[:12]}: texts would be split "
+                f"differently. Use the release that wrote it."
+            )
 
 
 # ---------------------------------------------------------------------------------------------- tokcore.json, read back
@@ -301,6 +308,7 @@ class _UnicodeJson:
     version: str
     tables_sha256: str
     bert_sha256: str = bert.TABLES_SHA256
+    nmt_nfkc_sha256: str = CHARSMAP_SHA256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
 
 def _count_sample(config: BuildConfig, sample: SourceSample, counter: kernel.Counter, most_bytes: int) -> _Sampled:
     """Count the beginning of each file that was looked at, about most_bytes of it."""
-    normalizer, pretokenizer = Normalizer(config.normalize.steps), make_pretokenizer(config)
+    normalizer, pretokenizer = Normalizer(config.counting_steps), make_pretokenizer(config)
     read = [(seen, seen.batch) for seen in sample.seen if seen.batch is not None]
     is_whole = len(read) == len(sample.files)
     before = counter.num_pretokens

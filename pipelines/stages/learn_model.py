@@ -57,6 +57,9 @@ def learn_tokenizer(
             num_special=len(config.special),
             min_count=mix.scaled_min_count(config.learn.min_count),
             max_token_bytes=config.learn.max_token_bytes,
+            scale=mix.scale,
+            min_seed_count=mix.scaled_min_count(2),
+            pieces=config.piece_options,
             threads=threads,
             layout=config.layout,
             character_coverage=config.learn.character_coverage,
@@ -66,10 +69,23 @@ def learn_tokenizer(
     )
     if not config.learn.allow_smaller and "vocab_size" in MODELS[config.learn.model].uses:
         _require_size(config, model)
-    spec = make_learned_spec(model, make_pretokenizer(config).spec, config.normalize.steps, make_special_tokens(config))
+    pattern, steps = _find_text_rules(config)
+    spec = make_learned_spec(model, pattern, steps, make_special_tokens(config))
     spec = dataclasses.replace(spec, chat_template=config.chat_template)
     check_dtype_of(spec, config)
     return Learned(spec, *_describe_mix(mix, sizes))
+
+
+def _find_text_rules(config: BuildConfig) -> tuple[dict[str, str], tuple[str, ...]]:
+    """(split pattern, normalizer) of the tokenizer: those of the build file, or what a model leaves of them.
+
+    A model that marks spaces also applies the last step of the normalizer, and splits by a pattern of its own.
+    """
+    model = MODELS[config.learn.model]
+    if not model.marks_spaces:
+        return make_pretokenizer(config).spec, config.normalize.steps
+    steps = config.normalize.steps
+    return {"name": model.pattern}, steps[:-1] if config.piece_options.has_charsmap else steps
 
 
 def _weight_rows(
@@ -101,8 +117,11 @@ def _weight_rows(
 def _require_size(config: BuildConfig, model: Model) -> None:
     size = len(model.tokens) + len(config.special)
     if size < config.vocab_size:
+        uses = MODELS[config.learn.model].uses
         limits = ("min_count", "min_documents", "max_token_bytes")
-        said = ", ".join(f"{name} = {value}" for name in limits if (value := getattr(config.learn, name)))
+        said = ", ".join(
+            f"{name} = {value}" for name in limits if name in uses and (value := getattr(config.learn, name))
+        )
         raise LearnError(
             f"{config.at('learn', 'vocab_size')} = {config.vocab_size}: the counts give only {size} tokens: "
             f"{model.summary}{f' ({said})' if said else ''} and {len(config.special)} special tokens. "

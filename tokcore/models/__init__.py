@@ -11,9 +11,9 @@ from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
 from tokcore.models.codepoint import Codepoint
 from tokcore.models.converted import PieceBpeModel, WordUnigramModel
+from tokcore.models.learned_pieces import SentencepieceBpe, Unigram
 from tokcore.models.learned_wordpiece import Wordpiece
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
-from tokcore.models.sentencepiece import SentencepieceBpeModel, UnigramModel
 from tokcore.models.word import Character, Word
 
 MODELS: Mapping[str, ModelType] = {
@@ -21,6 +21,8 @@ MODELS: Mapping[str, ModelType] = {
     "byte": Byte(),
     "wordpiece": Wordpiece("words and their parts, by frequent pairs, as BERT's", by_score=False),
     "wordpiece-pmi": Wordpiece("the same by count(ab) / (count(a) count(b))", by_score=True),
+    "unigram": Unigram(),
+    "sentencepiece-bpe": SentencepieceBpe(),
     "character": Character(),
     "word": Word(),
     "codepoint": Codepoint(),
@@ -30,7 +32,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 # Kind in tokcore.json -> what reads such a model.
 KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
-} | {cls.kind: cls.from_json for cls in (SentencepieceBpeModel, UnigramModel, PieceBpeModel, WordUnigramModel)}
+} | {cls.kind: cls.from_json for cls in (PieceBpeModel, WordUnigramModel)}
 
 
 def find_own_form(model: BpeModel) -> Model:

@@ -319,6 +319,7 @@ class Bpe:
     layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = DEFAULT_PATTERN
     normalizer = ()
+    marks_spaces = False
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {
         cls.kind: cls.from_json for cls in (LearnedModel, MergesModel, RanksModel)
     }

@@ -151,6 +151,7 @@ class Byte:
     layouts = LAYOUTS
     pattern = DEFAULT_PATTERN
     normalizer = ()
+    marks_spaces = False
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], ByteModel]]] = {ByteModel.kind: ByteModel.from_json}
 
     def default_vocab_size(self, num_special: int) -> int:

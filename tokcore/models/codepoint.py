@@ -184,6 +184,7 @@ class Codepoint:
     layouts = LAYOUTS
     pattern = DEFAULT_PATTERN
     normalizer = ()
+    marks_spaces = False
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], CodepointModel]]] = {
         CodepointModel.kind: CodepointModel.from_json
     }

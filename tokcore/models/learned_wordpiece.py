@@ -49,6 +49,7 @@ class Wordpiece:
     layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = "bert"
     normalizer = ("bert",)
+    marks_spaces = False
 
     def __init__(self, text: str, by_score: bool) -> None:
         self.text = text

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place
+from tokcore.models.piece_options import PieceOptions
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
@@ -160,6 +161,9 @@ class LearnOptions:
     num_special: int = 0
     min_count: int = 2  # on the scale of the counts
     max_token_bytes: int = 0  # 0: no limit
+    scale: float = 1  # what a count of one is in the counts
+    min_seed_count: int = 2  # on the scale of the counts: what "twice" is
+    pieces: PieceOptions = dataclasses.field(default_factory=PieceOptions)
     threads: int = 1
     layout: str = ""  # of ids; empty: the model's own
     character_coverage: Decimal = DEFAULT_COVERAGE
@@ -203,6 +207,10 @@ class ModelType(Protocol):
     @property
     def normalizer(self) -> tuple[str, ...]:
         """The steps of the normalizer where the build file names none."""
+
+    @property
+    def marks_spaces(self) -> bool:
+        """Whether text is counted with U+2581 for its spaces, and models normalize and split it themselves."""
 
     @property
     def default_size(self) -> str:

@@ -163,6 +163,7 @@ class _Listed:
     layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = DEFAULT_PATTERN
     normalizer = ()
+    marks_spaces = False
 
     def own_form(self, model: BpeModel) -> None:
         return None

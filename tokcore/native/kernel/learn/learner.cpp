@@ -9,6 +9,7 @@
 
 #include "learn/first_pairs.h"
 #include "learn/pair_table.h"
+#include "learn/piece_queue.h"
 #include "learn/score_queue.h"
 #include "learn/word_store.h"
 #include "memory/worker_pool.h"
@@ -242,7 +243,9 @@ class Learner {
         pairs_(min_count_),
         token_bytes_(std::move(symbol_bytes)),
         total_index_(num_symbols_known_ + max_merges),
-        roles_(num_symbols_known_ + max_merges) {}
+        roles_(num_symbols_known_ + max_merges) {
+    if (options_.pieces != nullptr) piece_queue_.reset(options_.pieces, num_symbols_known_);
+  }
 
   template <typename Words>
   void load(const Words& words);
@@ -259,6 +262,7 @@ class Learner {
   };
 
   bool allowed(uint32_t left, uint32_t right) const {
+    if (options_.pieces != nullptr) return piece_queue_.allows(left, right);
     return options_.max_token_bytes == 0 ||
            token_bytes_[left] + token_bytes_[right] <= options_.max_token_bytes;
   }
@@ -279,6 +283,8 @@ class Learner {
     pairs_.insert(candidate.key, candidate.count, std::move(units));
     if (options_.by_score) {
       scores_.add(candidate);
+    } else if (options_.pieces != nullptr) {
+      piece_queue_.push(candidate);
     } else {
       queue_.push(candidate);
     }
@@ -308,7 +314,8 @@ class Learner {
   uint64_t num_symbols_ = 0;  // at the start
   PairTable pairs_;
   CandidateQueue queue_;
-  ScoreQueue scores_;  // instead of queue_, if by_score
+  ScoreQueue scores_;       // instead of queue_, if by_score
+  PieceQueue piece_queue_;  // instead of queue_, if pieces
   std::vector<Worker> workers_;
   Worker alone_;  // does merges that are left to one thread
   std::unique_ptr<WorkerPool> pool_;
@@ -469,6 +476,7 @@ void Learner::count_pairs_in(WordStore<Symbol>& store) {
 // The pair to merge next, which stays at the top of the queue; nothing if no pair is left.
 std::optional<Candidate> Learner::next_candidate() {
   if (options_.by_score) return scores_.next(pairs_);
+  if (options_.pieces != nullptr) return piece_queue_.next(pairs_);
   while (queue_.ready(pairs_)) {
     const Candidate top = queue_.top();
     const PairTable::Pair* const pair = pairs_.find(top.key);
@@ -481,12 +489,13 @@ std::optional<Candidate> Learner::next_candidate() {
 
 // The next merges that do not change each other: no symbol is a left part of one and a right part of another.
 // Then no merge lowers the count of another, and no pair that a merge creates comes before another merge of
-// the batch. Empty if no pair is left. By score every merge is a batch of its own.
+// the batch. Empty if no pair is left. By score, and where other rules decide ties, every merge is a batch of
+// its own.
 std::vector<MergeStep> Learner::next_batch(Learned& learned) {
   constexpr uint8_t kLeft = 1, kRight = 2;
   std::vector<MergeStep> batch;
   size_t num_units = 0;
-  const size_t most = options_.by_score ? 1 : kMaxBatchMerges;
+  const size_t most = options_.by_score || options_.pieces != nullptr ? 1 : kMaxBatchMerges;
   while (batch.size() < most && learned.left.size() < max_merges_ && num_units < kMaxBatchUnits) {
     const std::optional<Candidate> candidate = next_candidate();
     if (!candidate) break;
@@ -497,6 +506,9 @@ std::vector<MergeStep> Learner::next_batch(Learned& learned) {
     roles_[right] |= kRight;
     if (options_.by_score) {
       scores_.pop();
+    } else if (options_.pieces != nullptr) {
+      piece_queue_.pop();
+      piece_queue_.add_symbol(left, right);
     } else {
       queue_.pop();
     }

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "learn/piece_limits.h"
+
 namespace tokcore {
 
 struct LearnOptions {
@@ -28,6 +30,9 @@ struct LearnOptions {
   // equal, the one with the highest count, then as above. Symbols count wherever they stand, and a merge
   // lowers the counts of its parts.
   bool by_score = false;
+  // Merge as SentencePiece does: of several pairs with the highest count the one that makes the shortest
+  // text, then the first text in the order of symbols; only what this allows. Not with by_score.
+  const PieceChecker* pieces = nullptr;
   int64_t* merges_done = nullptr;  // rises while merges are found, for other threads to read
   // One thread does a merge that touches fewer units (words, or segments of long words) than this.
   size_t min_parallel_units = 8192;

@@ -1,0 +1,179 @@
+"""Builds that learn SentencePiece's models: from its defaults to shards, exports and `verify`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import zstandard
+from support.builds import SETTINGS, SOURCES, build_file, jsonl, run, small_corpus, texts, tokcore, write
+
+import tokcore as api
+from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.commit import find_manifest
+from schemas.config import load_config, parse_config
+from tokcore.errors import ConfigError, LearnError
+from tokcore.formats.sentencepiece import read_sentencepiece_model
+from tokcore.tokenizer import Tokenizer
+
+EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
+MODELS = ("sentencepiece-bpe", "unigram")
+
+
+def make_settings(model: str, *lines: str) -> str:
+    return SETTINGS.replace("vocab_size = 400", "\n".join([f'model = "{model}"', "vocab_size = 480", *lines]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pieces")
+    small_corpus(folder)
+    for model in MODELS:
+        run(build_file(folder, settings=make_settings(model), name=f"{model}.toml"), folder / model)
+    return folder
+
+
+def config_of(settings: str):
+    return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_silent_build_file_follows_sentencepiece(folder, model):
+    config = load_config(str(folder / f"{model}.toml"))
+    assert config.pretokenize.pattern == "metaspace"
+    assert config.normalize.steps == ("nmt_nfkc",)
+    assert [(token.text, token.id, token.role) for token in config.special] == [
+        ("<unk>", 0, "unknown"),
+        ("<s>", 1, "document_begin"),
+        ("</s>", 2, "document_end"),
+    ]
+    assert (config.encode.prepend, config.encode.append) == (("<s>",), ("</s>",))
+    assert config_of(f'[learn]\nmodel = "{model}"').vocab_size == 8000
+
+
+def test_control_symbols_and_pinned_tokens_take_their_ids(folder, tmp_path):
+    settings = make_settings("unigram", 'control_symbols = ["<c>", "<s>"]', 'user_defined_symbols = ["<u>"]')
+    settings += '[special]\n"</s>" = { role = "document_end", id = 5 }\n"<x>" = "plain"\n'
+    run(build_file(folder, settings=settings, name="pinned.toml"), tmp_path / "out")
+    tokenizer = Tokenizer.load(tmp_path / "out")
+    assert tokenizer.specials == {"<unk>": 0, "<s>": 1, "<c>": 2, "</s>": 5, "<x>": 479}
+    exported = api.Tokenizer.load(tmp_path / "out" / "tokenizer" / "tokenizer.model")
+    assert exported.vocab == tokenizer.vocab
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out" / "tokenizer" / "tokenizer.model"))
+    assert [theirs.id_to_piece(id) for id in range(7)] == ["<unk>", "<s>", "<c>", "<u>", "<0x00>", "</s>", "<0x01>"]
+    assert theirs.is_control(479)
+    assert theirs.decode([2, 479]) == tokenizer.decode([2, 479], "strict") == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("vocab_size = 259", r"learn.vocab_size = 259: must be 260 or more: it includes 3 special tokens, 0 .* 256"),
+        ('user_defined_symbols = ["<s>"]', r"user_defined_symbols names '<s>' twice, or as a special token does"),
+        ('user_defined_symbols = ["<0x41>"]', r"user_defined_symbols names '<0x41>', which is a byte's piece"),
+        (
+            '[pretokenize]\npattern = "gpt2"',
+            r'pretokenize.pattern = "gpt2": the model unigram splits text by metaspace',
+        ),
+    ],
+)
+def test_wrong_settings_name_the_key(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        config_of(f'[learn]\nmodel = "unigram"\n{settings}')
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_documents_are_encoded_as_sentencepiece_does(folder, tmp_path, model):
+    file = tmp_path / "x.model"
+    done = tokcore("export", folder / model, "--to", "sentencepiece", "-o", file)
+    assert done.returncode == 0, done.stderr
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    assert len(theirs) == 480
+    tokenizer = Tokenizer.load(folder / model)
+    shards = api.open_shards(folder / model)
+    stored = {shards.document(row).id: shards[row].tolist() for row in range(len(shards))}
+    for lang in ("en", "ru", "zh"):
+        for i, text in enumerate(texts(lang, 30)):
+            assert stored[f"{lang}-{i}"] == [1, *theirs.encode(text), 2] == [1, *tokenizer.encode(text).tolist(), 2]
+    assert Tokenizer(read_sentencepiece_model(file.read_bytes(), "x")).vocab == tokenizer.vocab
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("options", [{"quick": True}, {}, {"decode": None}])
+def test_it_verifies(folder, model, options):
+    report = verify(str(folder / model), **{"decode": 0, **options}, options=RunOptions(2))
+    assert report.problems == ()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_manifest_and_show_say_what_was_learned(folder, model):
+    made = json.loads((folder / model / "tokenizer" / "manifest.json").read_bytes())
+    assert (made["totals"]["lossless"], made["totals"]["vocab_size"]) == (False, 480)
+    assert made["config"]["byte_fallback"] is True
+    assert made["config"]["normalize"] == ["nmt_nfkc", "metaspace"]
+    done = tokcore("show", folder / model)
+    assert done.returncode == 0, done.stderr
+    assert "documents" in done.stdout
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_workers_and_order_change_nothing(folder, tmp_path, model):
+    """(a): workers and the order of sources change no byte; (c): other files of the same documents give the same."""
+    settings = make_settings(model)
+    first = json.loads((folder / model / "manifest.json").read_bytes())["root"]
+    turned = "".join("[[source]]" + one for one in reversed(SOURCES.split("[[source]]")[1:]))
+    again = run(build_file(folder, turned, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
+    assert first == again.root
+    small_corpus(tmp_path)
+    (tmp_path / "ru.jsonl").unlink()
+    documents = [{"id": f"ru-{i}", "text": text} for i, text in enumerate(texts("ru", 30))]
+    write(tmp_path / "ru1.jsonl.gz", jsonl(documents[17:]))
+    write(tmp_path / "ru2.jsonl", jsonl(documents[:17]))
+    split = SOURCES.replace('["ru.jsonl"]', '["ru2.jsonl", "ru1.jsonl.gz"]')
+    run(build_file(tmp_path, split, settings), tmp_path / "c")
+    fingerprints = [find_manifest(str(one), "tokenizer").totals for one in (folder / model, tmp_path / "c")]
+    assert fingerprints[0] == fingerprints[1]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_vocabulary_too_small_or_too_large_names_the_size_that_fits(folder, tmp_path, model):
+    few = build_file(folder, settings=make_settings(model).replace("= 480", "= 270"), name="few.toml")
+    with pytest.raises(LearnError, match=r"vocab_size = 270: 11 of these are left for pieces, .* Raise vocab_size to"):
+        run(few, tmp_path / "few")
+    many = build_file(folder, settings=make_settings(model).replace("= 480", "= 40000"), name="many.toml")
+    with pytest.raises(LearnError, match=r"learn.vocab_size = 40000: the counts give only \d+ tokens: \d+ pieces"):
+        run(many, tmp_path / "many")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pieces_cross_spaces_where_pre_tokens_do(folder, tmp_path, model):
+    settings = make_settings(model, "split_by_whitespace = false", "byte_fallback = false").replace("= 480", "= 380")
+    settings += "[pretokenize]\nregex = '▁?[^▁]+(?:▁[^▁]+){0,3}|▁+'\n"
+    run(build_file(folder, settings=settings, name="cross.toml"), tmp_path / "out")
+    tokenizer = Tokenizer.load(tmp_path / "out")
+    assert any("▁" in name[1:] for name in tokenizer.spec.model.names)
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out" / "tokenizer" / "tokenizer.model"))
+    assert [tokenizer.encode(text).tolist() for text in texts("en", 9)] == theirs.encode(texts("en", 9))
+
+
+@pytest.mark.parametrize(("name", "size"), [("llama2", "32000"), ("t5", "32100")])
+def test_the_examples_build(folder, tmp_path, name, size):
+    write(tmp_path / "data" / "en" / "en.jsonl.zst", zstandard.decompress((folder / "en.jsonl.zst").read_bytes()))
+    path = tmp_path / f"{name}.toml"
+    small = 310 if name == "llama2" else 150
+    path.write_text((EXAMPLES / f"{name}.toml").read_text().replace(f"vocab_size = {size}", f"vocab_size = {small}"))
+    run(path, tmp_path / "out")
+    tokenizer = Tokenizer.load(tmp_path / "out")
+    shards = api.open_shards(tmp_path / "out")
+    assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(1)).problems == ()
+    if name == "llama2":
+        assert int(shards[0][0]) == tokenizer.special_id("<s>") == 1
+    else:
+        ids = [tokenizer.special_id(text) for text in ("<pad>", "</s>", "<unk>", "<extra_id_99>", "<extra_id_0>")]
+        assert ids == [0, 1, 2, tokenizer.vocab_size - 100, tokenizer.vocab_size - 1]
+        assert int(shards[0][-1]) == 1
+        assert not np.count_nonzero(np.concatenate([shards[i] for i in range(len(shards))]) == 2)

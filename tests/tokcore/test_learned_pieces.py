@@ -1,0 +1,239 @@
+"""SentencePiece's learners: the same pieces as sentencepiece from the same table, and the same bytes anywhere."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+from collections import Counter
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokcore import kernel
+from tokcore.counting import count_pretokens
+from tokcore.errors import LearnError
+from tokcore.formats.protobuf import Field, read_message
+from tokcore.formats.sentencepiece import read_sentencepiece_model, write_sentencepiece_model
+from tokcore.models import MODELS
+from tokcore.models.model import LearnOptions
+from tokcore.models.piece_options import PieceOptions
+from tokcore.normalize import Normalizer, name_space_step
+from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+
+DEMO = Path(__file__).parents[2] / "deploy" / "demo" / "data"
+SPECIAL = {"<unk>": 0, "<s>": 1, "</s>": 2}
+OPTIONS = {
+    "default": {},
+    "no-bytes": {"byte_fallback": False},
+    "digits": {"split_digits": True},
+    "numbers": {"split_by_number": False},
+    "scripts": {"split_by_unicode_script": False, "max_sentencepiece_length": 8},
+    "symbols": {"user_defined_symbols": ("ing", "the", "▁of")},
+    "coverage": {"character_coverage": Decimal("0.985")},
+    "everything": {"character_coverage": Decimal(1), "split_by_whitespace": False},
+}
+
+
+@functools.cache
+def demo_texts() -> list[str]:
+    """The documents of the demo that are in compressed JSON lines."""
+    files = sorted(DEMO.glob("*/*.jsonl.zst"))
+    data = b"\n".join(zstandard.ZstdDecompressor().stream_reader(file.read_bytes()).read() for file in files)
+    return [json.loads(line)["text"] for line in data.split(b"\n") if line]
+
+
+def make_table(texts: list[str]) -> tuple[Texts, np.ndarray]:
+    """The count table of texts, as a build counts it."""
+    normalizer = Normalizer(["nmt_nfkc", name_space_step(True, True)])
+    marked = [normalizer.apply_str(text) for text in texts]
+    table = count_pretokens(marked, pattern="metaspace")
+    return make_texts_from_strings(table["pretoken"].to_pylist()), table["count"].to_numpy()
+
+
+@pytest.fixture(scope="module")
+def demo_table():
+    return make_table(demo_texts()[::3])
+
+
+def make_options(size: int, option: dict, **more) -> LearnOptions:
+    pieces = {name: value for name, value in option.items() if name != "character_coverage"}
+    coverage = {"character_coverage": option["character_coverage"]} if "character_coverage" in option else {}
+    options = {"num_special": 3, "pinned": SPECIAL, "min_count": 0, **coverage, **more}
+    return LearnOptions(vocab_size=size, pieces=PieceOptions(reserved=tuple(SPECIAL), **pieces), **options)
+
+
+def learn(model: str, table, size: int, option: dict | None = None, **more) -> Tokenizer:
+    learned = MODELS[model].learn(lambda: table, make_options(size, option or {}, **more))
+    roles = MODELS[model].own_special
+    special = [SpecialToken(text, id, roles[text]) for text, id in SPECIAL.items()]
+    return Tokenizer(make_learned_spec(learned, {"name": "metaspace"}, (), special))
+
+
+def train_theirs(model: str, table, size: int, option: dict, tmp_path, seeds: str = "") -> list[tuple[str, float]]:
+    """(piece, score) of the model that sentencepiece learns from the table, by id."""
+    rows, counts = table
+    words = [rows.text(i).decode() for i in range(rows.num_texts)]
+    file = tmp_path / "table.tsv"
+    file.write_text("".join(f"{word}\t{count}\n" for word, count in zip(words, counts.tolist(), strict=True)))
+    out = io.BytesIO()
+    given = {name: float(value) if isinstance(value, Decimal) else value for name, value in option.items()}
+    given = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(file),
+        input_format="tsv",
+        model_writer=out,
+        model_type=model,
+        vocab_size=size,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        max_sentence_length=1 << 20,
+        minloglevel=2,
+        num_threads=1,
+        **({"byte_fallback": True} | given),
+        **({"seed_sentencepieces_file": seeds} if seeds else {}),
+    )
+    return list_pieces(out.getvalue())
+
+
+def list_pieces(model: bytes) -> list[tuple[str, float]]:
+    skipped = {number: Field(str(number), "bytes", repeated=True) for number in (2, 3, 4, 5)}
+    pieces = read_message(memoryview(model), {1: Field("pieces", "bytes", repeated=True), **skipped}, "x")["pieces"]
+    fields = {1: Field("piece", "str"), 2: Field("score", "float"), 3: Field("type", "int")}
+    read = [read_message(piece, fields, "x") for piece in pieces]
+    return [(one["piece"], one.get("score", 0.0)) for one in read]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_merges_are_those_of_sentencepiece(option, demo_table, tmp_path):
+    size = 3000
+    theirs = train_theirs("bpe", demo_table, size, OPTIONS[option], tmp_path)
+    ours = list_pieces(write_sentencepiece_model(learn("sentencepiece-bpe", demo_table, size, OPTIONS[option]).spec))
+    assert [piece for piece, _ in ours] == [piece for piece, _ in theirs]
+    scores = [np.array([score for _, score in one], np.float32).tobytes() for one in (ours, theirs)]
+    assert scores[0] == scores[1]
+
+
+def test_a_table_of_ties_gives_their_order(tmp_path):
+    words = ["▁abab", "▁baba", "▁aab", "▁bba", "▁ab", "▁éa", "▁aé", "xy", "yx", "▁▁a", "▁", "aaaa"]
+    table = make_texts_from_strings(words), np.full(len(words), 7, np.uint64)
+    theirs = train_theirs("bpe", table, 18, {"byte_fallback": False, "character_coverage": Decimal(1)}, tmp_path)
+    options = {"byte_fallback": False, "character_coverage": Decimal(1)}
+    ours = learn("sentencepiece-bpe", table, 18, options)
+    assert list_pieces(write_sentencepiece_model(ours.spec)) == theirs
+
+
+WORDS = st.text("ab▁é1٣あ漢\u0301", min_size=1, max_size=9)
+TABLES = st.dictionaries(WORDS, st.integers(1, 9), min_size=1, max_size=12)
+RULES = st.builds(
+    kernel.PieceTableRules,
+    st.just(make_texts_from_strings(["b1", "ab1"])),
+    st.sampled_from([1.0, 0.95, 0.8]),
+    st.integers(1, 6),
+    *(st.booleans() for _ in range(4)),
+)
+
+
+def pack(words: dict[str, int]) -> tuple[Texts, np.ndarray]:
+    return make_texts_from_strings([*words]), np.array([*words.values()], np.uint64)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TABLES, RULES, st.integers(0, 30), st.integers(0, 3))
+def test_merges_are_the_reference_s(words, rules, size, min_count):
+    native = kernel.learn_piece_merges(*pack(words), rules, size, min_count)
+    with kernel.force("reference"):
+        plain = kernel.learn_piece_merges(*pack(words), rules, size, min_count)
+    assert [part.tolist() for part in native] == [part.tolist() for part in plain]
+
+
+@settings(max_examples=150, deadline=None)
+@given(TABLES, RULES, st.integers(1, 40), st.integers(0, 30), st.sampled_from([1.0, 0.25, 3.0]))
+def test_unigram_is_the_reference_s(words, rules, size, num_seeds, scale):
+    unigram = kernel.UnigramRules(size, size * 11 // 10, num_seeds, scale, 2)
+    native = kernel.learn_unigram(*pack(words), rules, unigram, 2)
+    with kernel.force("reference"):
+        plain = kernel.learn_unigram(*pack(words), rules, unigram)
+    # Logarithms of two kinds may order equal losses and scores differently.
+    ours, theirs = spell(native), spell(plain)
+    assert len(ours) == len(theirs)
+    common = ours.keys() & theirs.keys()
+    assert len(common) >= 0.8 * len(ours)
+    if common == ours.keys():
+        assert all(abs(ours[piece] - theirs[piece]) < 1e-4 for piece in common)
+
+
+def spell(learned: kernel.UnigramPieces) -> dict[str, float]:
+    text = "".join(map(chr, learned.code_points.tolist()))
+    bounds = learned.offsets.tolist()
+    pieces = [text[start:end] for start, end in pairwise(bounds)]
+    return dict(zip(pieces, learned.scores.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("model", ["sentencepiece-bpe", "unigram"])
+def test_threads_order_and_cut_change_nothing(model, demo_table):
+    rows, counts = demo_table
+    words = [rows.text(i) for i in range(rows.num_texts)]
+    whole = learn(model, demo_table, 1500)
+    shuffled = np.random.default_rng(5).permutation(len(words))
+    texts = [words[i] for i in shuffled] * 2
+    parts = counts[shuffled] // np.uint64(3)
+    table = make_texts_from_strings(texts), np.concatenate([parts, counts[shuffled] - parts])
+    assert learn(model, table, 1500, threads=3).fingerprint == whole.fingerprint
+
+
+def test_unigram_has_the_pieces_and_scores_of_sentencepiece_from_the_same_seeds(demo_table, tmp_path):
+    size = 4000
+    ours = dict(list_pieces(write_sentencepiece_model(learn("unigram", demo_table, size).spec)))
+    theirs = dict(train_theirs("unigram", demo_table, size, {}, tmp_path, write_seeds(demo_table, tmp_path)))
+    common = ours.keys() & theirs.keys()
+    assert len(ours) == len(theirs) == size
+    assert len(common) >= 0.99 * size, sorted(ours.keys() ^ theirs.keys())
+    assert np.median([abs(ours[piece] - theirs[piece]) for piece in common]) <= 1e-3
+
+
+def write_seeds(table, tmp_path) -> str:
+    """The file of the seeds that ours starts from, as theirs reads them: found the slow and obvious way."""
+    from tokcore import reference_pieces
+    from tokcore.models.learned_pieces import NUM_SEEDS, _make_rules
+
+    rules = _make_rules(make_options(4000, {}))
+    runs, *_ = reference_pieces.read_words(*table, rules)
+    file = tmp_path / "seeds.tsv"
+    seeds = reference_pieces.find_seeds(runs, rules, 2, NUM_SEEDS)
+    file.write_text("".join(f"{piece}\t{count}\n" for piece, count in seeds))
+    return str(file)
+
+
+def test_learned_models_are_loaded_by_sentencepiece_with_equal_ids(demo_table):
+    texts = demo_texts()[1::7]
+    for model in ("sentencepiece-bpe", "unigram"):
+        ours = learn(model, demo_table, 2000, {"user_defined_symbols": ("ing",)})
+        exported = write_sentencepiece_model(ours.spec)
+        theirs = sentencepiece.SentencePieceProcessor(model_proto=exported)
+        assert ours.encode_batch(texts).to_pylist() == theirs.encode(texts)
+        assert [theirs.unk_id(), theirs.bos_id(), theirs.eos_id()] == [0, 1, 2]
+        assert Tokenizer(read_sentencepiece_model(exported, "x")).encode_batch(texts) == ours.encode_batch(texts)
+
+
+def test_too_few_tokens_for_the_characters_say_how_many_there_are(demo_table):
+    with pytest.raises(LearnError, match=r"vocab_size = 300: 41 of these are left .* Raise vocab_size to \d+ or more"):
+        learn("unigram", demo_table, 300)
+
+
+def test_words_that_sentencepiece_skips_take_no_part():
+    words = {"▁ab": 3, "▁a\u2585b": 9, "▁a\udcffb": 9, "▁ac": 0}
+    rows = make_texts_from_strings([word.encode("utf-8", "surrogateescape") for word in words])
+    table = rows, np.array([*words.values()], np.uint64)
+    learned = learn("sentencepiece-bpe", table, 8, {"byte_fallback": False, "character_coverage": Decimal(1)})
+    assert Counter(learned.spec.model.names) == Counter(["▁", "a", "b", "ab", "▁ab"])

@@ -1,0 +1,207 @@
+"""SentencePiece's models, learned: BPE over characters with U+2581, and Unigram.
+
+BPE has the pieces of sentencepiece 0.2.3 from the same table (input_format=tsv), in its order and with its scores, as
+long as pairs occur; where none is left theirs adds pieces that occur nowhere, and ours says so. Unigram follows its
+algorithm in sums that do not depend on order: see "Unigram" in ../README.md.
+Leaves to others: learning itself (the kernel), encoding (tokcore.models.sentencepiece).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore import kernel
+from tokcore.errors import LearnError
+from tokcore.jsonable import Place
+from tokcore.models.bpe import BpeModel
+from tokcore.models.model import ID_LIMIT, Ids, LearnOptions, OwnToken, find_free_ids, find_pinned
+from tokcore.models.sentencepiece import (
+    BYTE,
+    BYTE_NAMES,
+    NORMAL,
+    USER_DEFINED,
+    PieceModel,
+    SentencepieceBpeModel,
+    UnigramModel,
+)
+from tokcore.pretoken_rows import Counts
+from tokcore.sentencepiece_tables import NORMALIZER, load_charsmap
+from tokcore.texts import Texts, make_texts_from_strings
+
+UNKNOWN_PIECE = "<unk>"
+PIECE_ROLES = {UNKNOWN_PIECE: "unknown", "<s>": "document_begin", "</s>": "document_end"}
+NUM_SEEDS = 1_000_000  # as theirs
+
+
+class Found(NamedTuple):
+    """What was learned: pieces and scores, in the order of ids."""
+
+    pieces: list[bytes]
+    scores: npt.NDArray[np.float32]
+    num_characters: int  # that are among them
+
+
+class LearnedPieces(ABC):
+    """What the two model types have in common."""
+
+    default_size = "8,000"
+    own_special: ClassVar[Mapping[str, str]] = PIECE_ROLES
+    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
+    pattern = "metaspace"
+    normalizer = (NORMALIZER,)
+    marks_spaces = True
+    text: ClassVar[str]
+    uses: ClassVar[tuple[str, ...]] = (
+        *("vocab_size", "allow_smaller", "min_documents", "character_coverage", "max_sentencepiece_length"),
+        *("split_by_unicode_script", "split_by_number", "split_by_whitespace", "split_digits", "byte_fallback"),
+        *("user_defined_symbols", "control_symbols"),
+    )
+    _model: ClassVar[type[PieceModel]]
+
+    @property
+    def kinds(self) -> Mapping[str, Callable[[Any, Place], PieceModel]]:
+        return {self._model.kind: self._model.from_json}
+
+    def default_vocab_size(self, num_special: int) -> int:
+        return int(self.default_size.replace(",", ""))
+
+    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        given = [*options.pieces.user_defined_symbols, *options.pieces.reserved]
+        for text in options.pieces.user_defined_symbols:
+            if given.count(text) > 1:
+                return "user_defined_symbols", f"names {text!r} twice, or as a special token does: remove one."
+            if options.pieces.byte_fallback and text.encode() in BYTE_NAMES:
+                return "user_defined_symbols", f"names {text!r}, which is a byte's piece: remove it."
+            if "\0" in text:
+                return "user_defined_symbols", f"names {text!r}, which has a zero byte: remove it."
+        least = options.num_special + len(_list_fixed(options)) + 1
+        if options.vocab_size >= least:
+            return None
+        return "vocab_size", (
+            f"= {options.vocab_size}: must be {least} or more: it includes {options.num_special} special tokens, "
+            f"{len(options.pieces.user_defined_symbols)} symbols of the user"
+            + (" and 256 bytes (byte_fallback)." if options.pieces.byte_fallback else ".")
+        )
+
+    def own_form(self, model: BpeModel) -> None:
+        return None
+
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> PieceModel:
+        fixed = _list_fixed(options)
+        num_tokens = options.vocab_size - options.num_special - len(fixed)
+        texts, counts = rows()
+        try:
+            found = self._find(texts, counts, options, num_tokens)
+        except OverflowError as error:
+            raise LearnError(
+                f"the counts of the table are too large: {error}. Divide them by a common factor."
+            ) from error
+        _check_characters(found.num_characters, num_tokens, options)
+        tokens = (*(text for text, _ in fixed), *found.pieces)
+        pinned = find_pinned(options, self.own_special)
+        ids = find_free_ids(len(tokens), pinned.values())
+        unknown = pinned.pop(UNKNOWN_PIECE)
+        taken = {unknown, *pinned.values()}
+        return self._model(
+            tokens,
+            ids,
+            np.concatenate([np.zeros(len(fixed), np.float32), found.scores]),
+            np.array([*(kind for _, kind in fixed), *[NORMAL] * len(found.pieces)], np.uint8),
+            unknown,
+            (*sorted(pinned.values()), *_find_later_ids(int(ids[-1]) + 1, taken, options.num_special - len(taken))),
+            kernel.PieceRules(
+                load_charsmap() if options.pieces.has_charsmap else b"",
+                options.pieces.add_dummy_prefix,
+                options.pieces.remove_extra_whitespaces,
+                escape_whitespaces=True,
+                whitespace_is_suffix=False,
+            ),
+        )
+
+    @abstractmethod
+    def _find(self, texts: Texts, counts: Counts, options: LearnOptions, num_tokens: int) -> Found:
+        """Up to num_tokens pieces; more only if there are more characters."""
+
+
+class SentencepieceBpe(LearnedPieces):
+    """The model type of merges."""
+
+    text = "merges of characters, as SentencePiece's BPE and Llama 2's"
+    uses = (*LearnedPieces.uses, "min_count")
+    _model = SentencepieceBpeModel
+
+    def _find(self, texts: Texts, counts: Counts, options: LearnOptions, num_tokens: int) -> Found:
+        rules = _make_rules(options)
+        merges = kernel.learn_piece_merges(
+            texts, counts, rules, num_tokens, options.min_count, options.threads, options.merges_done
+        )
+        tokens = [chr(c).encode() for c in merges.code_points.tolist()]
+        num_characters = len(tokens)
+        for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True):
+            tokens.append(tokens[left] + tokens[right])
+        # Merges come first, then characters, and each has a lower score than the one before, from -0 on.
+        pieces = tokens[num_characters:] + [tokens[i] for i in merges.by_count.tolist()]
+        return Found(pieces, -np.arange(len(pieces), dtype=np.float32), num_characters)
+
+
+class Unigram(LearnedPieces):
+    """The model type of the most probable cut."""
+
+    text = "the most probable pieces, as SentencePiece's Unigram and T5's"
+    _model = UnigramModel
+
+    def _find(self, texts: Texts, counts: Counts, options: LearnOptions, num_tokens: int) -> Found:
+        rules = kernel.UnigramRules(
+            num_tokens, options.vocab_size * 11 // 10, NUM_SEEDS, options.scale, options.min_seed_count
+        )
+        learned = kernel.learn_unigram(texts, counts, _make_rules(options), rules, options.threads, options.merges_done)
+        text = "".join(map(chr, learned.code_points.tolist()))
+        pieces = [text[start:end] for start, end in pairwise(learned.offsets.tolist())]
+        return Found([piece.encode() for piece in pieces], learned.scores, sum(len(piece) == 1 for piece in pieces))
+
+
+def _list_fixed(options: LearnOptions) -> list[tuple[bytes, int]]:
+    """(text, type) of the pieces that are there whatever the text is."""
+    fixed = [(text.encode(), USER_DEFINED) for text in options.pieces.user_defined_symbols]
+    return fixed + ([(name, BYTE) for name in BYTE_NAMES] if options.pieces.byte_fallback else [])
+
+
+def _make_rules(options: LearnOptions) -> kernel.PieceTableRules:
+    pieces = options.pieces
+    reserved = {text.encode() for text in pieces.reserved}.union(text for text, _ in _list_fixed(options))
+    return kernel.PieceTableRules(
+        make_texts_from_strings(sorted(reserved)),
+        float(np.float32(str(options.character_coverage))),
+        pieces.max_sentencepiece_length,
+        pieces.split_by_unicode_script,
+        pieces.split_by_number,
+        pieces.split_by_whitespace,
+        pieces.split_digits,
+    )
+
+
+def _check_characters(num_characters: int, num_tokens: int, options: LearnOptions) -> None:
+    if num_characters == 0:
+        raise LearnError("the count table holds no characters: there is nothing to learn from")
+    if num_characters > num_tokens:
+        raise LearnError(
+            f"vocab_size = {options.vocab_size}: {num_tokens} of these are left for pieces, and the characters of the "
+            f"text alone are {num_characters}. Raise vocab_size to "
+            f"{options.vocab_size + num_characters - num_tokens} or more, or lower character_coverage "
+            f"({options.character_coverage})."
+        )
+
+
+def _find_later_ids(first: int, taken: set[int], num: int) -> list[int]:
+    """The ids that special tokens without one get, behind the model's: the lowest free ones."""
+    free = (id for id in range(first, ID_LIMIT) if id not in taken)
+    return [next(free) for _ in range(num)]
+
+
+__all__ = ["PIECE_ROLES", "Ids", "SentencepieceBpe", "Unigram"]

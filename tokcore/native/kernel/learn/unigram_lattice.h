@@ -1,0 +1,191 @@
+// DESCRIPTION
+// UnigramLattice looks at all cuts of a word into pieces: how often each piece is expected, and which cut has
+// the highest score. A character that is no piece may stand alone, as unknown. Expected numbers are
+// multiples of 2^-32 and scores of 2^-28, so that their sums over words do not depend on the order; within a
+// word the order of operations is fixed. Time and memory are linear in the word's length, times the pieces
+// that begin at a character. Keeps its memory from word to word; one thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "learn/unigram_pieces.h"
+
+namespace tokcore {
+
+class UnigramLattice {
+ public:
+  static constexpr int kShareBits = 32;
+  // What an unknown character counts as: SentencePiece takes it for the first piece while it learns, and so
+  // misses pieces less whose characters have dropped out.
+  static constexpr uint32_t kCountedFor = 0;
+
+  // Calls action(piece, share): how often the piece is expected in the word, times 2^kShareBits, for each
+  // place where it may stand.
+  template <typename Action>
+  void for_each_share(const UnigramPieces& pieces, const uint8_t* text, size_t size, Action action);
+
+  // Calls action(piece) for each piece, or kCountedFor, of the best cut, from the last to the first. Of two
+  // cuts with one score, the one whose last piece begins earlier is better.
+  template <typename Action>
+  void for_each_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Action action) {
+    find_best(
+        pieces, text, size, int64_t{0}, [&](uint32_t piece) { return pieces.fixed_score(piece); },
+        pieces.unknown_fixed_score(), kUnknown);
+    follow_back(size, action);
+  }
+
+  // The best cut of the piece's own text that is not the piece: its score and, by action, its pieces.
+  template <typename Action>
+  int64_t find_alternative(const UnigramPieces& pieces, uint32_t piece, Action action) {
+    const auto text = pieces.text(piece);
+    find_best(
+        pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), int64_t{0},
+        [&](uint32_t one) { return pieces.fixed_score(one); }, pieces.unknown_fixed_score(), piece);
+    follow_back(text.size(), action);
+    return best_[text.size()].fixed;
+  }
+
+  // The score of that cut in float32, as encoding adds scores up.
+  float measure_alternative(const UnigramPieces& pieces, uint32_t piece) {
+    const auto text = pieces.text(piece);
+    find_best(
+        pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), float{0},
+        [&](uint32_t one) { return static_cast<float>(pieces.score(one)); },
+        static_cast<float>(pieces.unknown_score()), piece);
+    return best_[text.size()].single;
+  }
+
+ private:
+  // Sums of probabilities are value * 2^(-256 * level): values stay where nothing is lost.
+  struct Sum {
+    double value = 0;
+    int64_t level = 0;
+
+    void add(double more, int64_t more_level) {
+      if (value == 0) {
+        value = more;
+        level = more_level;
+        return;
+      }
+      for (; more_level > level && more != 0; --more_level) more *= kStep;
+      for (; more_level < level; --level) value *= kStep;
+      value += more;
+    }
+    void settle() {
+      while (value < kStep && value != 0) {
+        value *= kInverseStep;
+        ++level;
+      }
+    }
+  };
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+  static constexpr double kStep = 0x1p-256, kInverseStep = 0x1p+256;
+
+  struct Edge {
+    uint32_t start;
+    uint32_t end;
+    uint32_t piece;
+    double probability;
+  };
+  struct Best {
+    union {
+      int64_t fixed;
+      float single;
+    };
+    uint32_t start;
+    uint32_t piece;
+  };
+
+  // Calls action(end, piece) for each piece that begins at a place, and for the unknown character there.
+  template <typename Action>
+  static void for_each_piece(const UnigramPieces& pieces, const uint8_t* text, size_t size, size_t start,
+                             Action action) {
+    const PieceTrie& trie = pieces.trie();
+    const size_t character = SymbolCodes::size_at(text + start);
+    bool is_known = false;
+    uint32_t node = PieceTrie::kRoot;
+    for (size_t at = start; at < size && (node = trie.child(node, text[at])) != PieceTrie::kNone; ++at) {
+      const uint32_t piece = trie.piece(node);
+      if (piece == PieceTrie::kNone || !pieces.alive(piece)) continue;
+      is_known |= at + 1 == start + character;
+      action(at + 1, piece);
+    }
+    if (!is_known) action(start + character, kUnknown);
+  }
+
+  static float& score_of(Best& best, float) { return best.single; }
+  static int64_t& score_of(Best& best, int64_t) { return best.fixed; }
+
+  template <typename Score, typename FindScore>
+  void find_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Score zero,
+                 FindScore find_score, Score unknown, uint32_t left_out);
+  template <typename Action>
+  void follow_back(size_t size, Action action) const {
+    for (size_t end = size; end > 0; end = best_[end].start)
+      action(best_[end].piece == kUnknown ? kCountedFor : best_[end].piece);
+  }
+
+  std::vector<Sum> before_;
+  std::vector<Sum> behind_;
+  std::vector<Edge> edges_;
+  std::vector<Best> best_;
+};
+
+template <typename Action>
+void UnigramLattice::for_each_share(const UnigramPieces& pieces, const uint8_t* text, size_t size,
+                                    Action action) {
+  before_.assign(size + 1, {});
+  behind_.assign(size + 1, {});
+  edges_.clear();
+  before_[0].value = behind_[size].value = 1;
+  for (size_t start = 0; start < size; start += SymbolCodes::size_at(text + start)) {
+    before_[start].settle();
+    for_each_piece(pieces, text, size, start, [&](size_t end, uint32_t piece) {
+      const double probability = piece == kUnknown ? pieces.unknown_probability() : pieces.probability(piece);
+      edges_.push_back({static_cast<uint32_t>(start), static_cast<uint32_t>(end), piece, probability});
+      before_[end].add(before_[start].value * probability, before_[start].level);
+    });
+  }
+  before_[size].settle();
+  const Sum total = before_[size];
+  const double inverse = 1 / total.value;
+  for (size_t i = edges_.size(); i-- > 0;) {
+    const Edge& edge = edges_[i];
+    Sum& behind = behind_[edge.end];
+    behind.settle();
+    double share = before_[edge.start].value * edge.probability * (behind.value * inverse);
+    int64_t level = before_[edge.start].level + behind.level - total.level;
+    for (; level > 0 && share != 0; --level) share *= kStep;
+    for (; level < 0; ++level) share *= kInverseStep;
+    constexpr auto kUnit = static_cast<double>(int64_t{1} << kShareBits);
+    action(edge.piece == kUnknown ? kCountedFor : edge.piece, static_cast<uint64_t>(share * kUnit + 0.5));
+    behind_[edge.start].add(behind.value * edge.probability, behind.level);
+  }
+}
+
+template <typename Score, typename FindScore>
+void UnigramLattice::find_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Score zero,
+                               FindScore find_score, Score unknown, uint32_t left_out) {
+  best_.resize(std::max(best_.size(), size + 1));
+  constexpr uint32_t kNone = UINT32_MAX;
+  for (size_t i = 0; i <= size; ++i) best_[i].start = kNone;
+  score_of(best_[0], zero) = zero;
+  for (size_t start = 0; start < size; start += SymbolCodes::size_at(text + start)) {
+    const Score before = score_of(best_[start], zero);
+    for_each_piece(pieces, text, size, start, [&](size_t end, uint32_t piece) {
+      if (piece == left_out && piece != kUnknown) return;
+      const Score score = before + (piece == kUnknown ? unknown : find_score(piece));
+      Best& best = best_[end];
+      if (best.start != kNone && score <= score_of(best, zero)) return;
+      score_of(best, zero) = score;
+      best.start = static_cast<uint32_t>(start);
+      best.piece = piece;
+    });
+  }
+}
+
+}  // namespace tokcore
