@@ -248,6 +248,8 @@ def learn_unigram(
 
 def estimate(runs: Counter[str], scores: dict[str, float], scale: float, dividers: int) -> dict[str, float]:
     """The scores after one round: the expected number of each piece decides; those below a half drop out."""
+    if not scores:
+        return {}
     lattice = Lattice(scores)
     expected: Counter[str] = Counter()
     for run, count in runs.items():
@@ -273,6 +275,8 @@ def compute_digamma(x: float) -> float:
 
 def cut(runs: Counter[str], scores: dict[str, float], least: int, dividers: int) -> dict[str, float]:
     """Three quarters of the pieces, but at least so many: characters, and those that the text would miss most."""
+    if not scores:
+        return {}
     fixed = {piece: math.floor(score * SCORE_UNIT + 0.5) for piece, score in scores.items()}
     lattice = Lattice({piece: score / SCORE_UNIT for piece, score in fixed.items()})
     used: Counter[str] = Counter()

@@ -21,6 +21,7 @@ RUNS = {
     "json_lines": 4000,
     "learn": 150,
     "learn_characters": 300,
+    "learn_pieces": 300,
     "merge_rows": 6000,
     "pieces": 3000,
     "rank_tokens": 2500,

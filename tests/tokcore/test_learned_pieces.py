@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
+import subprocess
 from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
@@ -171,6 +173,62 @@ def test_unigram_is_the_reference_s(words, rules, size, num_seeds, scale):
     assert len(common) >= 0.8 * len(ours)
     if common == ours.keys():
         assert all(abs(ours[piece] - theirs[piece]) < 1e-4 for piece in common)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TABLES, RULES, st.integers(0, 30))
+def test_seeds_are_the_reference_s(words, rules, num_seeds):
+    """Without a round that drops any, all characters and seeds come back."""
+    more = {word * 2: count for word, count in words.items()} | words
+    many = {word: count * 10**9 for word, count in more.items()}
+    unigram = kernel.UnigramRules(10**6, 10**6, num_seeds, 1e-9, 2)
+    native = spell(kernel.learn_unigram(*pack(many), rules, unigram))
+    with kernel.force("reference"):
+        plain = spell(kernel.learn_unigram(*pack(many), rules, unigram))
+    assert len(native.keys() ^ plain.keys()) <= 1
+
+
+def test_the_scale_of_counts_changes_nothing(demo_table):
+    rows, counts = demo_table
+    plain = learn("unigram", demo_table, 1500)
+    scaled = learn("unigram", (rows, counts * np.uint64(1 << 20)), 1500, scale=float(1 << 20), min_seed_count=2 << 20)
+    assert scaled.fingerprint == plain.fingerprint
+
+
+@pytest.mark.parametrize("text", ["a" * 100_000, "ab" * 50_000, "\u0301" * 100_000, "▁" * 100_000])
+def test_one_long_word_takes_no_longer_than_many_short_ones(text):
+    table = make_texts_from_strings([text, "ab"]), np.array([3, 2], np.uint64)
+    for model in ("unigram", "sentencepiece-bpe"):
+        assert learn(model, table, 300, {"byte_fallback": True}, min_count=2).vocab_size <= 300
+
+
+def test_exact_math_keeps_its_error_bounds():
+    import mpmath
+
+    from tokcore import _native
+
+    mpmath.mp.dps = 40
+    random = np.random.default_rng(1)
+    for x in [*random.uniform(-600, 600, 400), *10.0 ** random.uniform(-2.9, 30, 400), 0.5, 1.0, 2.0, 16.0]:
+        exp, log, digamma = _native.evaluate_exact_math(float(x))
+        assert abs(exp / mpmath.exp(float(x)) - 1) < 2**-50
+        if x > 2**-10:
+            true = mpmath.log(float(x))
+            assert abs(log - true) < 2**-50 * max(1, abs(true))
+            true = mpmath.digamma(float(x))
+            assert abs(digamma - true) < 2**-44 * max(1, abs(true))
+
+
+def test_the_learner_asks_no_library_for_logarithms(tmp_path):
+    """What the C library computes differs from one to the next, so the objects of the learner name none of it."""
+    kernel_folder = Path(kernel.__file__).parent / "native" / "kernel"
+    wrong = re.compile(r"\b(exp|log|pow|lgamma|tgamma|digamma|fma|ldexp|frexp|exp2|log2|log1p|expm1)[fl]?(@\S*)?$")
+    for name in ("exact_math", "unigram_learner", "unigram_pieces", "seed_pieces", "piece_words", "piece_limits"):
+        target = tmp_path / f"{name}.o"
+        command = ["c++", "-std=c++20", "-O2", "-c", "-I", kernel_folder, kernel_folder / "learn" / f"{name}.cpp"]
+        subprocess.run([*command, "-o", target], check=True)
+        undefined = subprocess.run(["nm", "-u", target], check=True, capture_output=True, text=True).stdout
+        assert not [line for line in undefined.splitlines() if wrong.search(line)], undefined
 
 
 def spell(learned: kernel.UnigramPieces) -> dict[str, float]:
