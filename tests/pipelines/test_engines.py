@@ -112,6 +112,26 @@ def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
     assert started.count("Starting worker with command") == 2, "for counting and for encoding"
 
 
+def test_a_shuffled_build_on_a_job_server(corpus):
+    """Both passes run on the engine; the bytes are those of a local build."""
+    with (corpus / "build.toml").open("a") as file:
+        file.write("[shuffle]\nseed = 7\n[shards]\ntarget_tokens = 200\n")
+    run(corpus / "build.toml", corpus / "local")
+    pool, server = find_free_port(), find_free_port()
+    with (
+        running([find_worker_program(), f"--pool={pool}"], pool),
+        running(make_job_server(server), server) as engine,
+    ):
+        done = tokcore(
+            *("build", corpus / "build.toml", "--output", corpus / "out", "--engine=portable", "--shared-filesystem"),
+            *("--set", f"engine.endpoint=127.0.0.1:{server}"),
+            *("--set", "engine.environment=external", "--set", f"engine.worker=127.0.0.1:{pool}"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert engine.poll() is None
+    assert tree(corpus / "out") == tree(corpus / "local")
+
+
 def test_prism_starts_workers_as_processes(corpus):
     """A real engine, with one of its own worker processes for each job; the bytes are equal."""
     run(corpus / "build.toml", corpus / "local")
