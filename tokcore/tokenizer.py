@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
@@ -23,10 +24,11 @@ from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
-from tokcore.kernel import Ids
+from tokcore.kernel import ConvertedEncoder, Ids, SentencepieceEncoder
 from tokcore.models.bpe import LearnedModel
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
+from tokcore.sampling import Draws, encode_sampled, encode_with_dropout, list_best, require_unigram
 from tokcore.special_text import encode_around, find_special
 from tokcore.stream_decoder import StreamDecoder
 from tokcore.texts import Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
@@ -167,11 +169,22 @@ class Tokenizer(Vocabulary):
         """
         return export_to(self.spec, to, Path(path), replace)
 
-    def encode(self, text: str | bytes, allow_special: Iterable[str] = ()) -> Ids:
+    def encode(
+        self,
+        text: str | bytes,
+        allow_special: Iterable[str] = (),
+        *,
+        dropout: float | None = None,
+        sampling: float | None = None,
+        seed: int = 0,
+    ) -> Ids:
         """The ids of a text, int32; nothing is appended.
 
         allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
         several), or "all"; the others are ordinary text. Raises UnicodeEncodeError for a str with a lone surrogate.
+        dropout: of a byte-level BPE, the probability with which a merge is passed over each time that it is next, as
+        tokenizers does it. sampling: of a Unigram, theta; a cut is drawn in proportion to exp(theta * sum of scores).
+        Both follow from seed alone, are for one text at a time (plain Python), and raise ConfigError for another model.
 
         >>> tokenizer.encode("low lower").tolist()
         [257, 258, 259]
@@ -181,7 +194,35 @@ class Tokenizer(Vocabulary):
         if not isinstance(text, _TEXT):
             hint = ": encode_batch takes several" if isinstance(text, Iterable) else ""
             raise TypeError(f"text: expected str or bytes, found {type(text).__name__}{hint}")
-        return self._encode_list([text], 1, self._allowed(allow_special)).ids
+        if dropout is None and sampling is None:
+            return self._encode_list([text], 1, self._allowed(allow_special)).ids
+        if allow_special or (dropout is not None and sampling is not None):
+            raise ConfigError("dropout, sampling and allow_special exclude each other: give one of them")
+        texts, draws, model = make_texts_from_strings([text]), Draws(seed), self.spec.model
+        if sampling is not None:
+            return np.array(encode_sampled(model, self._normalize_pieces(texts), sampling, draws), np.int32)
+        assert dropout is not None
+        texts = self._shared.normalizer.apply(texts)
+        ends, _ = self._shared.pretokenizer.split(texts)
+        bounds = pairwise([int(texts.offsets[0]), *ends.tolist()])
+        pretokens = [texts.data[start:end].tobytes() for start, end in bounds]
+        return np.array(encode_with_dropout(model, pretokens, dropout, draws), np.int32)
+
+    def nbest(self, text: str | bytes, num: int) -> list[tuple[Ids, float]]:
+        """The best ways to cut a text by a Unigram, the best first: (ids, sum of scores); fewer if there are no more.
+
+        Sums are float64, so that of near ties another may come first than in encode. Raises ConfigError for another
+        model, and for num below 1.
+        """
+        if num < 1:
+            raise ConfigError(f"num = {num}: expected at least 1")
+        normalized = self._normalize_pieces(make_texts_from_strings([text]))
+        return [(np.array(ids, np.int32), total) for ids, total in list_best(self.spec.model, normalized, num)]
+
+    def _normalize_pieces(self, texts: Texts) -> bytes:
+        """A text as pieces are looked for in it. Raises ConfigError unless the model is a Unigram."""
+        require_unigram(self.spec.model, "drawing a cut")
+        return cast(SentencepieceEncoder | ConvertedEncoder, self._shared.encoder).normalize(texts).text(0)
 
     def count_tokens(self, text: str | bytes, allow_special: Iterable[str] = ()) -> int:
         """How many ids encode gives.

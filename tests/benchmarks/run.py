@@ -21,6 +21,7 @@ import encode
 import learn
 import pathological
 import peers
+import pieces
 import pipeline
 import summary
 import wordpiece
@@ -37,6 +38,7 @@ def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
         "count": count.tables,
         "learn": lambda options: learn.tables(options, table),
         "wordpiece": wordpiece.tables,
+        "pieces": pieces.tables,
         "pipeline": pipeline.tables,
     }
 

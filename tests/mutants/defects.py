@@ -1904,6 +1904,14 @@ _SENTENCEPIECE = (
         _tests("tokcore/formats/test_converted_json.py::test_any_pieces_of_unigram_give_their_ids"),
     ),
     Defect(
+        "scores-rounded-once",
+        "scores of a tokenizer.json are the numbers nearest to their texts",
+        "tokcore/formats/huggingface.py",
+        "json.loads(data, parse_float=parse_float)",
+        "json.loads(data)",
+        _tests("tokcore/formats/test_converted_json.py::test_scores_are_the_numbers_that_tokenizers_reads"),
+    ),
+    Defect(
         "merges-in-any-order",
         "the listed merges of a tokenizer.json have no order",
         KERNEL + "encode/character_bpe.cpp",

@@ -8,10 +8,12 @@ added token that is not special would be found in all text, so it is refused.
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from tokcore.errors import FormatError
 from tokcore.formats.sentencepiece import check_charsmap
@@ -60,6 +62,48 @@ def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) 
     splits = _read_pre_tokenizer(content.get("pre_tokenizer"), steps)
     read = _read_unigram if is_unigram else _read_bpe
     return read(model, list(special), tuple(steps), splits)
+
+
+def parse_float(text: str) -> float:
+    """The number that tokenizers reads: its parser of JSON rounds twice, so it may be a neighbour of the nearest one.
+
+    >>> parse_float("-11.5"), float("-9.876543210987655"), parse_float("-9.876543210987655")
+    (-11.5, -9.876543210987655, -9.876543210987655)
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r:.80} is no number")
+    sign, whole, fraction, power = match[1], match[2], match[3] or "", int(match[4] or 0)
+    digits, exponent = 0, power
+    for i, digit in enumerate(whole):
+        if digits * 10 + int(digit) >= 2**64:
+            return float(text) if fraction else float(digits) * 10.0 ** (len(whole) - i + power)
+        digits = digits * 10 + int(digit)
+    for digit in fraction:
+        if digits * 10 + int(digit) >= 2**64:
+            break  # they pass over the rest
+        digits, exponent = digits * 10 + int(digit), exponent - 1
+    if not -308 <= exponent <= 22:
+        return float(text)
+    value = float(digits) * 10.0**exponent if exponent >= 0 else float(digits) / float(f"1e{-exponent}")
+    return -value if sign else value
+
+
+def write_float(number: float) -> str:
+    """A text that parse_float and tokenizers read as that number."""
+    if parse_float(repr(number)) == number:
+        return repr(number)
+    for places in (16, 17, 18):
+        digits, _, power = f"{abs(number):.{places}e}".partition("e")
+        near = int(digits.replace(".", ""))
+        for step in range(-40, 41):
+            text = f"{'-' if number < 0 else ''}{near + step}e{int(power) - places}"
+            if parse_float(text) == number:
+                return text
+    return repr(number)
+
+
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,6}))?")
 
 
 def _list_parts(value: Any, key: str) -> list[dict[str, Any]]:
@@ -297,7 +341,8 @@ def _write_model(spec: TokenizerSpec, model: ConvertedModel) -> dict[str, Any]:
         last = max(model.ids.max(initial=-1), model.unknown or 0)
         if missing := [id for id in range(last + 1) if id not in pieces]:
             raise FormatError(f"in a Unigram's vocabulary the id of a piece is its place, and {missing[0]} is unused")
-        vocab = [list(pieces[id]) for id in range(last + 1)]
+        written = (pieces[id] for id in range(last + 1))
+        vocab = [[text, orjson.Fragment(write_float(score))] for text, score in written]
         return {"type": "Unigram", "unk_id": model.unknown, "vocab": vocab, "byte_fallback": model.spells_bytes}
     assert isinstance(model, PieceBpeModel)
     name = dict(zip(model.ids.tolist(), model.names, strict=True))

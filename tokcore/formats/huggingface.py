@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -21,7 +22,7 @@ import orjson
 
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.converted_json import is_converted, make_converted_parts, read_converted
+from tokcore.formats.converted_json import is_converted, make_converted_parts, parse_float, read_converted
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
 from tokcore.formats.word_level_json import (
     is_split_into_characters,
@@ -173,6 +174,8 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
         if is_converted(content):
+            if content["model"].get("type") == "Unigram":
+                content = json.loads(data, parse_float=parse_float)
             tokens = _read_added_tokens(content.get("added_tokens") or [], [])
             roles = _read_ours(content.get("decoder")).get("roles", {})
             return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
@@ -193,7 +196,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         # Lists, objects, strings and numbers in each other's places.
         raise FormatError(f"{name}: a part is not of the type that a tokenizer.json has there: {error!r}") from error
 

@@ -166,6 +166,24 @@ def test_graphemes_are_theirs():
         assert own == expected if expected.startswith(SPACE) else own == SPACE + expected, ascii(row)
 
 
+def test_scores_are_the_numbers_that_tokenizers_reads():
+    """Its parser rounds twice: about every seventh score is not the nearest number to its text."""
+    generator = np.random.default_rng(1)
+    scores = [*generator.uniform(-15, 0, 2000).tolist(), *(-generator.uniform(0, 1, 500).astype("f4")).tolist()]
+    scores += [-1e-9, -12345678.5, 0.0, -0.1, -(2.0**-40), -3e-20]
+    content = make_tokenizer_json("unigram", train("unigram", "plain"), [], METASPACE)
+    content["model"]["vocab"] += [[f"piece {i}", score] for i, score in enumerate(scores)]
+    theirs, ours = load(content)
+
+    def read_back(tokenizer):
+        return [score for _, score in json.loads(tokenizer.to_str())["model"]["vocab"]][3:]
+
+    assert ours.spec.model.scores.tolist() == read_back(theirs)
+    assert ours.spec.model.scores.tolist()[-len(scores) :] != scores
+    again = tokenizers.Tokenizer.from_str(write_tokenizer_json(ours.spec).decode())
+    assert read_back(again) == read_back(theirs)
+
+
 def test_long_inputs():
     for name in ("llama", "t5"):
         kind, option, normalizer, pre_tokenizer = KINDS[name]
