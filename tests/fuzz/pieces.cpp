@@ -22,7 +22,7 @@ std::string spell(Input& input, size_t count) {
   return text;
 }
 
-struct Vocabulary {
+struct PieceSet {
   std::string bytes;
   std::vector<int64_t> offsets{0};
   std::vector<int32_t> ids;
@@ -52,7 +52,7 @@ std::vector<int32_t> encode(SentencepieceEncoder& encoder, const std::string& te
   return {encoded.ids.data(), encoded.ids.data() + encoded.ids.size()};
 }
 
-std::vector<std::string> cut_by_sums(const std::string& word, const Vocabulary& vocabulary) {
+std::vector<std::string> cut_by_sums(const std::string& word, const PieceSet& vocabulary) {
   double unknown = std::numeric_limits<double>::max();
   for (const double score : vocabulary.scores) unknown = std::min(unknown, score);
   unknown -= 10;
@@ -84,7 +84,7 @@ std::vector<std::string> cut_by_sums(const std::string& word, const Vocabulary& 
   return parts;
 }
 
-std::vector<std::string> cut_by_merges(const std::string& word, const Vocabulary& vocabulary,
+std::vector<std::string> cut_by_merges(const std::string& word, const PieceSet& vocabulary,
                                        const Merges& merges) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < word.size(); i += parts.back().size()) {
@@ -111,8 +111,8 @@ std::vector<std::string> cut_by_merges(const std::string& word, const Vocabulary
   return parts;
 }
 
-std::vector<int32_t> encode_slowly(const std::string& text, const Vocabulary& vocabulary,
-                                   const Merges* merges, bool splits) {
+std::vector<int32_t> encode_slowly(const std::string& text, const PieceSet& vocabulary, const Merges* merges,
+                                   bool splits) {
   std::vector<int32_t> ids;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = splits ? text.find("\xE2\x96\x81", begin + 1) : text.size();
@@ -142,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const bool is_unigram = input.flag(), splits = input.flag(), spells_bytes = input.flag();
   const size_t cache_bytes = size_t{input.byte()} << 8, threads = 1 + input.byte() % 3;
-  Vocabulary vocabulary;
+  PieceSet vocabulary;
   const size_t num_pieces = 1 + input.byte() % 16;
   for (size_t i = 0; i < num_pieces; ++i) {
     const std::string piece = spell(input, 1 + input.byte() % 4);
