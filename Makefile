@@ -9,7 +9,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 SERVERS = $(VENV)/servers
 
-.PHONY: demo test servers prism check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
+.PHONY: demo test servers prism flink check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,7 +30,7 @@ test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
-servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism ## install the stores and engines that tests start
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism $(SERVERS)/flink.classpath ## install the stores and engines that tests start
 
 $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 	mkdir -p $(@D)
@@ -53,6 +53,19 @@ prism: $(VENV)/installed $(SERVERS)/prism ## build the demo on Prism, and compar
 	$(SERVERS)/prism --serve_http=false --log_level=warn & server=$$!; trap "kill $$server" EXIT; sleep 2; \
 		$(BIN)/tokcore build deploy/demo/build.toml --output out/prism --engine prism --shared-filesystem
 	test "$$($(BIN)/tokcore build deploy/demo/build.toml --output out/prism --quiet)" = \
+		"$$($(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet)"
+
+$(SERVERS)/flink.classpath: tests/engines/flink/pom.xml
+	mkdir -p $(@D)
+	mvn --quiet --batch-mode --file $< dependency:build-classpath -Dmdep.outputFile=$(abspath $@)
+
+# Beam's job server for Flink, with a Flink of its own, where only the loopback interface is.
+flink: $(VENV)/installed $(SERVERS)/flink.classpath ## build the demo on Flink, and compare its root with the local one
+	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet
+	rm -rf out/flink
+	tests/engines/flink/run.sh $(SERVERS)/flink.classpath $(BIN)/tokcore build deploy/demo/build.toml \
+		--output out/flink --engine flink --shared-filesystem --set engine.parallelism=2
+	test "$$($(BIN)/tokcore build deploy/demo/build.toml --output out/flink --quiet)" = \
 		"$$($(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet)"
 
 lint: $(VENV)/installed ## ruff, mypy and clang-format

@@ -42,6 +42,20 @@ def print_build(output: str, build: BuildManifest, all_languages: bool = False) 
     _print_totals(output, build)
 
 
+def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
+    """Print what Beam measured of each stage that ran, a line each."""
+    for stage, told in metrics.items():
+        if told:
+            found = f", {hits:,} found done" if (hits := told.get("cache_hits", 0)) else ""
+            amounts = f"{told.get('items', 0):,} work items{found}, {told.get('records', 0):,} records"
+            rejects = [
+                f"{name.removeprefix('rejected:')}: {n:,}" for name, n in told.items() if name.startswith("rejected:")
+            ]
+            rejected = f", rejected {', '.join(rejects)}" if rejects else ""
+            size = f"{told.get('stored_bytes', 0):,} bytes stored, {told.get('text_bytes', 0):,} of text"
+            print(f"{stage:<10} {amounts}{rejected}, {size}")
+
+
 def _list_languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:
     """The lines of the table of languages, the largest first."""
     with_mask = any(row.masked_bytes is not None for row in languages.values())

@@ -14,11 +14,11 @@ from pipelines.inspect.verify import Report, describe_problems
 from pipelines.local.terminal import format_duration, format_number, format_size, make_printable
 from pipelines.stages.build import Build
 from pipelines.stages.commit import describe_commit_date
-from pipelines.stages.inputs import LeftOut
 from pipelines.stages.plan_corpus import hash_content, plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
 from pipelines.store.redaction import redact
+from pipelines.work.inputs import LeftOut
 from schemas.manifest import AnyManifest
 from schemas.plan import Plan
 from schemas.stage_manifests import STAGES

@@ -388,10 +388,12 @@ class EngineTable:
     """[engine]: where the work is done; changes no byte"""
 
     name: Annotated[
-        Literal["local", "prism", "portable"],
-        "processes of this machine, a Prism server, or any server of Beam's job API",
+        Literal["local", "flink", "prism", "portable"],
+        "processes of this machine, Beam's job server for Flink, Prism, or any server of Beam's job API",
     ] = "local"
-    endpoint: Annotated[str | None, "HOST:PORT of the job server; for prism, not set: one is started"] = None
+    endpoint: Annotated[
+        str | None, "HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073"
+    ] = None
     parallelism: Annotated[int | None, "pieces of work at a time; not set: as the engine does", Limits(least=1)] = None
     environment: Annotated[
         Literal["process", "external"],

@@ -5,6 +5,7 @@ pipelines reads documents from files; tokcore works on their text.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 import struct
@@ -133,3 +134,18 @@ class EncodedDocument(NamedTuple):
     lang: str
     id: str | None
     tokens: npt.NDArray[np.int32]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record that is no document, or a file that was rejected whole: the other element that ReadDocuments returns.
+
+    >>> RejectedRecord("en.jsonl", 0, 7, "json", "expected a value").record
+    7
+    """
+
+    source: str  # URI of the file
+    start: int  # first byte of the range that was read
+    record: int | None  # within the range; None for the file as a whole
+    reason: str  # a code that keeps its meaning
+    detail: str

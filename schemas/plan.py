@@ -1,7 +1,7 @@
 """The plan: which bytes of which files are read, cut into ranges and dealt into work items before anything runs.
 
 Every boundary and every name of a build follows from it, so nothing depends on workers or bundles. Leaves to others:
-making one (pipelines.stages.work_items).
+making one (pipelines.work.work_items).
 """
 
 from __future__ import annotations

@@ -197,3 +197,14 @@ class ItemEncoded:
     token_counts: RunRef  # of its shards
     special_text: dict[str, int]  # special token -> times that corpus text spells it
     rejects: StoredFile
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardsCommitted:
+    """What WriteShards committed: equal documents and settings give equal content ids."""
+
+    folder: str  # URL; tokcore.open_shards takes it
+    content_id: str  # of the manifest
+    shards: int
+    documents: int
+    tokens: int

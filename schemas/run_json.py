@@ -22,6 +22,18 @@ def _read_seconds(value: Any, place: Place) -> float | None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """A worker process of an engine."""
+
+    host: str = ""
+    process: int = 0  # its id there
+    started: Annotated[float | None, Read(_read_seconds)] = None  # seconds since 1970
+    executable: str = ""
+    ancestors: tuple[int, ...] = ()  # ids of the processes above it, its parent first
+    items: int = 0  # work items that it did
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RunFacts:
     """What run.json says of how a stage ran; what is empty or None is unknown."""
 
@@ -37,6 +49,7 @@ class RunFacts:
     workers: int | None = None  # None for the workers of another runner
     kernel: str = ""
     settings: str = ""  # of a build: sha256 of all that the build file says of the result, patterns of inputs included
+    processes: tuple[WorkerProcess, ...] = ()  # of an engine
 
     def to_bytes(self) -> bytes:
         """The content of run.json."""

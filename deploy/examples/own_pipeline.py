@@ -1,39 +1,31 @@
-"""Count, learn and encode in a Beam pipeline of your own: from lines of text to a tokenizer and tokens.
+"""Read, count, learn and encode in a Beam pipeline of your own: from lines of text to a tokenizer and token shards.
 
     python deploy/examples/own_pipeline.py 'corpus/*.txt' OUT --runner=FnApiRunner
 
-Writes OUT/counts/en.parquet, OUT/tokenizer.json and OUT/tokens-*, a JSON list of ids for each line. Options of Beam
-follow OUT.
+Writes OUT/counts/en.parquet, OUT/tokenizer.json, OUT/shards and OUT/tokens-*, a JSON list of ids for each line. Options
+of Beam follow OUT; deploy/README.md has those of each engine.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io import ReadFromText, WriteToText
+from apache_beam.io import WriteToText
 
 import tokcore
-from pipelines import CountPretokens, EncodeDocuments
-from schemas import Document
+from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
 
 PATTERN = "o200k"
 NUM_TOKENS = 512  # 256 bytes, and merges
 
 
-def as_document(line: str) -> Document:
-    """Beam learns the type from the annotation, and then passes documents without pickle."""
-    return Document("en", None, line)
-
-
 def main(files: str, out: str, *options: str) -> None:
     """Two pipelines, as encoding needs the tokenizer; learning runs between them, here."""
     with beam.Pipeline(argv=list(options)) as pipeline:
-        documents = pipeline | ReadFromText(files) | beam.Map(as_document)
+        documents, _ = pipeline | ReadDocuments(files, lang="en", unit="line")
         _ = documents | CountPretokens(f"{out}/counts", pattern=PATTERN)
-    shutil.rmtree(f"{out}/counts/_attempts")
 
     counts = pa.concat_tables(pq.read_table(path) for path in sorted(Path(out, "counts").glob("*.parquet")))
     merges = tokcore.learn_bpe(counts, NUM_TOKENS, allow_smaller=True)
@@ -41,7 +33,9 @@ def main(files: str, out: str, *options: str) -> None:
     tokenizer.export("huggingface", f"{out}/tokenizer.json")
 
     with beam.Pipeline(argv=list(options)) as pipeline:
-        documents = pipeline | ReadFromText(files) | beam.Map(as_document)
+        documents, rejected = pipeline | ReadDocuments(files, lang="en", unit="line")
+        _ = rejected | beam.Map(lambda record: print(record.source, record.record, record.reason))
+        _ = documents | WriteShards(out, tokenizer, num_buckets=2, append=["<|endoftext|>"])
         encoded = documents | EncodeDocuments(tokenizer, append=["<|endoftext|>"])
         _ = encoded | beam.Map(lambda document: str(document.tokens.tolist())) | WriteToText(f"{out}/tokens")
 

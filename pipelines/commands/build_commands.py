@@ -102,6 +102,7 @@ def _make_stage_command(
         assigned: tuple[str, ...],
         engine: str | None,
         shared_filesystem: bool,
+        detach: bool,
         workers: int | None,
         runner_options: tuple[str, ...],
         quiet: bool,
@@ -111,7 +112,7 @@ def _make_stage_command(
         as_json: bool,
         show_all: bool = False,
     ) -> None:
-        from pipelines.print_build import print_build
+        from pipelines.print_build import print_build, print_metrics
         from pipelines.print_reports import print_no_work, print_stage
         from pipelines.store.retries import describe_retries, list_retries
 
@@ -123,12 +124,12 @@ def _make_stage_command(
         if shared_filesystem:
             assigned += ("engine.shared_filesystem=true",)
         build = open_build(
-            build_file, output, assigned, workers, runner_options, replace=replace or "", reuse=from_other
+            build_file, output, assigned, workers, runner_options, detach, replace=replace or "", reuse=from_other
         )
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
         if as_json:
-            facts = {"output": build.output, "retries": list_retries()}
+            facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
             print_json({**facts, **json.loads(manifest.to_bytes())})
         elif quiet:
             click.echo(manifest.root or manifest.content_id())
@@ -136,6 +137,8 @@ def _make_stage_command(
             print_build(build.output, manifest, show_all)
         else:
             print_stage(build.output, manifest)
+        if not (as_json or quiet):
+            print_metrics(build.metrics)
         if not (build.made or as_json or quiet):
             print_no_work(build.output, manifest.stage, done)
         if not (as_json or quiet) and (line := describe_retries()):

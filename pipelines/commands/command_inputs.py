@@ -85,6 +85,7 @@ def open_build(
     assigned: tuple[str, ...],
     workers: int | None,
     runner_options: tuple[str, ...],
+    detach: bool = False,
     **how: Any,
 ) -> Any:
     from pipelines.local.run_options import RunOptions
@@ -98,4 +99,4 @@ def open_build(
     config = load_config(expand_path(build_file), assigned, read_bytes)
     use_options(dataclasses.asdict(config.storage))
     where = make_absolute(output) if output else ""
-    return Build(config, RunOptions(workers, runner_options), where, **how)
+    return Build(config, RunOptions(workers, runner_options, detach), where, **how)

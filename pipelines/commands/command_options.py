@@ -30,11 +30,14 @@ WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processe
 
 _ENGINE = click.option(
     "--engine",
-    type=click.Choice(("local", "prism", "portable")),
+    type=click.Choice(("local", "flink", "prism", "portable")),
     help="Where the work is done: engine.name of the build file. --set engine.endpoint=HOST:PORT says more.",
 )
 
 
+_DETACH = click.option(
+    "--detach", is_flag=True, help="Ctrl-C and SIGTERM leave the engine's job running; the next run goes on with it."
+)
 _SHARED = click.option(
     "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this one."
 )
@@ -66,7 +69,7 @@ _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what eac
 
 def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return OUTPUT(SET(_ENGINE(_SHARED(WORKERS(_QUIET(_VERBOSE(runner(command))))))))
+    return OUTPUT(SET(_ENGINE(_SHARED(_DETACH(WORKERS(_QUIET(_VERBOSE(runner(command)))))))))
 
 
 def format_examples(*lines: str) -> str:

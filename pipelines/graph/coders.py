@@ -9,23 +9,48 @@ import numpy as np
 from apache_beam import coders
 from apache_beam.options.pipeline_options import SetupOptions
 
-from schemas.document import Document, EncodedDocument
+from pipelines.graph.driver_options import tell_workers
+from pipelines.work.read_source import Record
+from schemas.document import Document, EncodedDocument, RejectedRecord
 from schemas.plan import Assignment
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart, TableRef
+from schemas.refs import (
+    ItemCounted,
+    ItemEncoded,
+    ItemScattered,
+    PartGathered,
+    RunRef,
+    ShardsCommitted,
+    ShufflePart,
+    TableRef,
+)
 from tokcore.canonical import write_canonical_json
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
 _URN_DOCUMENT = "tokcore:coder:document:v1"
 _URN_ENCODED = "tokcore:coder:encoded-document:v1"
-_CLASSES: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (Assignment, ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart, TableRef)
-}
+_URN_RECORD = "tokcore:coder:record:v1"
+_REFS = (
+    Assignment,
+    ItemCounted,
+    ItemEncoded,
+    ItemScattered,
+    PartGathered,
+    RejectedRecord,
+    RunRef,
+    ShardsCommitted,
+    ShufflePart,
+    TableRef,
+)
+_CLASSES: dict[str, type] = {cls.__name__: cls for cls in _REFS}
 
 
 def import_in_workers(pipeline: Any) -> None:
-    """Make worker processes import this module first: they find its coders by name, not in a pickle."""
+    """Make worker processes import this module first: they find its coders by name, not in a pickle.
+
+    Workers are also told which release drives them, and where the stores are found.
+    """
+    tell_workers(pipeline.options)
     options = pipeline.options.view_as(SetupOptions)
     if __name__ not in (plugins := options.beam_plugins or []):
         options.beam_plugins = [*plugins, __name__]
@@ -120,6 +145,36 @@ def _make_encoded_coder(_payload: bytes, _components: Any, _context: Any) -> Enc
     return EncodedDocumentCoder()
 
 
+class RecordCoder(coders.Coder):
+    """A Record: a letter, then its document or what was rejected."""
+
+    _documents = DocumentCoder()
+
+    def encode(self, value: Record) -> bytes:
+        if value.document is not None:
+            return b"d" + self._documents.encode(value.document)
+        return b"r" + JsonCoder(RejectedRecord).encode(value.rejected)
+
+    def decode(self, encoded: bytes) -> Record:
+        if encoded[:1] == b"d":
+            return Record(self._documents.decode(encoded[1:]), None)
+        return Record(None, JsonCoder(RejectedRecord).decode(encoded[1:]))
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return Record
+
+    def to_runner_api_parameter(self, _context: Any) -> tuple[str, bytes, list[Any]]:
+        return _URN_RECORD, b"", []
+
+
+@coders.Coder.register_urn(_URN_RECORD, bytes)
+def _make_record_coder(_payload: bytes, _components: Any, _context: Any) -> RecordCoder:
+    return RecordCoder()
+
+
 # Stands for an id of None. UTF-8 never holds this byte, so no id looks like it.
 _NO_ID = b"\xff"
 
@@ -148,4 +203,5 @@ def _split(data: bytes, num_fields: int) -> list[bytes]:
 for _cls in _CLASSES.values():
     coders.registry.register_coder(_cls, JsonCoder)
 coders.registry.register_coder(Document, DocumentCoder)
+coders.registry.register_coder(Record, RecordCoder)
 coders.registry.register_coder(EncodedDocument, EncodedDocumentCoder)

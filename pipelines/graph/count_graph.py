@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import apache_beam as beam
 from apache_beam import coders
 
+from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import JsonCoder, import_in_workers
-from pipelines.local.pool import run_in
+from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import CountJob, count_item
+from pipelines.work.count_item import CountJob, find_or_count_item
 from pipelines.work.result_keys import make_table_key
 from pipelines.work.runs import merge_runs, write_count_table
+from pipelines.work.worker_notes import note_item
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef, TableRef
 
@@ -42,7 +43,7 @@ class CountItems(beam.PTransform):
     job: CountJob
     pool_key: str | None = None
 
-    def expand(self, assignments: Any) -> Any:
+    def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[TableRef]:
         import_in_workers(assignments.pipeline)
         return (
             assignments
@@ -64,7 +65,7 @@ class MergeIntoTables(beam.PTransform):
     pool_key: str | None = None
     result_key: str = ""  # in the names of the tables, unless empty
 
-    def expand(self, runs: Any) -> Any:
+    def expand(self, runs: beam.PCollection[KeyedRun]) -> beam.PCollection[TableRef]:
         # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
         combine = MergeToFew(self.attempts, max(1, FAN_IN // self.num_partitions), self.pool_key)
         return (
@@ -83,7 +84,11 @@ class _CountItem(beam.DoFn):
         self._pool_key = pool_key
 
     def process(self, assignment: Assignment) -> Iterator[ItemCounted]:
-        yield run_in(self._pool_key, count_item, self._job, assignment)
+        item, was_done = run_in_worker(self._pool_key, find_or_count_item, self._job, assignment)
+        measure_item("count", item, was_done)
+        if self._pool_key is None and not was_done:
+            note_item(self._job.attempts, item.item)
+        yield item
 
 
 def _list_runs(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
@@ -144,7 +149,7 @@ class _Merging:
         return runs
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
+        return run_in_worker(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 @beam.typehints.with_input_types(RunRef)
@@ -179,7 +184,7 @@ class _WriteTable(beam.DoFn):
     def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
         lang, runs = element
         ordered = tuple(sorted(runs, key=order_runs))
-        yield run_in(self._pool_key, write_count_table, self._attempts, lang, ordered, self._result_key)
+        yield run_in_worker(self._pool_key, write_count_table, self._attempts, lang, ordered, self._result_key)
 
 
 def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:

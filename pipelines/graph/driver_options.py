@@ -27,9 +27,11 @@ class DriverOptions(PipelineOptions):
             parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
 
 
-def make_driver_options() -> list[str]:
-    """The options for Beam's command line. They hold no secrets, as [storage] does not."""
-    return [f"--{DRIVER_OPTION}={describe_version()}", f"--{_STORAGE_OPTION}={storage_options.export_options()}"]
+def tell_workers(options: PipelineOptions) -> None:
+    """Put what workers are told into the options of a pipeline. It holds no secrets, as [storage] does not."""
+    told = options.view_as(DriverOptions)
+    setattr(told, DRIVER_OPTION, describe_version())
+    setattr(told, _STORAGE_OPTION, storage_options.export_options())
 
 
 def follow_driver(options: Mapping[str, Any]) -> None:

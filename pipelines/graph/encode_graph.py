@@ -1,7 +1,7 @@
 """The encode stage: input ranges to token shards, and the digest of every document.
 
     assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
-                             `-> token counts -> MergeTokenCounts -> KeepTokenCounts
+                             `-> (group, token counts) -> MergeTokenCounts -> KeepTokenCounts
 
 With a shuffle there are two passes. The driver reads what the first one recorded, and cuts the second one into parts:
 
@@ -16,20 +16,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import apache_beam as beam
 
+from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.count_graph import KeyedRun, MergeTables, order_runs
-from pipelines.local.pool import run_in
+from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
 from pipelines.work.digest_runs import make_digests_key
-from pipelines.work.encode_item import encode_item
+from pipelines.work.encode_item import find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import gather_part
 from pipelines.work.scatter_item import scatter_item
-from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, merge_id_runs
+from pipelines.work.token_count_runs import make_token_counts_key, merge_id_runs
+from pipelines.work.worker_notes import note_item
 from schemas.plan import Assignment
 from schemas.refs import ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart
 
@@ -43,13 +44,14 @@ class EncodeItems(beam.PTransform):
 
     job: EncodeJob
     pool_key: str | None = None
+    num_groups: int = 1  # of counts of ids, which are added up apart
 
-    def expand(self, assignments: Any) -> Any:
+    def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[RunRef]:
         import_in_workers(assignments.pipeline)
         encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
             ItemEncoded
         )
-        return encoded | "MergeWhatShardsHold" >> MergeWhatShardsHold(self.job.attempts, self.pool_key)
+        return encoded | "MergeWhatShardsHold" >> MergeWhatShardsHold(self.job.attempts, self.pool_key, self.num_groups)
 
 
 @dataclasses.dataclass
@@ -60,7 +62,7 @@ class ScatterItems(beam.PTransform):
     num_buckets: int
     pool_key: str | None = None
 
-    def expand(self, assignments: Any) -> Any:
+    def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[ItemScattered]:
         import_in_workers(assignments.pipeline)
         scatter = _ScatterItem(self.job, self.num_buckets, self.pool_key)
         return assignments | "ScatterItem" >> beam.ParDo(scatter).with_output_types(ItemScattered)
@@ -72,13 +74,16 @@ class GatherParts(beam.PTransform):
 
     job: EncodeJob
     pool_key: str | None = None
+    num_groups: int = 1  # of counts of ids, which are added up apart
 
-    def expand(self, parts: Any) -> Any:
+    def expand(self, parts: beam.PCollection[ShufflePart]) -> beam.PCollection[RunRef]:
         import_in_workers(parts.pipeline)
         gathered = parts | "GatherPart" >> beam.ParDo(_GatherPart(self.job, self.pool_key)).with_output_types(
             PartGathered
         )
-        return gathered | "MergeWhatShardsHold" >> MergeWhatShardsHold(self.job.attempts, self.pool_key)
+        return gathered | "MergeWhatShardsHold" >> MergeWhatShardsHold(
+            self.job.attempts, self.pool_key, self.num_groups
+        )
 
 
 @dataclasses.dataclass
@@ -87,11 +92,12 @@ class MergeWhatShardsHold(beam.PTransform):
 
     attempts: Attempts
     pool_key: str | None = None
+    num_groups: int = 1  # of counts of ids, which are added up apart
 
-    def expand(self, written: Any) -> Any:
+    def expand(self, written: beam.PCollection[ItemEncoded | PartGathered]) -> beam.PCollection[RunRef]:
         _ = (
             written
-            | "ItsTokenCounts" >> beam.Map(_key_token_counts).with_output_types(KeyedRun)
+            | "ItsTokenCounts" >> beam.ParDo(_KeyTokenCounts(self.num_groups)).with_output_types(KeyedRun)
             | "MergeTokenCounts"
             >> beam.CombinePerKey(MergeTokenCounts(self.attempts, self.pool_key)).with_output_types(KeyedRun)
             | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.attempts)).with_output_types(RunRef)
@@ -111,7 +117,11 @@ class _EncodeItem(beam.DoFn):
         self._pool_key = pool_key
 
     def process(self, assignment: Assignment) -> Iterator[ItemEncoded]:
-        yield run_in(self._pool_key, encode_item, self._job, assignment)
+        item, was_done = run_in_worker(self._pool_key, find_or_encode_item, self._job, assignment)
+        measure_item("encode", item, was_done)
+        if self._pool_key is None and not was_done:
+            note_item(self._job.attempts, item.item)
+        yield item
 
 
 class _ScatterItem(beam.DoFn):
@@ -121,7 +131,11 @@ class _ScatterItem(beam.DoFn):
         self._pool_key = pool_key
 
     def process(self, assignment: Assignment) -> Iterator[ItemScattered]:
-        yield run_in(self._pool_key, scatter_item, self._job, self._num_buckets, assignment)
+        item = run_in_worker(self._pool_key, scatter_item, self._job, self._num_buckets, assignment)
+        measure_item("encode", item, False)
+        if self._pool_key is None:
+            note_item(self._job.attempts, item.item)
+        yield item
 
 
 class _GatherPart(beam.DoFn):
@@ -130,7 +144,7 @@ class _GatherPart(beam.DoFn):
         self._pool_key = pool_key
 
     def process(self, part: ShufflePart) -> Iterator[PartGathered]:
-        yield run_in(self._pool_key, gather_part, self._job, part)
+        yield run_in_worker(self._pool_key, gather_part, self._job, part)
 
 
 def _list_digests(item: ItemEncoded | PartGathered) -> Iterator[tuple[tuple[str, int], RunRef]]:
@@ -147,8 +161,13 @@ class _KeepDigests(beam.DoFn):
         yield self._attempts.record(make_digests_key(partition), run)
 
 
-def _key_token_counts(item: ItemEncoded | PartGathered) -> tuple[tuple[str, int], RunRef]:
-    return (item.token_counts.key, item.token_counts.partition), item.token_counts
+class _KeyTokenCounts(beam.DoFn):
+    def __init__(self, num_groups: int) -> None:
+        self._num_groups = num_groups
+
+    def process(self, written: ItemEncoded | PartGathered) -> Iterator[tuple[tuple[str, int], RunRef]]:
+        number = written.item if isinstance(written, ItemEncoded) else written.number
+        yield ("", number % self._num_groups), written.token_counts
 
 
 @beam.typehints.with_input_types(RunRef)
@@ -157,7 +176,7 @@ class MergeTokenCounts(MergeTables):
     """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in(self._pool_key, merge_id_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
+        return run_in_worker(self._pool_key, merge_id_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 class _KeepTokenCounts(beam.DoFn):
@@ -165,5 +184,5 @@ class _KeepTokenCounts(beam.DoFn):
         self._attempts = attempts
 
     def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
-        _, run = element
-        yield self._attempts.record(TOKEN_COUNTS_KEY, run)
+        (_, group), run = element
+        yield self._attempts.record(make_token_counts_key(group), run)

@@ -2,45 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apache_beam as beam
 
 from pipelines.graph.count_graph import CountItems
 from pipelines.graph.encode_graph import EncodeItems, GatherParts, ScatterItems
-from pipelines.graph.runner import open_pipeline
+from pipelines.graph.runner import StageOnBeam, open_pipeline
+from pipelines.graph.spread_items import SpreadItems
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
-from schemas.plan import Assignment, Plan
+from pipelines.work.plan_parts import write_plan_parts
+from pipelines.work.token_count_runs import count_groups
+from schemas.plan import Plan
 from schemas.refs import ShufflePart
 
-
-def count_items(options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress) -> None:
-    """Run the count stage. Raises a TokError of a worker as it is, StageError for any other failure."""
-    with open_pipeline(options, "count", workers, on_progress) as (pipeline, pool_key):
-        _ = _spread_assignments(pipeline, plan) | "CountItems" >> CountItems(job, pool_key)
+Say = Callable[[str], None]
 
 
-def encode_items(options: RunOptions, plan: Plan, job: EncodeJob, workers: Workers, on_progress: OnProgress) -> None:
-    """Run the encode stage. Raises a TokError of a worker as it is, StageError for any other failure."""
-    with open_pipeline(options, "encode", workers, on_progress) as (pipeline, pool_key):
-        _ = _spread_assignments(pipeline, plan) | "EncodeItems" >> EncodeItems(job, pool_key)
+def _say_nothing(_text: str) -> None:
+    pass
+
+
+def count_items(
+    options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress, say: Say = _say_nothing
+) -> dict[str, int]:
+    """Run the count stage; what Beam measured. say: is told of jobs of an engine.
+
+    Raises a TokError of a worker as it is, StageError for any other failure.
+    """
+    parts = write_plan_parts(job.attempts, plan)
+    run = StageOnBeam("count", job.attempts, len(plan.items), options, workers, on_progress, say)
+    with open_pipeline(run) as (pipeline, pool_key):
+        add_count_graph(pipeline, parts, job, pool_key)
+    return run.metrics
+
+
+def encode_items(
+    options: RunOptions, plan: Plan, job: EncodeJob, workers: Workers, on_progress: OnProgress, say: Say = _say_nothing
+) -> dict[str, int]:
+    """Run the encode stage; as count_items."""
+    parts = write_plan_parts(job.attempts, plan)
+    run = StageOnBeam("encode", job.attempts, len(plan.items), options, workers, on_progress, say)
+    with open_pipeline(run) as (pipeline, pool_key):
+        add_encode_graph(pipeline, parts, len(plan.items), job, pool_key)
+    return run.metrics
 
 
 def scatter_items(
-    options: RunOptions, plan: Plan, job: EncodeJob, num_buckets: int, workers: Workers, on_progress: OnProgress
+    options: RunOptions,
+    plan: Plan,
+    job: EncodeJob,
+    num_buckets: int,
+    workers: Workers,
+    on_progress: OnProgress,
+    say: Say = _say_nothing,
+) -> dict[str, int]:
+    """Run the first pass of a shuffle; as count_items."""
+    parts = write_plan_parts(job.attempts, plan)
+    run = StageOnBeam("scatter", job.attempts, len(plan.items), options, workers, on_progress, say)
+    with open_pipeline(run) as (pipeline, pool_key):
+        items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
+        _ = items | "ScatterItems" >> ScatterItems(job, num_buckets, pool_key)
+    return run.metrics
+
+
+def gather_parts(
+    options: RunOptions, parts: Sequence[ShufflePart], job: EncodeJob, workers: Workers, say: Say = _say_nothing
 ) -> None:
-    """Run the first pass of a shuffle. Raises as encode_items does."""
-    with open_pipeline(options, "encode", workers, on_progress) as (pipeline, pool_key):
-        _ = _spread_assignments(pipeline, plan) | "ScatterItems" >> ScatterItems(job, num_buckets, pool_key)
-
-
-def gather_parts(options: RunOptions, parts: Sequence[ShufflePart], job: EncodeJob, workers: Workers) -> None:
-    """Run the second pass of a shuffle. Raises as encode_items does."""
-    with open_pipeline(options, "encode", workers) as (pipeline, pool_key):
+    """Run the second pass of a shuffle. Raises as count_items does."""
+    run = StageOnBeam("gather", job.attempts, len(parts), options, workers, None, say)
+    with open_pipeline(run) as (pipeline, pool_key):
         _ = (
             pipeline
             | "Parts"
@@ -49,24 +84,23 @@ def gather_parts(options: RunOptions, parts: Sequence[ShufflePart], job: EncodeJ
             )
             | "SpreadParts" >> beam.GroupByKey()
             | "PartByPart" >> beam.FlatMap(_drop_number).with_output_types(ShufflePart)
-            | "GatherParts" >> GatherParts(job, pool_key)
+            | "GatherParts" >> GatherParts(job, pool_key, count_groups(len(parts)))
         )
-
-
-def _spread_assignments(pipeline: beam.Pipeline, plan: Plan) -> Any:
-    # Large items first, so that only small ones are left at the end, and no core waits for a straggler.
-    items = sorted(plan.items, key=lambda item: -item.size_bytes)
-    return (
-        pipeline
-        | "Plan"
-        >> beam.Create([(item.number, plan.assignment(item)) for item in items], reshuffle=False).with_output_types(
-            tuple[int, Assignment]
-        )
-        # Reshuffle would do the same, but Beam does not know the type of its elements and would pickle them.
-        | "Spread" >> beam.GroupByKey()
-        | "OneByOne" >> beam.FlatMap(_drop_number).with_output_types(Assignment)
-    )
 
 
 def _drop_number(group: tuple[int, Iterable[Any]]) -> Iterable[Any]:
     return group[1]
+
+
+def add_count_graph(pipeline: beam.Pipeline, parts: list[str], job: CountJob, pool_key: str | None) -> None:
+    """Add the count stage over the work items of these parts of a plan."""
+    items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
+    _ = items | "CountItems" >> CountItems(job, pool_key)
+
+
+def add_encode_graph(
+    pipeline: beam.Pipeline, parts: list[str], num_items: int, job: EncodeJob, pool_key: str | None
+) -> None:
+    """Add the encode stage over the work items of these parts of a plan."""
+    items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
+    _ = items | "EncodeItems" >> EncodeItems(job, pool_key, count_groups(num_items))

@@ -8,10 +8,11 @@ loopback interface only (pipelines.graph.bind).
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import difflib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -19,10 +20,13 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
+from pipelines.graph.across import find_error
 from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.driver_options import make_driver_options
+from pipelines.graph.jobs import NamedRunner, find_endpoint, find_job, make_job_name, submit_job, watch_job
+from pipelines.graph.measure import collect_metrics
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
+from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
 
@@ -33,25 +37,37 @@ THREADS_PER_WORKER = 2
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
 
+@dataclasses.dataclass(slots=True)
+class StageOnBeam:
+    """What runs a stage: where it runs, and who is told what goes on."""
+
+    stage: str  # as commands call it
+    attempts: Attempts
+    num_items: int
+    options: RunOptions
+    workers: Workers  # of the local runner; others have their own
+    on_progress: OnProgress | None
+    say: Callable[[str], None]
+    metrics: dict[str, int] = dataclasses.field(default_factory=dict)  # what Beam measured, once the stage is done
+
+
 @contextmanager
-def open_pipeline(
-    options: RunOptions, stage: str, workers: Workers, on_progress: OnProgress | None = None
-) -> Iterator[tuple[beam.Pipeline, str | None]]:
+def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, str | None]]:
     """A pipeline that runs when the block ends, and the key of the worker pool for its heavy calls.
 
-    workers: of the local runner; others have their own.
-
+    If an engine has a job that does this stage of this output already, that one is waited for instead.
     Raises a TokError that a worker raised as it is; for any other failure a StageError that names the stage.
     """
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # failures are raised once, not logged as well
     try:
-        if (pool := workers.start()) is not None:
-            with bind_to_loopback(), pool.reporting_to(on_progress), _make_local_pipeline(options) as pipeline:
-                yield pipeline, pool.key
+        if (pool := run.workers.start()) is not None:
+            with bind_to_loopback(), pool.reporting_to(run.on_progress):
+                with _make_local_pipeline(run.options) as pipeline:
+                    yield pipeline, pool.key
+                run.metrics |= _collect(pipeline.result)
         else:
-            arguments = [*options.runner, *make_driver_options()]
-            with bind_to_loopback(), beam.Pipeline(options=PipelineOptions(arguments)) as pipeline:
-                yield pipeline, None
+            with bind_to_loopback():
+                yield from _run_on_engine(run, PipelineOptions(list(run.options.runner)))
     except TokError as error:
         # Beam adds the name of its transform, which means nothing to a user.
         error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])
@@ -64,8 +80,34 @@ def open_pipeline(
     for cause in _iterate_causes(failure):
         if isinstance(cause, TokError):
             raise cause
+        if (told := find_error(str(cause))) is not None:
+            raise told
     reason = redact(f"{type(failure).__name__}: {failure}")
-    raise StageError(f"stage {stage}: {reason}") from make_cause(failure)
+    raise StageError(f"stage {run.stage}: {reason}") from make_cause(failure)
+
+
+def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple[beam.Pipeline, None]]:
+    if (endpoint := find_endpoint(options)) is None:
+        with beam.Pipeline(options=options) as pipeline:
+            yield pipeline, None
+        run.metrics |= _collect(pipeline.result)
+        return
+    name = make_job_name(run.attempts, run.stage)
+    pipeline = beam.Pipeline(runner=NamedRunner(name), options=options)
+    yield pipeline, None
+    if (job := find_job(endpoint, name)) is not None:
+        opening = f"{run.stage}: goes on with job {job.id} ({name}), which runs at {endpoint}"
+    else:
+        job = submit_job(pipeline, endpoint, name)
+        opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
+    run.metrics |= watch_job(job, opening, run.num_items, run.options.detach, run.on_progress, run.say)
+
+
+def _collect(result: Any) -> dict[str, int]:
+    try:
+        return collect_metrics(result.metrics())
+    except NotImplementedError:  # a runner without metrics
+        return {}
 
 
 def _make_local_pipeline(options: RunOptions) -> beam.Pipeline:

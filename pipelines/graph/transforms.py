@@ -1,13 +1,13 @@
-"""Count and encode documents in your own Beam pipelines.
+"""Count and encode documents in your own Beam pipelines; read_documents and write_shards are what goes round them.
 
-The stages of a build run the same code on input ranges of files. These transforms write no manifests.
+The stages of a build run the same code on input ranges of files.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -15,16 +15,19 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+from pipelines.graph.across import run_here
 from pipelines.graph.checks import check_document, check_documents, check_ends
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
-from pipelines.store.attempts import Attempts, publish
+from pipelines.graph.measure import count_in_metrics
+from pipelines.store.attempts import Attempts, publish, remove_attempts
 from pipelines.work.count_item import LanguageTables
 from pipelines.work.item_reader import LanguageTally
 from schemas.document import Document, EncodedDocument
 from schemas.refs import TableRef
 from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
+from tokcore.normalize import Normalizer
 from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretokenize import Pretokenizer
 from tokcore.texts import make_texts_from_strings
@@ -40,8 +43,8 @@ class CountPretokens(beam.PTransform):
     """PCollection[Document] -> PCollection[TableRef]: one sorted Parquet table per language, FOLDER/LANG.parquet.
 
     Columns: pretoken (binary), count (uint64), documents (uint64). The order of the output is unspecified. Work in
-    progress lies in FOLDER/_attempts; remove that folder afterwards. While the pipeline is built, an input that is
-    unbounded or in other windows than the global one raises ConfigError, one of other elements TypeError.
+    progress lies in FOLDER/_attempts, and is removed once all tables are there. While the pipeline is built, an input
+    that is unbounded or in other windows than the global one raises ConfigError, one of other elements TypeError.
 
     >>> import pyarrow.parquet
     >>> from schemas import Document
@@ -58,6 +61,7 @@ class CountPretokens(beam.PTransform):
     memory_bytes: int = 512 << 20  # per worker thread; more spills to disk
     num_partitions: int = 1  # a power of two; does not change the table
     mask: Sequence[str] = ()  # names of MASK_PRESETS; pre-tokens that touch one of their spans are not counted
+    normalize: Sequence[str] = ()  # steps of a normalizer, in order
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -65,17 +69,24 @@ class CountPretokens(beam.PTransform):
         if self.num_partitions < 1 or self.num_partitions & (self.num_partitions - 1):
             raise ConfigError(f"num_partitions = {self.num_partitions}: must be a power of two")
         self.mask = check_mask(self.mask)
+        Normalizer(tuple(self.normalize))
         self._attempts = Attempts(self.folder, "counts", uuid.uuid4().hex, self.folder)
 
-    def expand(self, documents: Any) -> Any:
+    def expand(self, documents: beam.PCollection[Document]) -> beam.PCollection[TableRef]:
         check_documents("CountPretokens", documents)
         check_ends("CountPretokens", documents)
         import_in_workers(documents.pipeline)
-        return (
+        published = (
             documents
             | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
             | "MergeIntoTables" >> MergeIntoTables(self._attempts, self.num_partitions)
-            | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(TableRef)
+            | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(tuple[int, TableRef])
+        )
+        # A description of each table: as many as there are languages.
+        return (
+            published
+            | "GroupAll" >> beam.GroupByKey()
+            | "CleanUp" >> beam.ParDo(_CleanUp(self._attempts)).with_output_types(TableRef)
         )
 
 
@@ -87,8 +98,10 @@ class _CountDocuments(beam.DoFn):
         self._memory_bytes = settings.memory_bytes
         self._num_partitions = settings.num_partitions
         self._mask = check_mask(settings.mask)
+        self._normalize = tuple(settings.normalize)
 
     def setup(self) -> None:
+        self._normalizer = Normalizer(self._normalize)
         self._pretokenizer = Pretokenizer.of(self._pattern)
 
     def start_bundle(self) -> None:
@@ -111,7 +124,13 @@ class _CountDocuments(beam.DoFn):
 
     def _flush(self) -> None:
         for lang, texts in self._waiting.items():
-            self._tables.add(lang, make_texts_from_strings(texts), self._pretokenizer, LanguageTally())
+            given = make_texts_from_strings(texts)
+            tally = LanguageTally()
+            self._tables.add(lang, self._normalizer.apply(given), self._pretokenizer, tally)
+            count_in_metrics(
+                "CountPretokens",
+                {"documents": given.num_texts, "text_bytes": given.size_bytes, "pretokens": tally.num_pretokens},
+            )
         self._tables.spill_if_over(self._memory_bytes)
         self._waiting, self._waiting_bytes = {}, 0
 
@@ -120,9 +139,19 @@ class _PublishTable(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
-    def process(self, table: TableRef) -> Iterator[TableRef]:
-        publish(self._attempts, self._attempts.output, [table.file])
-        yield table
+    def process(self, table: TableRef) -> Iterator[tuple[int, TableRef]]:
+        run_here(lambda: publish(self._attempts, self._attempts.output, [table.file]))
+        yield 0, table
+
+
+class _CleanUp(beam.DoFn):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def process(self, group: tuple[int, Iterable[TableRef]]) -> Iterator[TableRef]:
+        tables = list(group[1])
+        remove_attempts(self._attempts)
+        yield from tables
 
 
 @dataclasses.dataclass
@@ -151,7 +180,7 @@ class EncodeDocuments(beam.PTransform):
             if unknown := [text for text in texts if text not in self.tokenizer.specials]:
                 raise ConfigError(f"{name}: {unknown[0]!r} is not a special token of the tokenizer")
 
-    def expand(self, documents: Any) -> Any:
+    def expand(self, documents: beam.PCollection[Document]) -> beam.PCollection[EncodedDocument]:
         check_documents("EncodeDocuments", documents)
         import_in_workers(documents.pipeline)
         prepend, append = ([self.tokenizer.specials[text] for text in texts] for texts in (self.prepend, self.append))
@@ -184,6 +213,10 @@ class _EncodeBatch(beam.DoFn):
         texts = make_texts_from_strings(document.text for document, _, _ in self._waiting)
         encoded = self._tokenizer.encode_texts(texts)
         ids, offsets = add_ids(encoded.ids, encoded.offsets, self._prepend, self._append)
+        count_in_metrics(
+            "EncodeDocuments",
+            {"documents": texts.num_texts, "text_bytes": texts.size_bytes, "tokens": len(ids)},
+        )
         for i, (document, timestamp, window) in enumerate(self._waiting):
             tokens = ids[offsets[i] : offsets[i + 1]].copy()
             yield WindowedValue(EncodedDocument(document.lang, document.id, tokens), timestamp, (window,))

@@ -23,6 +23,7 @@ from pipelines.stages.rejects import REJECTED
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
+from pipelines.work.language_totals import format_ratio
 from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
 from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
 from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
@@ -311,7 +312,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
         if of_shards != of_languages:
             yield f"shards/{MANIFEST}: {of_languages} {field} by language, {of_shards} in shards"
     for lang, language in made.languages.items():
-        if language.bytes_per_token != ledger.format_ratio(language.text_bytes, language.tokens):
+        if language.bytes_per_token != format_ratio(language.text_bytes, language.tokens):
             yield f"shards/{MANIFEST}: {lang}: bytes_per_token = {language.bytes_per_token}"
     if manifests.counts is not None:
         counted = {lang: language.documents for lang, language in manifests.counts.languages.items()}

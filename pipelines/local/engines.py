@@ -22,7 +22,7 @@ from schemas.config import BuildConfig
 from tokcore.errors import ConfigError
 
 WORKER = "tokcore-worker"
-_DEFAULT_ENDPOINTS = {"prism": "127.0.0.1:8073"}
+_DEFAULT_ENDPOINTS = {"flink": "127.0.0.1:8099", "prism": "127.0.0.1:8073"}
 _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 _CONNECT_S = 5
 

@@ -14,6 +14,7 @@ class RunOptions:
 
     workers: int | None = None  # processes of the local runner; None: one per core this process may use
     runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner
+    detach: bool = False  # whether the job of an engine goes on when this process is interrupted
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

@@ -2,7 +2,7 @@
 
 In the order of work:
 - build: one build file and one output; calls the stages in order.
-- plan_corpus, inputs: list the inputs and pin them. work_items: cut them into ranges, and group these into work items.
+- plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
 - count_corpus, make_tokenizer (with learn_model), encode_corpus, finish: one function for each stage, from manifests
   to a manifest.

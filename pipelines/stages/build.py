@@ -77,6 +77,7 @@ class Build:
     replace: str = ""  # plan, count, learn or encode: what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
+    metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
     _workers: Workers = dataclasses.field(init=False, repr=False)
     _sign: str = dataclasses.field(default="", init=False, repr=False)  # URL of the file that says that we are at work
     _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
@@ -173,7 +174,16 @@ class Build:
         return make_tokenizer(self._run(), self.imported_tokenizer())
 
     def _run(self) -> BuildRun:
-        return BuildRun(self.config, self.output, self.options, self.progress, self._workers, self.reuse, self.made)
+        return BuildRun(
+            self.config,
+            self.output,
+            self.options,
+            self.progress,
+            self._workers,
+            self.reuse,
+            self.made,
+            self.metrics,
+        )
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
         manifest = self.plan() if self._plan is None else require_manifest(self.output, "plan", "plan")

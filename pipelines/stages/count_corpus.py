@@ -91,7 +91,7 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
         # Imports Beam, which takes most of a second: so only when the stage has work.
         from pipelines.graph.launch import count_items
 
-        count_items(run.options, plan, job, run.workers, shown.report)
+        run.metrics["count"] = count_items(run.options, plan, job, run.workers, shown.report, run.progress.say)
 
 
 def count_again(

@@ -19,6 +19,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import make_part_key, make_parts
+from pipelines.work.language_totals import sum_up_encoded
 from pipelines.work.make_jobs import make_encode_job
 from pipelines.work.result_keys import make_shuffled_key
 from pipelines.work.scatter_item import make_scatter_key
@@ -124,7 +125,7 @@ def _check_and_finish(
     ledger.check_documents(read.records.documents, facts, languages, num_digests)
     ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
     num_tokens = sum(shard.tokens for shard in facts)
-    token_counts = write_token_counts(attempts, num_tokens)
+    token_counts = write_token_counts(attempts, len(encoded.parts), num_tokens)
     indexes = _write_indexes(config, shards, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
     corpus = CorpusAbout(read.records.documents, num_tokens)
     return Made(
@@ -133,7 +134,7 @@ def _check_and_finish(
             *((file, corpus) for file in (*indexes, token_counts)),
         ],
         _sum_up(read, items, len(shards), num_tokens, digest, spec.fingerprint),
-        {lang: ledger.sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
+        {lang: sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
     )
 
 
@@ -157,7 +158,7 @@ def _do_work(
         # Imports Beam, which takes most of a second: so only when the stage has work.
         from pipelines.graph.launch import encode_items
 
-        encode_items(run.options, plan, job, run.workers, shown.report)
+        run.metrics["encode"] = encode_items(run.options, plan, job, run.workers, shown.report, run.progress.say)
     return spec
 
 
@@ -171,7 +172,8 @@ def _do_shuffled_work(
         run.workers.start()
         from pipelines.graph.launch import gather_parts, scatter_items
 
-        scatter_items(run.options, plan, job, num_buckets, run.workers, shown.report)
+        told = scatter_items(run.options, plan, job, num_buckets, run.workers, shown.report, run.progress.say)
+        run.metrics["encode"] = told
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
+from pipelines.work.language_totals import format_ratio
 from schemas.plan import Plan
 from schemas.refs import LanguageCounts, RangeLedger, TableRef
-from schemas.stage_manifests import CountedLanguage, EncodedLanguage, FileTotals, LedgerTotals, RecordTotals
+from schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import LedgerError, StageError
 from tokcore.formats.shard_format import ShardFacts
@@ -207,18 +208,6 @@ def check_documents(
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 
 
-def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage:
-    """What the shards manifest says of one language. has_unknown: whether a token stands for text without tokens."""
-    return EncodedLanguage(
-        documents=counts.num_documents,
-        text_bytes=counts.text_bytes,
-        pretokens=counts.num_pretokens,
-        tokens=counts.num_tokens,
-        bytes_per_token=format_ratio(counts.text_bytes, counts.num_tokens),
-        unknown=counts.num_unknown if has_unknown else None,
-    )
-
-
 def check_unknown(languages: Mapping[str, LanguageCounts], limit: Decimal, name: str) -> None:
     """Raise StageError if more of the tokens are unknown ones than the limit allows. name: of the setting."""
     unknown = sum(counts.num_unknown for counts in languages.values())
@@ -231,15 +220,3 @@ def check_unknown(languages: Mapping[str, LanguageCounts], limit: Decimal, name:
         f"{name} = {limit}: {unknown:,} of {tokens:,} tokens are unknown ones, {format_ratio(100 * unknown, tokens)} % "
         f"({said}). Use a tokenizer that knows these texts, remove these sources, or raise the limit."
     )
-
-
-def format_ratio(part: int, whole: int, digits: int = 4) -> str:
-    """part / whole as a decimal string, rounded half up, without a float on the way.
-
-    >>> format_ratio(2, 3)
-    '0.6667'
-    """
-    if whole == 0:
-        return "0"
-    scaled = (2 * part * 10**digits + whole) // (2 * whole)
-    return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import get_args
 
-from pipelines.reading.input_range import make_read_settings
-from pipelines.stages.inputs import LeftOut, find_inputs
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import import_tokenizer
-from pipelines.stages.work_items import make_plan
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
-from schemas.config import BuildConfig, Source, find_format
-from schemas.input_format import Compression, FileFormat
+from pipelines.work.inputs import LeftOut
+from pipelines.work.plan_inputs import plan_inputs
+from pipelines.work.work_items import make_plan
+from schemas.config import BuildConfig
 from schemas.manifest import Input
-from schemas.plan import InputFile, Plan, ReadSettings
+from schemas.plan import InputFile, Plan
 from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
 from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
-from tokcore.errors import ConfigError, FormatError
+from tokcore.errors import FormatError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 # The plan's table of files: a line each, sorted by uri.
@@ -35,34 +32,8 @@ def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None =
     output, a file of unknown format, and a file that two sources read differently; StageError if a store does not
     answer.
     """
-    settings: dict[bytes, ReadSettings] = {}
-    files: dict[str, tuple[InputFile, bytes, str]] = {}
-    duplicates: dict[str, str] = {}
-    forbidden = _list_forbidden(config)
     where_to = urls.resolve(config.base, output or config.build.output)
-    for number, where, uri, pin in find_inputs(config, where_to, left_out or LeftOut()):
-        read = make_read_settings(
-            config.sources[number], *_find_format(config.sources[number], pin.url, where), forbidden
-        )
-        key = write_canonical_json(to_jsonable(read))
-        settings[key] = read
-        if (earlier := files.get(pin.url)) is not None:
-            if earlier[1] != key:
-                raise ConfigError(
-                    f"{where}: {redact(uri)} is also matched by {earlier[2]}, "
-                    f"with other settings. A file is read once: let only one source match it, or exclude it in one."
-                )
-            # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
-            uri = min(uri, earlier[0].uri, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
-            duplicates[pin.url] = uri
-        files[pin.url] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
-    order = {key: index for index, key in enumerate(sorted(settings))}
-    return make_plan(
-        [dataclasses.replace(file, settings=order[key]) for file, key, _ in files.values()],
-        [settings[key] for key in sorted(settings)],
-        config.plan.range_bytes,
-        duplicates.values(),
-    )
+    return plan_inputs(config, where_to, _list_forbidden(config), left_out)
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
@@ -126,16 +97,6 @@ def read_pinned_files(output: str) -> tuple[InputFile, ...]:
     """The files that the output's plan pinned. Raises StageError or FormatError if its table cannot be read."""
     url = urls.join(output, "plan", FILES)
     return parse_files_table(storage.read_bytes(url), url)
-
-
-def _find_format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:
-    told, compression = find_format(url) or (None, "none")
-    if (format := source.format or told) is None:
-        raise ConfigError(
-            f"{where}: {redact(url)}: cannot tell the format from the name. "
-            f"Set format for this source: one of {', '.join(get_args(FileFormat))}."
-        )
-    return format, compression
 
 
 def _list_forbidden(config: BuildConfig) -> tuple[str, ...]:

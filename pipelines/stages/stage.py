@@ -27,6 +27,7 @@ from pipelines.store.attempts import Attempts, publish
 from pipelines.store.objects import OtherContentError
 from pipelines.store.redaction import redact
 from pipelines.work.semantics import SEMANTICS
+from pipelines.work.worker_notes import read_notes
 from schemas.changed_settings import describe_changed_settings
 from schemas.config import BuildConfig
 from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, compute_identity
@@ -49,6 +50,7 @@ class BuildRun:
     workers: Workers
     reuse: str = ""  # URL of another output, whose stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list)  # stages that were not found, but made or taken over
+    metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # stage that ran -> what Beam measured
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def run_stage(
         else:
             _settle_objects(attempts, files)
         manifest = commit(
-            run.output, _make_manifest(key, made), _collect_facts(run, key.stage, started), attempts.scratch
+            run.output, _make_manifest(key, made), _collect_facts(run, key.stage, started, attempts), attempts.scratch
         )
     run.made.append(key.stage)
     run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
@@ -193,7 +195,7 @@ def _make_manifest(
     return dataclasses.replace(manifest, root=manifest.content_id()) if key.stage == BUILD else manifest
 
 
-def _collect_facts(run: BuildRun, stage: str, started: float) -> RunFacts:
+def _collect_facts(run: BuildRun, stage: str, started: float, attempts: Attempts) -> RunFacts:
     """What run.json says about the stage; no hash covers it."""
     return RunFacts(
         name=run.config.build.name,
@@ -202,6 +204,7 @@ def _collect_facts(run: BuildRun, stage: str, started: float) -> RunFacts:
         workers=run.options.num_workers if run.options.is_local else None,
         kernel=kernel.get_implementation(),
         settings=run.config.hash_settings() if stage == BUILD else "",
+        processes=() if run.options.is_local else read_notes(attempts),
     )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipelines.stages.commit import MANIFEST
+from pipelines.stages.results import read_record
 from pipelines.stages.stage import write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
-from pipelines.work.token_count_runs import TOKEN_COUNTS_KEY, read_id_run
+from pipelines.work.token_count_runs import count_groups, make_token_counts_key, read_id_run
 from schemas.refs import RunRef, StoredFile
 from schemas.stage_manifests import CorpusAbout, ShardsManifest
 from tokcore import token_counts
@@ -20,15 +21,15 @@ from tokcore.kernel import IdRows
 TOKEN_COUNTS = "token_counts.parquet"
 
 
-def write_token_counts(attempts: Attempts, num_tokens: int) -> StoredFile:
+def write_token_counts(attempts: Attempts, num_items: int, num_tokens: int) -> StoredFile:
     """The table of all work items together.
 
     Raises StageError if its counts do not add up to num_tokens.
     """
-    run = attempts.result(TOKEN_COUNTS_KEY, RunRef)
-    if run is None:
-        raise StageError("stage shards: the runner finished without the counts of token ids. Run the command again.")
-    rows = read_id_run(attempts, run)
+    rows = token_counts.add_up([])
+    for group in range(count_groups(num_items)):
+        run = read_record(attempts, make_token_counts_key(group), RunRef)
+        rows = token_counts.add_up([rows, read_id_run(attempts, run)])
     if (total := int(rows.counts.sum())) != num_tokens:
         raise StageError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
     table = token_counts.make_table(rows)

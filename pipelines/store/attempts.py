@@ -193,3 +193,10 @@ def publish(
                 f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
                 f"Remove the output and build it again."
             )
+
+
+def remove_attempts(attempts: Attempts) -> None:
+    """Remove the working folder, and the folder of all of them if nothing else is in it."""
+    storage.remove_tree(attempts.folder)
+    if not storage.list_tree(all_of_them := urls.join(attempts.output, FOLDER)):
+        storage.remove_tree(all_of_them)

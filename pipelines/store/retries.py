@@ -27,6 +27,7 @@ _PERMANENT = (TokError, FileNotFoundError, FileExistsError, IsADirectoryError, N
 _REFUSED = (ValueError, TypeError, NotImplementedError)
 
 _counts: Counter[str] = Counter()
+_num_told = 0
 _lock = threading.Lock()
 _watcher: Callable[[str], None] | None = None
 
@@ -88,6 +89,14 @@ def count_retry(why: str) -> None:
         _counts[why] += 1
     if _watcher is not None:
         _watcher(why)
+
+
+def take_new_retries() -> int:
+    """How much was tried again in this process since the last call; for metrics, which add up."""
+    global _num_told
+    with _lock:
+        num_new, _num_told = _counts.total() - _num_told, _counts.total()
+    return num_new
 
 
 def list_retries() -> dict[str, int]:

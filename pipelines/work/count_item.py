@@ -14,7 +14,7 @@ from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.work.item_reader import ItemReader, LanguageTally
+from pipelines.work.item_reader import ItemReader, LanguageTally, write_rejects_to
 from pipelines.work.runs import write_section
 from schemas.document import compute_document_key, is_selected
 from schemas.plan import Assignment
@@ -48,17 +48,22 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
 
     Raises StageError for an input that cannot be read or has changed since it was planned.
     """
+    return find_or_count_item(job, assignment)[0]
+
+
+def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCounted, bool]:
+    """What count_item gives, and whether an earlier attempt had left it."""
     key = make_item_key(assignment.number)
     if (done := job.attempts.result(key, ItemCounted)) is not None:
         report_progress("read", assignment.size_bytes)
         report_progress("runs", sum(run.size_bytes for run in done.runs))
-        return done
+        return done, True
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
     normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
     share = Decimal(job.sample)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
-        reader = ItemReader(assignment, job.base, rejects.file)
+        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file))
         for _, batch in reader:
             for lang, where in batch.langs.by_label().items():
                 if share < 1:
@@ -70,7 +75,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
     reach("count.item")
     runs = tables.close()
     report_progress("runs", sum(run.size_bytes for run in runs))
-    return job.attempts.record(
+    recorded = job.attempts.record(
         key,
         ItemCounted(
             item=assignment.number,
@@ -81,6 +86,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
             rejects=rejects.stored(""),
         ),
     )
+    return recorded, False
 
 
 def make_item_key(number: int) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from pipelines.store.attempts import Attempts
@@ -37,3 +41,17 @@ def write_digests(attempts: Attempts, shard: str, digests: list[bytes], num_part
             rows = CountRows(texts, counts[where], counts[where])
             runs.append(write_section(new.file, new.attempt, "", p, [rows]))
     return tuple(runs)
+
+
+def hash_digests(partitions: Iterable[Iterator[CountRows]]) -> tuple[str, int]:
+    """(sha256 over document digests in ascending order, each as often as it occurs; how many there were).
+
+    partitions: the rows of each, in the order of their intervals.
+    """
+    hasher, total = hashlib.sha256(), 0
+    for rows in itertools.chain.from_iterable(partitions):
+        keys = rows.keys.data[rows.keys.offsets[0] : rows.keys.offsets[-1]].reshape(-1, DIGEST_BYTES)
+        counts = rows.counts.astype(np.int64)
+        hasher.update(np.repeat(keys, counts, axis=0).tobytes())
+        total += int(counts.sum())
+    return hasher.hexdigest(), total

@@ -21,7 +21,7 @@ from pipelines.store import storage
 from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob, Positions
-from pipelines.work.item_reader import ItemReader
+from pipelines.work.item_reader import ItemReader, write_rejects_to
 from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
@@ -42,15 +42,20 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
 
     Raises StageError for an input that cannot be read or has changed, IdentityError for another tokenizer.
     """
+    return find_or_encode_item(job, assignment)[0]
+
+
+def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEncoded, bool]:
+    """What encode_item gives, and whether an earlier attempt had left it."""
     key = make_item_key(assignment.number)
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         report_progress("read", assignment.size_bytes)
-        return done
+        return done, True
     tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects", skip_empty=True))
-        reader = ItemReader(assignment, job.base, rejects.file)
+        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file))
         streams = ShardStreams(job, assignment.number, make_shards_key(job.settings_sha256, assignment), stack)
         for source, batch in reader:
             for part in cut_into_slices(batch.texts):
@@ -64,7 +69,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
                     streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
         shards, counts = streams.close()
     reach("encode.item")
-    return job.attempts.record(
+    recorded = job.attempts.record(
         key,
         ItemEncoded(
             item=assignment.number,
@@ -77,6 +82,7 @@ def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
             rejects=rejects.stored(""),
         ),
     )
+    return recorded, False
 
 
 def _sum_up_languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import to_jsonable
+
+
+def write_rejects_to(file: Sha256Writer) -> Callable[[RejectRef], object]:
+    """What writes each reject as a line of canonical JSON."""
+    return lambda ref: file.write(write_canonical_json(to_jsonable(ref)))
 
 
 @dataclasses.dataclass(slots=True)
@@ -43,11 +48,13 @@ class LanguageTally:
 class ItemReader:
     """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers."""
 
-    def __init__(self, assignment: Assignment, base: str, rejects: Sha256Writer | None = None) -> None:
-        """base: folder against which relative uris are resolved. rejects: gets a canonical JSON line per reject."""
+    def __init__(
+        self, assignment: Assignment, base: str, on_reject: Callable[[RejectRef], object] | None = None
+    ) -> None:
+        """base: folder against which relative uris are resolved. on_reject: is told of each reject."""
         self._assignment = assignment
         self._base = base
-        self._rejects = rejects
+        self._on_reject = on_reject
         self.ledgers: list[RangeLedger] = []
         self.tallies: dict[str, LanguageTally] = {}
 
@@ -109,9 +116,8 @@ class ItemReader:
         )
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
-        if self._rejects is not None:
-            ref = RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample)
-            self._rejects.write(write_canonical_json(to_jsonable(ref)))
+        if self._on_reject is not None:
+            self._on_reject(RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample))
 
     def languages(self) -> dict[str, LanguageCounts]:
         return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}

@@ -17,7 +17,7 @@ from pipelines.reading.input_range import Batch
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.item_reader import ItemReader
+from pipelines.work.item_reader import ItemReader, write_rejects_to
 from pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
 from schemas.document import compute_document_key
 from schemas.plan import Assignment
@@ -53,7 +53,7 @@ def scatter_item(
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
-        reader = ItemReader(assignment, job.base, rejects.file)
+        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file))
         spills = _Spills(job, num_buckets, assignment.number)
         for source, batch in reader:
             for part in cut_into_slices(batch.texts):

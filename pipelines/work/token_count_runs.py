@@ -13,7 +13,20 @@ from tokcore.errors import LedgerError
 from tokcore.kernel import IdRows
 from tokcore.token_counts import add_up, read_id_rows, write_id_rows
 
-TOKEN_COUNTS_KEY = "token-counts"  # the record key of the counts of ids, all added up
+# Work items are dealt into groups, whose counts are added up apart, so that no worker gets those of all items. The
+# driver adds up the groups.
+_MAX_GROUPS = 64
+_ITEMS_PER_GROUP = 16
+
+
+def count_groups(num_items: int) -> int:
+    """How many groups so many work items are dealt into."""
+    return min(_MAX_GROUPS, -(-num_items // _ITEMS_PER_GROUP))
+
+
+def make_token_counts_key(group: int) -> str:
+    """The record key of the counts of ids of a group, all added up."""
+    return f"token-counts-{group:02d}"
 
 
 def write_id_run(attempts: Attempts, name: str, rows: IdRows) -> RunRef:

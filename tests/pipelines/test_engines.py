@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
-from support.engines import find_free_port, make_job_server, running
+from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
+from support.engines import find_free_port, find_prism, make_job_server, run_with_flink, running
 
 from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
 from pipelines.local.engines import find_worker_program, make_engine_options
@@ -107,6 +106,9 @@ def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
         assert done.returncode == 0, done.stderr
         assert engine.poll() is None
     assert tree(corpus / "out") == tree(corpus / "local")
+    told = json.loads((corpus / "out" / "counts" / "run.json").read_bytes())
+    assert [worker["items"] for worker in told["processes"]] == [1]
+    assert told["process"] not in (told["processes"][0]["process"], *told["processes"][0]["ancestors"])
     started = (corpus / "pool.log").read_text()
     assert f"listens on 127.0.0.1:{pool}" in started
     assert started.count("Starting worker with command") == 2, "for counting and for encoding"
@@ -138,7 +140,7 @@ def test_prism_starts_workers_as_processes(corpus):
     port = find_free_port()
     with (
         (corpus / "prism.log").open("wb") as log,
-        running([_find_prism(), "--serve_http=false", f"--job_port={port}"], port, log),
+        running([find_prism(), "--serve_http=false", f"--job_port={port}"], port, log),
     ):
         done = tokcore(
             *("build", corpus / "build.toml", "--output", corpus / "out", "--engine=prism", "--shared-filesystem"),
@@ -151,9 +153,12 @@ def test_prism_starts_workers_as_processes(corpus):
     assert len(listening.stdout.splitlines()) == 1
 
 
-def _find_prism():
-    path = Path(sys.prefix) / "servers" / "prism"
-    if not path.exists():
-        report = pytest.fail if os.environ.get("TOKCORE_TEST_SERVERS") == "required" else pytest.skip
-        report("Prism is not installed: make servers")
-    return path
+def test_flink_starts_workers_as_processes(corpus):
+    """Beam's job server with a Flink of its own, where only the loopback interface is; the bytes are equal."""
+    run(corpus / "build.toml", corpus / "local")
+    command = [sys.executable, "-m", "pipelines.cli", "build", corpus / "build.toml", "--output", corpus / "out"]
+    engine = ["--engine=flink", "--shared-filesystem", "--set", "engine.parallelism=2"]
+    done = subprocess.run([*run_with_flink(), *command, *engine], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert tree(corpus / "out") == tree(corpus / "local")
+    assert "count: job BeamApp" in done.stderr

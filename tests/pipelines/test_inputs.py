@@ -10,8 +10,8 @@ import fsspec
 import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
-from pipelines.stages.inputs import LeftOut
 from pipelines.stages.plan_corpus import plan_build
+from pipelines.work.inputs import LeftOut
 from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError
 

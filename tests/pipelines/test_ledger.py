@@ -19,10 +19,10 @@ from pipelines.local.run_options import RunOptions
 from pipelines.reading import streams
 from pipelines.stages import ledger
 from pipelines.stages.build import Build
-from pipelines.stages.work_items import make_plan
 from pipelines.store.attempts import Attempts
 from pipelines.work import count_item, shard_attempt
 from pipelines.work import item_reader as documents
+from pipelines.work.work_items import make_plan
 from schemas.config import load_config
 from schemas.plan import InputFile, ReadSettings
 from schemas.refs import LanguageCounts, RangeLedger

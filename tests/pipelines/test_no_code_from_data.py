@@ -11,15 +11,13 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability.api import beam_runner_api_pb2
 from support.builds import ROOT, build_file, run, small_corpus
-from support.graphs import every_graph
+from support.graphs import every_graph, list_creates
 
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts, publish
-from schemas.plan import Assignment
 from schemas.refs import RunRef, ShufflePart, StoredFile
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
@@ -76,33 +74,25 @@ def test_beam_pickles_the_graph_itself_and_nothing_else(graphs):
     assert found == GRAPH_ITSELF
 
 
-def test_what_a_build_creates_is_the_work_items_of_its_plan(graphs):
+def test_what_a_build_creates_is_names_of_plan_files(graphs):
     """Create is pickled with its values, which must not be texts of the corpus; parts of a shuffle name files."""
     builds = graphs[:-1]
     assert len(builds) == 5
     kinds = set()
     for graph in builds:
-        found = creates(graph)
+        found = list_creates(graph)
         assert found
         values = [value for create in found for value in create.values]
-        kinds |= {(type(number), type(work)) for number, work in values}
-    assert kinds == {(int, Assignment), (int, ShufflePart)}
+        kinds |= {type(value) for value in values}
+        for value in values:
+            name = value if isinstance(value, str) else f"plan-0000-{'0' * 64}.jsonl"
+            assert re.fullmatch(r"plan-\d{4}-[0-9a-f]{64}\.jsonl", name)
+            assert isinstance(value, str) or [type(part) for part in value] == [int, ShufflePart]
+    assert kinds == {str, tuple}
 
 
 def proto_bytes(graph) -> bytes:
     return graph.to_runner_api().SerializeToString()
-
-
-def creates(graph) -> list[beam.Create]:
-    found = []
-
-    class Creates(PipelineVisitor):
-        def enter_composite_transform(self, node):
-            if isinstance(node.transform, beam.Create):
-                found.append(node.transform)
-
-    graph.visit(Creates())
-    return found
 
 
 def test_every_transform_of_ours_is_in_a_graph(graphs):

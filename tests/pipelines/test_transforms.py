@@ -126,7 +126,9 @@ def test_text_files_to_tables_and_tokens(tmp_path):
     imported = tokcore.Tokenizer.from_huggingface(out / "tokenizer.json")
     assert imported.vocab == tokenizer.vocab
     written = [json.loads(line) for path in out.glob("tokens-*") for line in path.read_text().splitlines()]
-    assert sorted(written) == sorted([*tokenizer.encode(line).tolist(), tokenizer.eos_id] for line in lines)
+    expected = sorted([*tokenizer.encode(line).tolist(), tokenizer.eos_id] for line in lines)
+    assert sorted(written) == expected
+    assert sorted(row.tolist() for row in tokcore.open_shards(out)) == expected
 
 
 @pytest.mark.parametrize(

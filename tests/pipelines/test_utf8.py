@@ -14,7 +14,7 @@ from support.reading import COMPRESS, read, reading, reasons
 
 from pipelines.reading import streams
 from pipelines.reading.input_range import FileRejected
-from pipelines.stages.work_items import make_plan
+from pipelines.work.work_items import make_plan
 from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, SINGLE_BYTE
 from schemas.plan import InputFile
 

@@ -8,7 +8,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.stages.work_items import estimate_text_bytes, make_plan
+from pipelines.work.work_items import estimate_text_bytes, make_plan
 from schemas.plan import InputFile, ReadSettings
 
 JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")

@@ -9,6 +9,9 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import pytest
 
 
 def make_job_server(port):
@@ -36,6 +39,24 @@ def _wait_for(port, process):
             return
         time.sleep(0.2)
     raise AssertionError(f"nothing listens on {port}")
+
+
+def find_prism():
+    """The program that `make servers` builds; without it the test is skipped, where it may be."""
+    return _find_server("prism", "Prism")
+
+
+def run_with_flink():
+    """The beginning of a command that runs beside Flink, which `make servers` fetches; without it as for Prism."""
+    return [Path(__file__).parents[1] / "engines" / "flink" / "run.sh", _find_server("flink.classpath", "Flink")]
+
+
+def _find_server(name, title):
+    path = Path(sys.prefix) / "servers" / name
+    if not path.exists():
+        report = pytest.fail if os.environ.get("TOKCORE_TEST_SERVERS") == "required" else pytest.skip
+        report(f"{title} is not installed: make servers")
+    return path
 
 
 def find_free_port():

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
 from support.builds import SETTINGS, build_file, run, small_corpus, texts
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from pipelines import CountPretokens, EncodeDocuments
+from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
+from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import CountJob
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.make_jobs import make_count_job, make_encode_job
 from schemas import Document
+from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.tokenizer_spec import SpecialToken
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
@@ -21,6 +28,17 @@ DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i,
 def learned() -> tokcore.Tokenizer:
     merges = tokcore.learn_bpe(tokcore.count_pretokens([d.text for d in DOCUMENTS]), vocab_size=300)
     return tokcore.Tokenizer(spec_of_merges(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)]))
+
+
+def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
+    """What the workers of both stages are told, with settings of no importance."""
+    counts = CountsConfig(1024, "1", (), {"name": "gpt2"})
+    shards = ShardsConfig(("arrow",), 1 << 20, "plan", "0", "zstd", (), "ordinary")
+    spec = learned().spec
+    return (
+        make_count_job(counts, attempts, "/base", 4, 1 << 20),
+        make_encode_job(shards, attempts, "/base", 4, "/tokcore.json", "0" * 64, spec),
+    )
 
 
 def every_graph(folder: Path) -> list[beam.Pipeline]:
@@ -42,4 +60,19 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
+    read = own | "Read" >> ReadDocuments("en.jsonl.zst", str(folder), lang="en")
+    _ = read.documents | "Write" >> WriteShards(str(folder / "written"), learned())
     return [*found, own]
+
+
+def list_creates(graph: beam.Pipeline) -> list[beam.Create]:
+    """The transforms of a graph that carry values in it."""
+    found: list[beam.Create] = []
+
+    class Creates(PipelineVisitor):  # type: ignore[misc]
+        def enter_composite_transform(self, node: Any) -> None:
+            if isinstance(node.transform, beam.Create):
+                found.append(node.transform)
+
+    graph.visit(Creates())
+    return found

@@ -43,11 +43,11 @@ class LeftOut:
         return ", ".join(shown) + more
 
 
-def find_inputs(config: BuildConfig, output: str, left_out: LeftOut) -> Iterator[Found]:
+def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut) -> Iterator[Found]:
     """The files of all sources, in the order of the build file. A file that two patterns match comes twice.
 
-    output: URL of the build's output. left_out: is told of what is not taken. Raises ConfigError for a pattern that
-    leaves no file, and for one that would read the output; StageError if a store does not answer.
+    output: URL of the build's output; None: there is none. left_out: is told of what is not taken. Raises ConfigError
+    for a pattern that leaves no file, and for one that would read the output; StageError if a store does not answer.
     """
     listings = _Listings(config)
     for number, source in enumerate(config.sources):
@@ -122,7 +122,7 @@ def _list_source(
     base: str,
     pattern: str,
     where: str,
-    output: str,
+    output: str | None,
     excluded: _Excluded,
     left_out: LeftOut,
     listings: _Listings,
@@ -131,7 +131,8 @@ def _list_source(
     try:
         url = urls.resolve(base, pattern)
         path = _get_path(url)
-        _refuse_output(shown, url, path, output, excluded)
+        if output is not None:
+            _refuse_output(shown, url, path, output, excluded)
         found = listings.find(url)
     except ConfigError as error:
         raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
@@ -148,7 +149,7 @@ def _list_source(
             dropped.no_data[pin.url] = why
         elif not alone and (folder := listings.own.holding(pin.url)):
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
-        elif _is_link_into(pin.url, output):
+        elif output is not None and _is_link_into(pin.url, output):
             raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
         else:
             kept.append(pin)
@@ -167,7 +168,7 @@ def _list_split(
     folder: str,
     where: str,
     split: str,
-    output: str,
+    output: str | None,
     excluded: _Excluded,
     left_out: LeftOut,
     listings: _Listings,

@@ -1,0 +1,183 @@
+"""Jobs of an engine, by Beam's job API: submitted under a name of ours, found again by it, watched and cancelled.
+
+The name follows from output, stage and identity. So a command that is run again finds the job that a killed driver
+left, and never starts a second one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
+from apache_beam.runners.portability.portable_runner import JobServiceHandle, PortableMetrics, PortableRunner
+
+from pipelines.graph.across import find_error
+from pipelines.graph.measure import collect_metrics
+from pipelines.local.pool import OnProgress
+from pipelines.store.attempts import Attempts
+from pipelines.store.redaction import redact
+from tokcore.canonical import hash_sha256
+from tokcore.errors import StageError
+
+_STATES = beam_job_api_pb2.JobState.Enum
+_ALIVE = frozenset({"STARTING", "RUNNING", "UPDATING"})
+_ENDED = frozenset({"DONE", "FAILED", "CANCELLED", "DRAINED", "UPDATED"})
+_POLL_S = 0.5
+_LINE_S = 10.0
+_CALL_S = 60
+_CANCEL_S = 60
+
+
+def make_job_name(attempts: Attempts, step: str) -> str:
+    """The name of the job that does this step of a stage of this output."""
+    return f"tokcore-{step}-{hash_sha256(f'{attempts.output} {attempts.identity}'.encode())[:16]}"
+
+
+class Job:
+    """One job of an engine."""
+
+    def __init__(self, endpoint: str, id: str, name: str) -> None:
+        self.id = id
+        self.name = name
+        self.endpoint = endpoint
+        self._service = _connect(endpoint)
+
+    def read_state(self) -> str:
+        """One of the names of Beam's job states. Raises StageError if the job server does not answer."""
+        request = beam_job_api_pb2.GetJobStateRequest(job_id=self.id)
+        try:
+            return str(_STATES.Name(self._service.GetState(request, timeout=_CALL_S).state))
+        except grpc.RpcError as error:
+            raise StageError(
+                f"the job server {self.endpoint} does not answer ({error.code().name}), and may have lost job "
+                f"{self.id}. Finished work is kept: run the same command again when it answers"
+            ) from None
+
+    def read_metrics(self) -> dict[str, int]:
+        """Our counters; none if the engine does not tell."""
+        with contextlib.suppress(grpc.RpcError, NotImplementedError):
+            request = beam_job_api_pb2.GetJobMetricsRequest(job_id=self.id)
+            return collect_metrics(PortableMetrics(self._service.GetJobMetrics(request, timeout=_CALL_S)))
+        return {}
+
+    def cancel(self) -> None:
+        """Ask the engine to end the job, and wait until it has, a minute at most."""
+        with contextlib.suppress(grpc.RpcError, StageError):
+            self._service.Cancel(beam_job_api_pb2.CancelJobRequest(job_id=self.id), timeout=_CALL_S)
+            self.wait_for_end(_CANCEL_S)
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Return when the job has ended, or after so many seconds."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.read_state() not in _ENDED:
+            time.sleep(_POLL_S)
+
+    def read_failure(self) -> str:
+        """All that the engine says of a job that failed."""
+        texts: list[str] = []
+        with contextlib.suppress(grpc.RpcError):
+            request = beam_job_api_pb2.JobMessagesRequest(job_id=self.id)
+            for message in self._service.GetMessageStream(request, timeout=_CALL_S):
+                told = message.message_response
+                if told.importance == beam_job_api_pb2.JobMessage.JOB_MESSAGE_ERROR:
+                    texts.append(told.message_text)
+        return "\n".join(texts) or "the engine does not say why"
+
+
+def find_job(endpoint: str, name: str) -> Job | None:
+    """The job of that name that is alive; one that is being cancelled is waited for. None if there is none."""
+    try:
+        jobs = _connect(endpoint).GetJobs(beam_job_api_pb2.GetJobsRequest(), timeout=_CALL_S).job_info
+    except grpc.RpcError as error:
+        raise StageError(f"the job server {endpoint} does not list its jobs ({error.code().name})") from None
+    for told in jobs:
+        if told.job_name == name:
+            job = Job(endpoint, told.job_id, name)
+            if (state := _STATES.Name(told.state)) in _ALIVE:
+                return job
+            if state == "CANCELLING":
+                job.wait_for_end(_CANCEL_S)
+    return None
+
+
+def submit_job(pipeline: beam.Pipeline, endpoint: str, name: str) -> Job:
+    """Start the pipeline as a job of that name. pipeline: with a NamedRunner of that name."""
+    return Job(endpoint, pipeline.run()._job_id, name)
+
+
+def watch_job(
+    job: Job, opening: str, num_items: int, detach: bool, on_progress: OnProgress | None, say: Callable[[str], None]
+) -> dict[str, int]:
+    """Return the job's metrics when it is done. opening: to say at first. num_items: how many it has, for messages.
+
+    If this process is interrupted, the job is cancelled, unless detach. Raises what a worker raised, with its class;
+    StageError for any other end.
+    """
+    told, told_at = 0, time.monotonic()
+    try:
+        say(opening)
+        while (state := job.read_state()) not in _ENDED:
+            measured = job.read_metrics()
+            if (done := measured.get("stored_bytes", 0)) > told and on_progress is not None:
+                on_progress("read", done - told)
+                told = done
+            if time.monotonic() - told_at >= _LINE_S:
+                told_at = time.monotonic()
+                say(f"job {job.id}: {state}, {measured.get('items', 0):,} of {num_items:,} work items")
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        if detach:
+            say(f"job {job.id} goes on at {job.endpoint}; the same command finds it again")
+        else:
+            say(f"cancels job {job.id} at {job.endpoint}")
+            job.cancel()
+        raise
+    measured = job.read_metrics()
+    if on_progress is not None:
+        on_progress("read", measured.get("stored_bytes", 0) - told)
+    if state == "DONE":
+        return measured
+    failure = job.read_failure()
+    raise find_error(failure) or StageError(
+        f"job {job.id} at {job.endpoint} ended {state}: {redact(failure)}. "
+        f"Finished work is kept: run the same command again"
+    )
+
+
+def find_endpoint(options: PipelineOptions) -> str | None:
+    """Where the job server of a portable runner is; None for runners without one."""
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    return endpoint if endpoint and endpoint != "embed" else None
+
+
+class NamedRunner(PortableRunner):
+    """Beam's PortableRunner, which calls every job `job`, with a name for the job."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def create_job_service_handle(self, job_service: Any, options: Any) -> JobServiceHandle:
+        return _NamedHandle(self._name, job_service, options)
+
+
+class _NamedHandle(JobServiceHandle):
+    def __init__(self, name: str, job_service: Any, options: Any) -> None:
+        super().__init__(job_service, options)
+        self._name = name
+
+    def prepare(self, proto_pipeline: Any) -> Any:
+        request = beam_job_api_pb2.PrepareJobRequest(
+            job_name=self._name, pipeline=proto_pipeline, pipeline_options=self.get_pipeline_options()
+        )
+        return self.job_service.Prepare(request, timeout=self.timeout)
+
+
+def _connect(endpoint: str) -> Any:
+    return beam_job_api_pb2_grpc.JobServiceStub(grpc.insecure_channel(endpoint))

@@ -1,0 +1,59 @@
+"""Beam metrics: what each stage did, on every engine, under names of ours; and all of them together for the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from apache_beam.metrics import Metrics, MetricsFilter
+
+from pipelines.store.retries import take_new_retries
+from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, RangeLedger
+
+NAMESPACE = "tokcore"
+
+
+def count_in_metrics(step: str, amounts: Mapping[str, int]) -> None:
+    """Add to the counters of a step. Call it in a DoFn."""
+    for name, amount in amounts.items():
+        if amount:
+            Metrics.counter(f"{NAMESPACE}.{step}", name).inc(amount)
+
+
+def measure_item(step: str, item: ItemCounted | ItemEncoded | ItemScattered, was_done: bool) -> None:
+    """Add what became of a work item. was_done: an earlier attempt left its result, so nothing was read."""
+    amounts = Counter({"items": 1, "cache_hits": int(was_done), "retries": take_new_retries()})
+    amounts.update(_sum_up_ledgers(item.ledgers))
+    amounts.update(_sum_up_languages(item.languages.values()))
+    count_in_metrics(step, amounts)
+
+
+def _sum_up_ledgers(ledgers: Iterable[RangeLedger]) -> Counter[str]:
+    amounts: Counter[str] = Counter()
+    for one in ledgers:
+        amounts.update(records=one.num_records, documents=one.num_documents, stored_bytes=one.size_bytes)
+        amounts.update(text_bytes=one.text_bytes, rejected=sum(one.rejected.values()))
+        amounts.update({f"rejected:{reason}": number for reason, number in one.rejected.items()})
+        if one.rejected_file and not one.start:
+            amounts.update(rejected_files=1)
+    return amounts
+
+
+def _sum_up_languages(languages: Iterable[LanguageCounts]) -> Counter[str]:
+    amounts: Counter[str] = Counter()
+    for one in languages:
+        amounts.update(pretokens=one.num_pretokens, tokens=one.num_tokens)
+    return amounts
+
+
+def collect_metrics(metrics: Any) -> dict[str, int]:
+    """Name of a counter of ours -> its sum over all steps; of committed work where the engine knows it.
+
+    metrics: what a Beam result says.
+    """
+    totals: Counter[str] = Counter()
+    for one in metrics.query(MetricsFilter()).get("counters", ()):
+        if one.key.metric.namespace.startswith(f"{NAMESPACE}."):
+            totals[one.key.metric.name] += one.result or 0
+    return dict(sorted(totals.items()))

@@ -1,0 +1,128 @@
+"""The end of WriteShards: one manifest, created only if there is none, names the shards of all buckets. No Beam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts, publish
+from pipelines.store.redaction import redact
+from pipelines.work.digest_runs import hash_digests
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.language_totals import sum_up_encoded
+from pipelines.work.runs import read_sections
+from pipelines.work.semantics import SEMANTICS
+from pipelines.work.token_count_runs import read_id_run
+from schemas.manifest import FileEntry, Manifest, compute_identity
+from schemas.refs import ItemEncoded, LanguageCounts, ShardsCommitted, StoredFile
+from schemas.shard_entries import make_shard_entries, write_folder_indexes
+from schemas.stage_manifests import (
+    CorpusAbout,
+    FileTotals,
+    RecordTotals,
+    ShardsConfig,
+    ShardsManifest,
+    ShardsTotals,
+)
+from tokcore import token_counts
+from tokcore.errors import ConfigError, LedgerError
+from tokcore.formats.shard_format import ShardFacts
+from tokcore.pretoken_rows import CountRows
+from tokcore.pretoken_tables import merge_rows
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+_MANIFEST = "manifest.json"
+_TOKEN_COUNTS = "token_counts.parquet"
+
+
+def commit_shards(
+    job: EncodeJob, config: ShardsConfig, spec: TokenizerSpec, items: Sequence[ItemEncoded]
+) -> ShardsCommitted:
+    """Give the shards of all buckets their names, and create the manifest that names them.
+
+    Raises ConfigError if the folder holds other shards, LedgerError if documents and digests do not add up.
+    """
+    attempts = job.attempts
+    items = sorted(items, key=lambda item: item.item)
+    languages = _sum_up(items)
+    num_documents = sum(counts.num_documents for counts in languages.values())
+    digest, num_digests = hash_digests(_read_digests(job, items))
+    shards = [shard for item in items for shard in item.shards]
+    if not num_documents == num_digests == sum(shard.facts.documents for shard in shards):
+        raise LedgerError(f"{redact(attempts.output)}: {num_documents} documents came, {num_digests} were written")
+    num_tokens = sum(shard.facts.tokens for shard in shards)
+    text_bytes = sum(counts.text_bytes for counts in languages.values())
+    corpus = CorpusAbout(num_documents, num_tokens)
+    indexes = write_folder_indexes(config.formats, shards, job.settings)
+    more = [_write(attempts, path, index.data, index.content_sha256) for path, index in indexes.items()]
+    more.append(_write_token_counts(attempts, items, num_tokens))
+    files: list[FileEntry[ShardFacts | CorpusAbout]] = [one for shard in shards for one in make_shard_entries(shard)]  # type: ignore[misc]
+    files += [FileEntry.of(file, corpus) for file in more]
+    manifest: ShardsManifest = Manifest(
+        stage="shards",
+        identity=compute_identity("shards", {"tokenizer": spec.fingerprint, "documents": digest}, {}, SEMANTICS),
+        config=config,
+        inputs={},
+        files=tuple(files),
+        totals=ShardsTotals(
+            records=RecordTotals(num_documents, num_documents, {}),
+            files=FileTotals(0, {}, 0, 0),
+            text_bytes=text_bytes,
+            shards=len(shards),
+            tokens=num_tokens,
+            documents_digest=digest,
+            fingerprint=spec.fingerprint,
+            special_text={},
+        ),
+        languages={lang: sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
+    )
+    url = urls.join(attempts.final_folder, _MANIFEST)
+    if (standing := storage.read_if_there(url)) is not None and standing != manifest.to_bytes():
+        raise _make_error(url, "shards")
+    _create(attempts, urls.join(attempts.output, "tokenizer", FILE_NAME), spec.to_json_bytes(), "tokenizer")
+    publish(attempts, attempts.final_folder, [*(file for shard in shards for file in shard.files), *more])
+    _create(attempts, url, manifest.to_bytes(), "shards")
+    return ShardsCommitted(attempts.output, manifest.content_id(), len(shards), num_documents, num_tokens)
+
+
+def _sum_up(items: Sequence[ItemEncoded]) -> dict[str, LanguageCounts]:
+    totals: dict[str, LanguageCounts] = {}
+    for item in items:
+        for lang, counts in item.languages.items():
+            totals[lang] = totals[lang] + counts if lang in totals else counts
+    return dict(sorted(totals.items()))
+
+
+def _read_digests(job: EncodeJob, items: Sequence[ItemEncoded]) -> Iterator[Iterator[CountRows]]:
+    for partition in range(job.num_partitions):
+        runs = [run for item in items for run in item.digests if run.partition == partition]
+        if runs:
+            yield merge_rows(read_sections(job.attempts, runs))
+
+
+def _write_token_counts(attempts: Attempts, items: Sequence[ItemEncoded], num_tokens: int) -> StoredFile:
+    rows = token_counts.add_up([])
+    for item in items:
+        rows = token_counts.add_up([rows, read_id_run(attempts, item.token_counts)])
+    if (total := int(rows.counts.sum())) != num_tokens:
+        raise LedgerError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
+    table: Any = token_counts.make_table(rows)
+    with attempts.new_final(_TOKEN_COUNTS) as new:
+        token_counts.write_id_table(new.file, table)
+    return new.stored(_TOKEN_COUNTS, token_counts.hash_content(table))
+
+
+def _write(attempts: Attempts, path: str, data: bytes, content_sha256: str) -> StoredFile:
+    with attempts.new_final(path) as new:
+        new.file.write(data)
+    return new.stored(path, content_sha256)
+
+
+def _create(attempts: Attempts, url: str, data: bytes, what: str) -> None:
+    if not storage.create_exclusive(url, data, attempts.scratch) and storage.read_bytes(url) != data:
+        raise _make_error(url, what)
+
+
+def _make_error(url: str, what: str) -> ConfigError:
+    return ConfigError(f"{redact(url)}: the folder holds other {what}. Name another folder.")

@@ -1,0 +1,30 @@
+"""What a manifest of shards says of each language. No Beam."""
+
+from __future__ import annotations
+
+from schemas.refs import LanguageCounts
+from schemas.stage_manifests import EncodedLanguage
+
+
+def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage:
+    """What the shards manifest says of one language. has_unknown: whether a token stands for text without tokens."""
+    return EncodedLanguage(
+        documents=counts.num_documents,
+        text_bytes=counts.text_bytes,
+        pretokens=counts.num_pretokens,
+        tokens=counts.num_tokens,
+        bytes_per_token=format_ratio(counts.text_bytes, counts.num_tokens),
+        unknown=counts.num_unknown if has_unknown else None,
+    )
+
+
+def format_ratio(part: int, whole: int, digits: int = 4) -> str:
+    """part / whole as a decimal string, rounded half up, without a float on the way.
+
+    >>> format_ratio(2, 3)
+    '0.6667'
+    """
+    if whole == 0:
+        return "0"
+    scaled = (2 * part * 10**digits + whole) // (2 * whole)
+    return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"

@@ -1,0 +1,83 @@
+"""The work items of a plan in files, which workers read: a graph holds their names, never what is in them. No Beam.
+
+A part is JSON lines: first the rank of its first item and the read settings, then an item a line. Its name ends with
+the sha256 of its bytes, so a plan has the same parts whoever writes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pipelines.store import storage
+from pipelines.store.attempts import Attempts
+from pipelines.store.redaction import redact
+from schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
+from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.errors import LedgerError
+from tokcore.jsonable import from_jsonable, to_jsonable
+
+# So many names fit into any graph: with these limits they take at most 100 kB, however large the plan is.
+MAX_PARTS = 1024
+_ITEMS_PER_PART = 1000
+
+
+def count_parts(num_items: int) -> int:
+    """How many parts a plan of so many work items has."""
+    return min(MAX_PARTS, -(-num_items // _ITEMS_PER_PART))
+
+
+def name_part(number: int, sha256: str) -> str:
+    """The name of a part among the files of a stage's working folder."""
+    return f"plan-{number:04d}-{sha256}.jsonl"
+
+
+def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
+    """Write the plan's work items, the largest first, into files of the working folder; their names."""
+    items = sorted(plan.items, key=lambda item: -item.size_bytes)
+    num_parts = count_parts(len(items))
+    names = []
+    for number in range(num_parts):
+        first, end = (len(items) * i // num_parts for i in (number, number + 1))
+        data = _encode_part(plan, first, items[first:end])
+        name = name_part(number, hash_sha256(data))
+        storage.create_exclusive(attempts.url(name), data, attempts.scratch)
+        names.append(name)
+    return names
+
+
+def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignment]]:
+    """The work items of a part, each after its rank. Raises LedgerError unless they are what was written."""
+    url = attempts.url(name)
+    data = storage.read_bytes(url)
+    if f"-{hash_sha256(data)}." not in name:
+        raise LedgerError(f"{redact(url)}: not the work items that were written there")
+    head, *lines = data.splitlines()
+    told = json.loads(head)
+    settings = [from_jsonable(ReadSettings, value, name) for value in told["settings"]]
+    for rank, line in enumerate(lines, told["first"]):
+        number, ranges = json.loads(line)
+        yield (
+            rank,
+            Assignment(
+                number,
+                tuple(
+                    AssignedRange(file, uri, size_bytes, version, start, end, settings[which])
+                    for file, uri, size_bytes, version, start, end, which in ranges
+                ),
+            ),
+        )
+
+
+def _encode_part(plan: Plan, first: int, items: Sequence[WorkItem]) -> bytes:
+    head = {"first": first, "settings": [to_jsonable(settings) for settings in plan.settings]}
+    return b"".join([write_canonical_json(head), *(_encode_item(plan, item) for item in items)])
+
+
+def _encode_item(plan: Plan, item: WorkItem) -> bytes:
+    ranges: list[Any] = []
+    for r in item.ranges:
+        file = plan.files[r.file]
+        ranges.append([r.file, file.uri, file.size_bytes, file.version, r.start, r.end, file.settings])
+    return write_canonical_json([item.number, ranges])

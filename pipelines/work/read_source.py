@@ -1,0 +1,74 @@
+"""What ReadDocuments does: the settings of one source, its work items, and the documents of each. No Beam."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pipelines.store import urls
+from pipelines.work.item_reader import ItemReader
+from pipelines.work.plan_inputs import plan_inputs
+from schemas.config import BuildConfig, parse_config
+from schemas.document import Document, RejectedRecord
+from schemas.plan import Assignment
+from schemas.refs import RejectRef
+from tokcore.errors import ConfigError
+
+# Where messages say that a setting stands.
+_PLACE = "ReadDocuments"
+
+
+class Record(NamedTuple):
+    """A document or what was rejected; the other one is None."""
+
+    document: Document | None
+    rejected: RejectedRecord | None
+
+
+def check_source(settings: Mapping[str, Any], base: str) -> BuildConfig:
+    """Those settings of a [[source]], checked as those of a build file are. Raises ConfigError for the first wrong one.
+
+    base: folder against which relative patterns are resolved.
+    """
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
+    text = "\n".join(["version = 1", "[build]", 'output = "-"', "[learn]", "vocab_size = 512", "[[source]]", *lines])
+    return parse_config(text, urls.join(base, _PLACE))
+
+
+def list_source_items(settings: Mapping[str, Any], base: str) -> Iterator[tuple[int, Assignment]]:
+    """The work items of a source as its files are now, each after its rank; the largest first.
+
+    Raises ConfigError for a pattern without files, StageError if a store does not answer.
+    """
+    plan = plan_inputs(check_source(settings, base), None)
+    for rank, item in enumerate(sorted(plan.items, key=lambda item: -item.size_bytes)):
+        yield rank, plan.assignment(item)
+
+
+def read_item(assignment: Assignment, base: str) -> Iterator[Record]:
+    """The documents of a work item, and what was rejected.
+
+    Raises StageError for a file that cannot be read, or has changed since it was listed.
+    """
+    waiting: list[RejectRef] = []
+    uris = {r.file: r.uri for r in assignment.ranges}
+    for _, batch in ItemReader(assignment, base, waiting.append):
+        yield from _take(waiting, uris)
+        for i in range(batch.texts.num_texts):
+            id = batch.ids[i] if batch.ids is not None else None
+            yield Record(Document(batch.langs[i], id, batch.texts.text(i)), None)
+    yield from _take(waiting, uris)
+
+
+def _take(waiting: list[RejectRef], uris: Mapping[int, str]) -> Iterator[Record]:
+    for one in waiting:
+        yield Record(None, RejectedRecord(uris[one.file], one.start, one.record, one.reason, one.detail))
+    waiting.clear()
+
+
+def refuse_no_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a value that no source has."""
+    for name, value in settings.items():
+        if not isinstance(value, str | bool | int | list):
+            raise ConfigError(f"{_PLACE}: {name} = {value!r:.80}: expected a str, bool, int or a list of str")

@@ -1,0 +1,111 @@
+"""What WriteShards does with the documents of one bucket: sort them, tokenize them, write them to shards. No Beam."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from pipelines.work.count_item import make_item_key
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.item_reader import LanguageTally
+from pipelines.work.shard_streams import ShardStreams
+from pipelines.work.sort_documents import Sortable, SortedDocuments, sort_documents
+from pipelines.work.token_count_runs import write_id_run
+from schemas.document import Document
+from schemas.refs import ItemEncoded, StoredFile
+from tokcore.labels import label_strings, repeat_label
+from tokcore.texts import make_texts_from_strings
+from tokcore.token_batch import TokenBatch, add_ids
+from tokcore.tokenizer import Tokenizer
+
+_BATCH_BYTES = 4 << 20
+_SORT_BYTES = 64 << 20
+_KEY_DIGITS = 12
+_ONE_STREAM = ("", "train")
+_NO_FILE = StoredFile("", "", 0, "", "")
+
+
+def write_bucket(
+    job: EncodeJob, tokenizer: Tokenizer, bucket: int, documents: Iterable[Document], sort_bytes: int = _SORT_BYTES
+) -> ItemEncoded:
+    """Write the documents of a bucket to shards, sorted by id, then content; equal documents give equal bytes.
+
+    sort_bytes: more documents than that in memory go through sorted files.
+    """
+    if (done := job.attempts.result(make_item_key(bucket), ItemEncoded)) is not None:
+        return done
+    tallies: dict[str, LanguageTally] = {}
+    with sort_documents(documents, sort_bytes) as ordered, contextlib.ExitStack() as stack:
+        streams = ShardStreams(job, bucket, _make_key(job, ordered), stack)
+        first = 0
+        for batch in _cut_into_batches(ordered):
+            _write_batch(job, tokenizer, streams, batch, first)
+            first += len(batch)
+            for one in batch:
+                tally = tallies.setdefault(one.lang, LanguageTally())
+                tally.num_documents += 1
+                tally.text_bytes += len(one.text)
+        shards, counts = streams.close()
+    languages = {lang: tally.freeze() for lang, tally in sorted(tallies.items())}
+    for shard in shards:
+        for lang, more in shard.languages.items():
+            languages[lang] += more
+    return job.attempts.record(
+        make_item_key(bucket),
+        ItemEncoded(
+            item=bucket,
+            ledgers=(),
+            languages=languages,
+            shards=tuple(one.shard for one in shards),
+            digests=tuple(run for one in shards for run in one.digests),
+            token_counts=write_id_run(job.attempts, f"bucket-{bucket:05d}", counts),
+            special_text={},
+            rejects=_NO_FILE,
+        ),
+    )
+
+
+def _make_key(job: EncodeJob, ordered: SortedDocuments) -> str:
+    """The result key of the bucket's shards: it follows from settings, tokenizer and documents."""
+    hasher = hashlib.sha256(job.settings_sha256.encode())
+    for one in ordered:
+        for part in (b"\1" if one.has_id else b"\0", one.id, one.lang.encode(), one.text):
+            hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.hexdigest()[:_KEY_DIGITS]
+
+
+def _cut_into_batches(ordered: SortedDocuments) -> Iterator[list[Sortable]]:
+    batch: list[Sortable] = []
+    size = 0
+    for one in ordered:
+        batch.append(one)
+        size += len(one.text)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_batch(
+    job: EncodeJob, tokenizer: Tokenizer, streams: ShardStreams, batch: list[Sortable], first: int
+) -> None:
+    """first: number of the batch's first document in its bucket."""
+    where = streams.unfinished([_ONE_STREAM] * len(batch))
+    if not len(where):
+        return
+    chosen = [batch[i] for i in where.tolist()]
+    ids, offsets, pretokens = tokenizer.encode_texts(make_texts_from_strings(one.text for one in chosen))
+    ids, offsets = add_ids(ids, offsets, job.prepend, job.append)
+    tokens = TokenBatch(
+        tokens=ids,
+        offsets=offsets,
+        ids=[one.id.decode() if one.has_id else None for one in chosen],
+        langs=label_strings(one.lang for one in chosen),
+        sources=repeat_label("", len(chosen)),
+        ordinals=where.astype(np.int64) + first,
+    )
+    streams.write(tokens, pretokens, [_ONE_STREAM] * len(chosen))

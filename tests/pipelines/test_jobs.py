@@ -1,0 +1,236 @@
+"""Jobs of an engine: measured, cancelled, left, found again; and errors that cross processes as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
+from support.builds import ROOT, build_file, jsonl, texts, tokcore, tree, write
+from support.engines import find_free_port, find_prism, running
+
+from pipelines.graph.across import find_error, run_here
+from pipelines.graph.jobs import make_job_name
+from pipelines.local.engines import find_worker_program
+from pipelines.store.attempts import Attempts
+from tokcore.errors import FormatError, LedgerError, StageError
+
+NUM_FILES = 3
+SOURCE = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'
+SETTINGS = "[plan]\nrange_bytes = 2000\n[learn]\nvocab_size = 300\n"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    for number in range(NUM_FILES):
+        documents = jsonl([{"text": text} for text in texts("en", 20, number)])
+        write(tmp_path / f"{number}.jsonl", documents + b"no json\n")
+    build_file(tmp_path, SOURCE, SETTINGS, build="max_rejected = 0.5")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def prism() -> Iterator[int]:
+    port = find_free_port()
+    with running([find_prism(), "--serve_http=false", f"--job_port={port}"], port):
+        yield port
+
+
+def on_prism(port: int, corpus: Path, *more: str) -> list[str]:
+    arguments = ("build", corpus / "build.toml", "--output", corpus / "out", "--engine=prism", "--shared-filesystem")
+    return [str(one) for one in (*arguments, "--set", f"engine.endpoint=127.0.0.1:{port}", *more)]
+
+
+def start(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", *arguments], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+_names: dict[str, str] = {}
+
+
+def list_jobs(port: int, corpus: Path) -> Counter[str]:
+    """State -> number of jobs of the count stage of this output."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        found = beam_job_api_pb2_grpc.JobServiceStub(channel).GetJobs(beam_job_api_pb2.GetJobsRequest()).job_info
+    states = [job.state for job in found if job.job_name == _names[str(corpus)]]
+    return Counter(beam_job_api_pb2.JobState.Enum.Name(state) for state in states)
+
+
+def wait_for_job(driver: subprocess.Popen[str], corpus: Path) -> str:
+    """The id of the job of the count stage, which the driver says."""
+    for line in driver.stderr:
+        if found := re.match(r"count: job (\S+) \((\S+)\) at ", line):
+            _names[str(corpus)] = found[2]
+            return found[1]
+    raise AssertionError("the driver told no job")
+
+
+def make_slow_worker(corpus: Path, seconds: int) -> str:
+    """A worker program that takes long to start, so that a job lasts."""
+    path = corpus / "slow-worker"
+    path.write_text(f'#!/bin/sh\nsleep {seconds}\nexec {find_worker_program()} "$@"\n')
+    path.chmod(0o755)
+    return f"engine.worker={path}"
+
+
+# ------------------------------------------------------------------------------------------------------------- metrics
+
+
+def check_metrics(done: dict, num_hits: int) -> None:
+    records = done["totals"]["records"]
+    for stage in ("count", "encode"):
+        measured = done["metrics"][stage]
+        assert measured["records"] == records["read"] == NUM_FILES * 21
+        assert measured["documents"] == records["documents"] == NUM_FILES * 20
+        assert measured["rejected"] == measured["rejected:bad_json"] == NUM_FILES
+        assert measured["stored_bytes"] == done["totals"]["files"]["stored_bytes_planned"]
+        assert measured["text_bytes"] == done["totals"]["text_bytes"]
+        assert measured["items"] > NUM_FILES
+        assert measured.get("cache_hits", 0) == (num_hits and measured["items"] if stage == "count" else 0)
+    assert done["metrics"]["encode"]["tokens"] == done["totals"]["tokens"]
+
+
+def test_what_is_measured_locally(corpus):
+    """The counters of Beam are the sums of the ledgers; work that an earlier run did counts as found."""
+    arguments = ("build", corpus / "build.toml", "--json")
+    done = tokcore(*arguments, "--output", corpus / "a")
+    assert done.returncode == 0, done.stderr
+    check_metrics(json.loads(done.stdout), 0)
+    killed = tokcore("build", corpus / "build.toml", env={**os.environ, "TOKCORE_CRASH": "stage.worked"})
+    assert killed.returncode == -signal.SIGKILL
+    check_metrics(json.loads(tokcore(*arguments).stdout), 1)
+
+
+def check_processes(output: Path) -> None:
+    """No work is done in the driver, or in a process that it started."""
+    for stage in ("counts", "shards"):
+        told = json.loads((output / stage / "run.json").read_bytes())
+        assert sum(worker["items"] for worker in told["processes"]) > NUM_FILES
+        for worker in told["processes"]:
+            assert told["process"] not in (worker["process"], *worker["ancestors"])
+            assert worker["ancestors"]
+            assert Path(worker["executable"]).name.startswith("python")
+            assert worker["started"] > 0
+
+
+def test_what_is_measured_on_an_engine(corpus, prism):
+    done = tokcore(*on_prism(prism, corpus, "--json"))
+    assert done.returncode == 0, done.stderr
+    check_metrics(json.loads(done.stdout), 0)
+    check_processes(corpus / "out")
+    assert re.search(r"count: job job-\d+ \(tokcore-count-[0-9a-f]{16}\) at 127.0.0.1:\d+", done.stderr)
+
+
+# ------------------------------------------------------------------------------------------------- jobs that are alive
+
+
+def test_a_job_that_a_killed_driver_left_is_gone_on_with(corpus, prism):
+    local = tokcore("build", corpus / "build.toml", "--output", corpus / "local")
+    assert local.returncode == 0, local.stderr
+    arguments = on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30))
+    driver = start(arguments)
+    job = wait_for_job(driver, corpus)
+    driver.kill()
+    driver.communicate()
+    assert list_jobs(prism, corpus) == {"RUNNING": 1}
+    make_slow_worker(corpus, 0)  # for the next stage
+    again = tokcore(*arguments)
+    assert again.returncode == 0, again.stderr
+    assert f"count: goes on with job {job} " in again.stderr
+    assert list_jobs(prism, corpus) == {"DONE": 1}, "a second job was started"
+    assert tree(corpus / "out") == tree(corpus / "local")
+
+
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_cancels_the_job(corpus, prism, signal_number, code):
+    driver = start(on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30)))
+    job = wait_for_job(driver, corpus)
+    driver.send_signal(signal_number)
+    _, told = driver.communicate(timeout=90)
+    assert driver.returncode == code
+    assert f"cancels job {job}" in told
+    assert list_jobs(prism, corpus) == {"CANCELLED": 1}
+
+
+def test_detached_jobs_go_on(corpus, prism):
+    driver = start(on_prism(prism, corpus, "--detach", "--set", make_slow_worker(corpus, 8)))
+    job = wait_for_job(driver, corpus)
+    driver.send_signal(signal.SIGTERM)
+    _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 143
+    assert f"job {job} goes on" in told
+    assert list_jobs(prism, corpus) == {"RUNNING": 1}
+    for _ in range(300):
+        if list_jobs(prism, corpus) == {"DONE": 1}:
+            return
+        time.sleep(0.2)
+    raise AssertionError("the job did not end")
+
+
+def test_jobs_are_named_by_output_and_identity():
+    names = {
+        make_job_name(Attempts(output, "shards", identity), step)
+        for output in ("/a", "/b")
+        for step in ("scatter", "gather")
+        for identity in ("0" * 64, "1" * 64)
+    }
+    assert len(names) == 8
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_an_error_keeps_its_class_in_a_traceback():
+    def fail() -> None:
+        raise LedgerError("b.runs: at byte 0: not the rows\nthat were written: é")
+
+    with contextlib.suppress(LedgerError):
+        run_here(fail)
+    try:
+        try:
+            run_here(fail)
+        except LedgerError as error:
+            raise RuntimeError("an engine's own") from error
+    except RuntimeError:
+        text = traceback.format_exc()
+    found = find_error(f"bundle failed:\n{text}\nand more")
+    assert type(found) is LedgerError
+    assert str(found) == "b.runs: at byte 0: not the rows\nthat were written: é"
+    assert find_error("RuntimeError: no error of ours") is None
+    assert type(find_error("tokcore-error FormatError eA==")) is FormatError
+    assert type(find_error("tokcore-error Unknown eA==")) is StageError
+
+
+def test_a_damaged_intermediate_file_heals_on_an_engine(corpus, prism):
+    """As it does locally: nothing is committed, all records of the stage go, and the next run makes them again."""
+    local = tokcore("build", corpus / "build.toml", "--output", corpus / "local")
+    assert local.returncode == 0, local.stderr
+    killed = tokcore("build", corpus / "build.toml", env={**os.environ, "TOKCORE_CRASH": "stage.worked"})
+    assert killed.returncode == -signal.SIGKILL
+    (attempts,) = (corpus / "out" / "_attempts").glob("counts-*")
+    for record in (attempts / "done").glob("*"):
+        if not record.name.startswith("item-"):
+            record.unlink()
+    damaged = min((attempts / "files").glob("item-*.runs.*"))
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    failed = tokcore(*on_prism(prism, corpus))
+    assert failed.returncode == 3, failed.stderr
+    assert f"{damaged.name}: at byte" in failed.stderr
+    assert "Nothing was committed; run the command again to redo this stage" in failed.stderr
+    healed = tokcore(*on_prism(prism, corpus))
+    assert healed.returncode == 0, healed.stderr
+    assert tree(corpus / "out") == tree(corpus / "local")

@@ -1,0 +1,238 @@
+"""Reading files and writing shards in a user's own pipeline: on the in-process runner, a hostile one, and Prism."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import apache_beam as beam
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that
+from apache_beam.transforms.window import FixedWindows
+from support import eager
+from support.builds import ROOT, jsonl, texts, tree, write
+from support.engines import find_free_port, find_prism, running
+from support.graphs import DOCUMENTS, learned
+
+import tokcore
+from pipelines import CountPretokens, ReadDocuments, WriteShards
+from pipelines.graph.coders import RecordCoder
+from pipelines.local.engines import find_worker_program
+from pipelines.work.read_source import Record
+from pipelines.work.sort_documents import choose_bucket, sort_documents
+from schemas import Document
+from schemas.document import RejectedRecord
+from tokcore.errors import ConfigError
+
+
+def pipeline(*options: str) -> beam.Pipeline:
+    return beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner", *options]))
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    lines = [{"id": f"en-{i}", "text": text} for i, text in enumerate(texts("en", 20))]
+    write(tmp_path / "en" / "0.jsonl.zst", jsonl(lines[:12]))
+    write(tmp_path / "en" / "1.jsonl", jsonl(lines[12:]) + b'{"id": "en-x"}\nno json\n')
+    write(tmp_path / "en" / "2.jsonl.gz", jsonl(lines)[:0])
+    return tmp_path
+
+
+def test_documents_and_rejects_are_all_there(corpus):
+    with pipeline() as p:
+        documents, rejected = p | ReadDocuments("en/*", str(corpus), lang="en", id="id")
+
+        def check_documents(found):
+            expected = [Document("en", f"en-{i}", text.encode()) for i, text in enumerate(texts("en", 20))]
+            assert sorted(found) == sorted(expected)
+
+        def check_rejected(found):
+            assert sorted((one.source, one.record) for one in found) == [("en/1.jsonl", 8), ("en/1.jsonl", 9)]
+            assert len({one.reason for one in found}) == 2
+            assert all(isinstance(one, RejectedRecord) for one in found)
+
+        assert_that(documents, check_documents, "documents")
+        assert_that(rejected, check_rejected, "rejected")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lang": "../en"}, "lang"),
+        ({}, "lang"),
+        ({"lang": "en", "txt": "body"}, "txt.*text"),
+        ({"lang": "en", "max_document_bytes": 0}, "max_document_bytes"),
+        ({"lang": "en", "text": None}, "text = None"),
+    ],
+)
+def test_settings_are_checked_as_those_of_a_source(corpus, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        ReadDocuments("en/*", str(corpus), **settings)
+
+
+def test_a_pattern_without_files_fails_the_pipeline(corpus):
+    p = pipeline()
+    _ = p | ReadDocuments("fr/*.jsonl", str(corpus), lang="fr")
+    with pytest.raises(ConfigError, match=r"no file matches .*fr/"):
+        p.run().wait_until_finish()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(Document("en", None, b"\xff"), None),
+        Record(None, RejectedRecord("a", 0, None, "utf8", "x")),
+        Record(None, RejectedRecord("a", 5, 7, "json", "")),
+    ],
+)
+def test_record_coder(record):
+    assert RecordCoder().decode(RecordCoder().encode(record)) == record
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+TWINS = [
+    *DOCUMENTS,
+    DOCUMENTS[0],
+    Document("en", DOCUMENTS[0].id, "another text of that id"),
+    Document("en", None, "without id"),
+    Document("en", "", "with an empty id"),
+    Document("ru", "en-0", "of another language"),
+    Document("en", "bytes", b"\xff\xfe"),
+]
+
+
+def write_them(folder: Path, documents: list[Document], *options: str, **settings) -> None:
+    with pipeline(*options) as p:
+        _ = p | beam.Create(documents) | WriteShards(str(folder), learned(), append=["<|end|>"], **settings)
+
+
+def test_shards_hold_every_document_once_in_order(tmp_path):
+    write_them(tmp_path, TWINS, num_buckets=3, formats=["arrow", "megatron"])
+    shards, tokenizer = tokcore.open_shards(tmp_path), learned()
+    found = []
+    for i in range(len(shards)):
+        about, text = shards.document(i), tokenizer.decode(shards[i][:-1])
+        found.append((about.lang, about.id, text))
+    assert sorted(found, key=repr) == sorted(((d.lang, d.id, as_bytes(d)) for d in TWINS), key=repr)
+    manifest = json.loads((tmp_path / "shards" / "manifest.json").read_bytes())
+    assert manifest["totals"]["records"]["documents"] == len(TWINS)
+    assert manifest["totals"]["tokens"] == shards.num_tokens
+    assert {file["about"]["item"] for file in manifest["files"] if "shard" in file["about"]} == {0, 1, 2}
+    counts = pq.read_table(tmp_path / "shards" / "token_counts.parquet")
+    assert sum(counts["count"].to_pylist()) == shards.num_tokens
+    assert not (tmp_path / "_attempts").exists()
+    for number in range(3):
+        mine = [d for d in TWINS if choose_bucket(d, 3) == number]
+        keys = sorted((d.id is not None, d.id or "", as_bytes(d), d.lang) for d in mine)
+        (shard,) = (tmp_path / "shards" / "arrow").glob(f"train-{number:05d}-*.arrow")
+        one = tokcore.open_shards(shard)
+        assert [one.document(i).id for i in range(len(one))] == [id if has else None for has, id, _, _ in keys]
+
+
+def as_bytes(document: Document) -> bytes:
+    return document.text.encode() if isinstance(document.text, str) else document.text
+
+
+def test_documents_are_dealt_alike_in_every_process():
+    """By id alone, where there is one."""
+    documents = [Document("en", id, text) for id, text in (("a", "x"), ("a", "y"), (None, "x"), ("", "x"))]
+    assert [choose_bucket(document, 1000) for document in documents] == [687, 687, 40, 6]
+
+
+def test_equal_documents_give_equal_bytes(tmp_path):
+    write_them(tmp_path / "a", TWINS, num_buckets=2, target_tokens=300)
+    random.Random(1).shuffle(shuffled := list(TWINS))
+    write_them(tmp_path / "b", shuffled, "--direct_num_workers=3", num_buckets=2, target_tokens=300)
+    assert len(list((tmp_path / "a" / "shards" / "arrow").iterdir())) > 4
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_hostile_runner(seed, tmp_path):
+    write_them(tmp_path / "a", TWINS, num_buckets=2)
+    eager.seed(seed, share=0.7, concurrent=seed == 2)
+    with beam.Pipeline(options=PipelineOptions(list(eager.RUNNER))) as p:
+        documents = p | beam.Create(TWINS) | beam.Reshuffle()
+        _ = documents | WriteShards(str(tmp_path / "b"), learned(), 2, append=["<|end|>"])
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_other_shards_are_never_replaced(tmp_path):
+    write_them(tmp_path, TWINS)
+    before = tree(tmp_path)
+    write_them(tmp_path, TWINS)
+    assert tree(tmp_path) == before
+    with pytest.raises(ConfigError, match=r"the folder holds other shards\. Name another folder"):
+        write_them(tmp_path, DOCUMENTS)
+    assert before.items() <= tree(tmp_path).items()
+
+
+def test_documents_are_sorted_in_files_where_memory_is_small():
+    random.Random(2).shuffle(shuffled := list(TWINS))
+    with sort_documents(shuffled, 1 << 30) as whole, sort_documents(shuffled, 1000) as pieces:
+        assert whole.num_runs == 0
+        assert pieces.num_runs > 5
+        assert list(whole) == list(pieces) == list(pieces) == sorted(whole)
+        assert len(list(whole)) == len(TWINS)
+
+
+def test_what_cannot_be_written(tmp_path):
+    for settings, message in [
+        ({"num_buckets": 0}, "num_buckets = 0"),
+        ({"formats": ["parquett"]}, "parquett"),
+        ({"append": ["<|nothing|>"]}, "not a special token"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            WriteShards(str(tmp_path), learned(), **settings)
+    windowed = pipeline() | beam.Create(DOCUMENTS) | beam.WindowInto(FixedWindows(10))
+    with pytest.raises(ConfigError, match="WriteShards: its input is in FixedWindows"):
+        _ = windowed | WriteShards(str(tmp_path), learned())
+    with pytest.raises(TypeError, match=r"WriteShards: expected a PCollection of schemas.Document"):
+        _ = pipeline() | beam.Create(["text"]) | WriteShards(str(tmp_path), learned())
+
+
+# ------------------------------------------------------------------------------------------------------------ counting
+
+
+def test_counting_normalizes_and_cleans_up(tmp_path):
+    documents = [Document("en", None, "Caf\u0065\u0301 au lait"), Document("en", None, "caf\u00e9")]
+    with pipeline() as p:
+        _ = p | beam.Create(documents) | CountPretokens(str(tmp_path), normalize=["nfc"])
+    table = pq.read_table(tmp_path / "en.parquet")
+    assert table.equals(tokcore.count_pretokens(["Caf\u00e9 au lait", "caf\u00e9"]).combine_chunks())
+    assert [path.name for path in tmp_path.iterdir()] == ["en.parquet"]
+
+
+# -------------------------------------------------------------------------------------------------------- on an engine
+
+
+def test_the_example_on_prism(tmp_path):
+    """As its reader runs it: all four transforms, in workers of the engine."""
+    for number in range(2):
+        lines = [line for text in texts("en", 10, number) for line in text.splitlines() if line]
+        (tmp_path / f"{number}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    example = [sys.executable, str(ROOT / "deploy" / "examples" / "own_pipeline.py"), str(tmp_path / "*.txt")]
+    local = subprocess.run(
+        [*example, str(tmp_path / "a"), "--runner=FnApiRunner"], capture_output=True, text=True, check=False
+    )
+    assert local.returncode == 0, local.stderr
+    port = find_free_port()
+    environment = json.dumps({"command": find_worker_program()})
+    with running([find_prism(), "--serve_http=false", f"--job_port={port}"], port):
+        engine = ["--runner=PortableRunner", f"--job_endpoint=127.0.0.1:{port}", "--environment_type=PROCESS"]
+        options = [*engine, f"--environment_config={environment}"]
+        done = subprocess.run(
+            [*example, str(tmp_path / "b"), *options], capture_output=True, text=True, check=False, timeout=90
+        )
+    assert done.returncode == 0, done.stderr
+    for part in ("counts", "shards", "tokenizer"):
+        assert tree(tmp_path / "a" / part) == tree(tmp_path / "b" / part)
