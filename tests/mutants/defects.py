@@ -1127,7 +1127,7 @@ _STORING = (
     Defect(
         "sources-listed-one-by-one",
         "a pattern in a store is listed when the one before it is done",
-        "pipelines/stages/inputs.py",
+        "pipelines/work/inputs.py",
         "run_at_once(self._list, remote)",
         "map(self._list, remote)",
         _tests("stores/test_listing.py::test_sources_are_listed_at_once_and_come_in_their_order"),

@@ -8,9 +8,9 @@ import pytest
 from stores.files import put, remove
 from stores.servers import Store
 
-from pipelines.stages.inputs import LeftOut, find_inputs
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.store import storage
+from pipelines.work.inputs import LeftOut, find_inputs
 from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError, StageError
 
