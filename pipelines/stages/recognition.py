@@ -11,7 +11,8 @@ from typing import cast
 from pipelines.stages.commit import read_run_facts
 from pipelines.stages.named_files import require_files
 from pipelines.stages.standing import look
-from pipelines.store import urls
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER
 from schemas.config import BuildConfig
 from schemas.stage_manifests import BUILD, BuildManifest
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -27,6 +28,8 @@ def find_finished(output: str, config: BuildConfig, imported: TokenizerSpec | No
         return None
     if read_run_facts(output, BUILD).settings != config.hash_settings():
         return None
+    if storage.list_tree(urls.join(output, FOLDER)):
+        return None  # it was killed before it had removed its working files, or another build is at work
     there = look(output, config, imported, None)
     finished = there.found.get(BUILD)
     if finished is None or there.differences:
