@@ -174,7 +174,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   const NormalizerRules rules{charsmap.get(), 0, input.flag(), false, true, false};
   std::vector<int32_t> own;
-  for (const size_t cache : {cache_bytes, size_t{0}, size_t{1} << 20}) {
+  for (const size_t cache : {cache_bytes, size_t{0}, size_t{1} << 14}) {
     SentencepieceEncoder encoder(cache);
     bool is_charsmap = false;
     expect(encoder.build(vocabulary.list(pieces.get()), rules, is_unigram, &is_charsmap).status ==
