@@ -100,7 +100,7 @@ def test_shipped_build_files_satisfy_it(path):
         "[learn]\nvocabsize = 300",
         "[learn]\nvocab_size = 300.5",
         "[learn]\nvocab_size = true",
-        '[learn]\nmodel = "unigram"',
+        '[learn]\nmodel = "trigram"',
         '[mix]\nstrategy = "uni"',
         "[mix]\nalpha = 1.5",
         '[mix]\nstrategy = "weights"\nweights = { en = 0 }',
