@@ -11,6 +11,7 @@ from support.builds import ROOT
 
 from tokcore.format_table import SHARD_FORMATS, get_folder
 from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
+from tokcore.models.converted import PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece import SentencepieceBpeModel, UnigramModel
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
@@ -103,6 +104,7 @@ def test_every_shard_format_is_described():
 MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
 MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "Wordpiece"}
+MODEL_CLASSES |= {"ConvertedModel", "PieceBpeModel", "WordUnigramModel", "SentencepieceBpe", "Unigram"}
 MODEL_CLASSES |= {"Character", "CharacterModel", "Codepoint", "CodepointModel", "Word", "WordModel"}
 
 
@@ -155,10 +157,11 @@ def test_every_class_of_a_model_is_known_here():
 
 
 def test_the_table_of_models():
-    learned_as = ["bpe", "byte", "wordpiece", "wordpiece-pmi", "character", "word", "codepoint"]
+    pieces = [UnigramModel.kind, SentencepieceBpeModel.kind]
+    learned_as = ["bpe", "byte", "wordpiece", "wordpiece-pmi", *pieces, "character", "word", "codepoint"]
     assert list(MODELS) == learned_as
     assert DEFAULT_MODEL == "bpe"
     learned = [kind for model in MODELS.values() for kind in model.kinds]
-    imported = [SentencepieceBpeModel.kind, UnigramModel.kind]
+    imported = [WordUnigramModel.kind, PieceBpeModel.kind]
     assert set(KINDS) == {*learned, *imported}
     assert [model.default_vocab_size(1) for model in MODELS.values()][:2] == [32_768, 257]

@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.models.bpe import BpeModel
-from tokcore.models.converted import WordUnigramModel
+from tokcore.models.bpe import BpeModel, require_bpe
+from tokcore.models.converted import WordUnigramModel, require_unigram
 from tokcore.models.model import Model
 from tokcore.models.sentencepiece import BYTE, BYTE_NAMES, NORMAL, UNUSED, USER_DEFINED, UnigramModel
 from tokcore.models.sentencepiece_text import SPACE
@@ -162,20 +162,19 @@ class Pieces:
 @functools.lru_cache(maxsize=2)
 def list_pieces(model: UnigramModel | WordUnigramModel) -> Pieces:
     """The pieces of a Unigram that match text."""
-    is_own = isinstance(model, WordUnigramModel)
     rows = zip(model.tokens, model.ids.tolist(), model.scores.tolist(), model.types.tolist(), strict=True)
     known: dict[bytes, tuple[int, float]] = {}
     lowest = float("inf")
     for token, id, score, kind in rows:
-        if kind == UNUSED or (kind == BYTE and not is_own):
+        if kind == UNUSED or (kind == BYTE and not model.bytes_are_pieces):
             continue
-        lowest = min(lowest, score) if is_own or kind == NORMAL else lowest
+        lowest = min(lowest, score) if model.bytes_are_pieces or kind == NORMAL else lowest
         known[token] = (id, 0.1 * (len(token) - 1) if kind == USER_DEFINED else score)
     named = dict(zip(model.tokens, model.ids.tolist(), strict=True))
     byte_ids = [named[name] for name in BYTE_NAMES] if BYTE in model.types else []
     longest = max(map(len, known))
-    splits = isinstance(model, WordUnigramModel) and model.splits_every_space
-    return Pieces(known, longest, lowest - _UNKNOWN_PENALTY, model.unknown, byte_ids, splits)
+    lowest -= _UNKNOWN_PENALTY
+    return Pieces(known, longest, lowest, model.unknown, byte_ids, model.splits_every_space)
 
 
 def sample_cut(text: bytes, pieces: Pieces, theta: float, draws: Draws) -> list[Edge]:
@@ -242,20 +241,11 @@ def split_words(text: bytes, pieces: Pieces) -> list[bytes]:
     return [part for part in (first, *(SPACE.encode() + part for part in rest)) if part]
 
 
-def require_unigram(model: Model, what: str) -> UnigramModel | WordUnigramModel:
-    """The model itself. Raises ConfigError if it is another kind."""
-    if not isinstance(model, UnigramModel | WordUnigramModel):
-        raise ConfigError(f"{what} needs a Unigram, and this tokenizer is of the kind {model.kind}")
-    return model
-
-
 def encode_with_dropout(model: Model, pretokens: Sequence[bytes], dropout: float, draws: Draws) -> list[int]:
     """The ids of pre-tokens. Raises ConfigError for a model that is no byte-level BPE, and for no probability."""
-    if not isinstance(model, BpeModel):
-        raise ConfigError(f"dropout needs a byte-level BPE, and this tokenizer is of the kind {model.kind}")
     if not 0 <= dropout <= 1:
         raise ConfigError(f"dropout = {dropout}: expected 0 to 1")
-    merges, ids = list_merges(model)
+    merges, ids = list_merges(require_bpe(model, "dropout"))
     spell: Callable[[bytes], list[int]] = lambda word: [ids[byte] for byte in word]  # noqa: E731
     return [id for word in pretokens for id in merge_with_dropout(spell(word), merges, dropout, draws)]
 

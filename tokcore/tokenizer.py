@@ -26,9 +26,10 @@ from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.kernel import ConvertedEncoder, Ids, SentencepieceEncoder
 from tokcore.models.bpe import LearnedModel
+from tokcore.models.converted import require_unigram
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
-from tokcore.sampling import Draws, encode_sampled, encode_with_dropout, list_best, require_unigram
+from tokcore.sampling import Draws, encode_sampled, encode_with_dropout, list_best
 from tokcore.special_text import encode_around, find_special
 from tokcore.stream_decoder import StreamDecoder
 from tokcore.texts import Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
@@ -213,6 +214,15 @@ class Tokenizer(Vocabulary):
 
         Sums are float64, so that of near ties another may come first than in encode. Raises ConfigError for another
         model, and for num below 1.
+
+        >>> import json
+        >>> from pathlib import Path
+        >>> pieces = [["<unk>", 0.0], ["new", -1.5], ["er", -1.5], ["newer", -3.5], ["n", -4.0], ["ewer", -4.0]]
+        >>> file = {"model": {"type": "Unigram", "unk_id": 0, "vocab": pieces}}
+        >>> _ = Path("tokenizer.json").write_text(json.dumps(file | {"added_tokens": [
+        ...     {"id": 0, "content": "<unk>", "special": True}]}))
+        >>> [(ids.tolist(), total) for ids, total in Tokenizer.load("tokenizer.json").nbest("newer", 2)]
+        [([1, 2], -3.0), ([3], -3.5)]
         """
         if num < 1:
             raise ConfigError(f"num = {num}: expected at least 1")

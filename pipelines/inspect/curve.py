@@ -16,7 +16,7 @@ from pipelines.stages.commit import require_manifest
 from pipelines.store import storage, urls
 from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
-from tokcore.models.bpe import LearnedModel
+from tokcore.models.bpe import require_learned
 from tokcore.pretoken_tables import read_table
 from tokcore.tokenizer import Tokenizer
 
@@ -28,9 +28,7 @@ def compute_curve(output: str, tokenizer: Tokenizer, sizes: Sequence[int] = ()) 
     tokenizer's own. Equal to what tokenizers learned for these sizes give.
     Raises ConfigError for a tokenizer that was not learned by BPE, and for a size that it does not have.
     """
-    model = tokenizer.spec.model
-    if not isinstance(model, LearnedModel):
-        raise ConfigError(f"{output}: its tokenizer is {model.kind}: a curve needs a BPE that was learned")
+    model = require_learned(tokenizer.spec.model, f"{output}: a curve")
     most = 256 + len(model.merges)
     if wrong := [size for size in sizes if not 256 <= size <= most]:
         raise ConfigError(f"--sizes {wrong[0]}: this tokenizer has merges for 256 to {most}")

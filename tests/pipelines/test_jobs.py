@@ -90,15 +90,25 @@ def make_slow_worker(corpus: Path, seconds: int) -> str:
 # ------------------------------------------------------------------------------------------------------------- metrics
 
 
-def check_metrics(done: dict, num_hits: int) -> None:
+def list_expected(done: dict) -> dict[str, int]:
+    """What the counters of a stage add up to, as the manifest has it."""
     records = done["totals"]["records"]
+    assert (records["read"], records["documents"]) == (NUM_FILES * 21, NUM_FILES * 20)
+    return {
+        "records": NUM_FILES * 21,
+        "documents": NUM_FILES * 20,
+        "rejected": NUM_FILES,
+        "rejected:bad_json": NUM_FILES,
+        "stored_bytes": done["totals"]["files"]["stored_bytes_planned"],
+        "text_bytes": done["totals"]["text_bytes"],
+    }
+
+
+def check_metrics(done: dict, num_hits: int) -> None:
     for stage in ("count", "encode"):
         measured = done["metrics"][stage]
-        assert measured["records"] == records["read"] == NUM_FILES * 21
-        assert measured["documents"] == records["documents"] == NUM_FILES * 20
-        assert measured["rejected"] == measured["rejected:bad_json"] == NUM_FILES
-        assert measured["stored_bytes"] == done["totals"]["files"]["stored_bytes_planned"]
-        assert measured["text_bytes"] == done["totals"]["text_bytes"]
+        for name, number in list_expected(done).items():
+            assert measured[name] == number, name
         assert measured["items"] > NUM_FILES
         assert measured.get("cache_hits", 0) == (num_hits and measured["items"] if stage == "count" else 0)
     assert done["metrics"]["encode"]["tokens"] == done["totals"]["tokens"]
@@ -128,9 +138,15 @@ def check_processes(output: Path) -> None:
 
 
 def test_what_is_measured_on_an_engine(corpus, prism):
+    """Prism may miss what a bundle adds to a counter that is new to it; it never adds too much."""
     done = tokcore(*on_prism(prism, corpus, "--json"))
     assert done.returncode == 0, done.stderr
-    check_metrics(json.loads(done.stdout), 0)
+    told = json.loads(done.stdout)
+    for stage in ("count", "encode"):
+        measured = told["metrics"][stage]
+        assert measured["items"] > 0
+        for name, number in list_expected(told).items():
+            assert 0 < measured[name] <= number, name
     check_processes(corpus / "out")
     assert re.search(r"count: job job-\d+ \(tokcore-count-[0-9a-f]{16}\) at 127.0.0.1:\d+", done.stderr)
 

@@ -133,8 +133,9 @@ def miscounted(original, reader):
     return {**totals, lang: dataclasses.replace(totals[lang], text_bytes=totals[lang].text_bytes + 1)}
 
 
-def shard_without_its_last_document(original, shard, tokens, pretokens):
-    return original(shard, tokens.slice(0, tokens.num_documents - 1), pretokens[:-1])
+def shard_without_its_last_document(original, shard, tokens, pretokens, places):
+    assert places is None  # of a shuffle
+    return original(shard, tokens.slice(0, tokens.num_documents - 1), pretokens[:-1], places)
 
 
 def digests_without_the_last(original, attempts, shard, digests, num_partitions):

@@ -833,6 +833,7 @@ SOURCE = types.SimpleNamespace(
     encoding="utf-8",
     delimiter=None,
     quotes=True,
+    validation=False,
 )
 
 

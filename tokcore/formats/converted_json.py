@@ -18,7 +18,7 @@ import orjson
 from tokcore.errors import FormatError
 from tokcore.formats.sentencepiece import check_charsmap
 from tokcore.kernel import TextStep
-from tokcore.models.converted import ConvertedModel, PieceBpeModel, WordUnigramModel
+from tokcore.models.converted import ConvertedModel, PieceBpeModel, WordUnigramModel, require_converted
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece import BYTE_NAMES
 from tokcore.models.sentencepiece_text import SPACE
@@ -67,8 +67,8 @@ def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) 
 def parse_float(text: str) -> float:
     """The number that tokenizers reads: its parser of JSON rounds twice, so it may be a neighbour of the nearest one.
 
-    >>> parse_float("-11.5"), float("-9.876543210987655"), parse_float("-9.876543210987655")
-    (-11.5, -9.876543210987655, -9.876543210987655)
+    >>> parse_float("-11.5"), float("-13.558939790995723"), parse_float("-13.558939790995723")
+    (-11.5, -13.558939790995723, -13.558939790995725)
     """
     match = _NUMBER.fullmatch(text)
     if match is None:
@@ -295,8 +295,7 @@ def _has_bytes(texts: Any) -> bool:
 
 def make_converted_parts(spec: TokenizerSpec) -> dict[str, Any]:
     """normalizer, pre_tokenizer, decoder and model of a tokenizer.json."""
-    model = spec.model
-    assert isinstance(model, ConvertedModel)
+    model = require_converted(spec.model)
     normalizers = [_write_step(step) for step in model.steps if step.kind not in _PRE_TOKENIZERS]
     pre_tokenizers: list[dict[str, Any]] = []
     for step in model.steps:
@@ -335,17 +334,15 @@ def _write_step(step: TextStep) -> dict[str, Any]:
 def _write_model(spec: TokenizerSpec, model: ConvertedModel) -> dict[str, Any]:
     unknown = next((token.text for token in spec.special if token.id == model.unknown), None)
     of_special = {token.text: token.id or 0 for token in spec.special}
-    if isinstance(model, WordUnigramModel):
-        scores = dict(zip(model.ids.tolist(), zip(model.names, model.scores.tolist(), strict=True), strict=True))
-        pieces = scores | {id: (text, 0.0) for text, id in of_special.items()}
+    if (scores := model.list_scores()) is not None:
+        own = dict(zip(model.ids.tolist(), zip(model.names, scores.tolist(), strict=True), strict=True))
+        pieces = own | {id: (text, 0.0) for text, id in of_special.items()}
         last = max(model.ids.max(initial=-1), model.unknown or 0)
         if missing := [id for id in range(last + 1) if id not in pieces]:
             raise FormatError(f"in a Unigram's vocabulary the id of a piece is its place, and {missing[0]} is unused")
         written = (pieces[id] for id in range(last + 1))
         vocab = [[text, orjson.Fragment(write_float(score))] for text, score in written]
         return {"type": "Unigram", "unk_id": model.unknown, "vocab": vocab, "byte_fallback": model.spells_bytes}
-    assert isinstance(model, PieceBpeModel)
-    name = dict(zip(model.ids.tolist(), model.names, strict=True))
     ids = dict(zip(model.names, model.ids.tolist(), strict=True)) | of_special
     return {
         "type": "BPE",
@@ -357,5 +354,5 @@ def _write_model(spec: TokenizerSpec, model: ConvertedModel) -> dict[str, Any]:
         "byte_fallback": model.spells_bytes,
         "ignore_merges": False,
         "vocab": dict(sorted(ids.items(), key=lambda item: item[1])),
-        "merges": [[name[left], name[right]] for left, right in model.merges.tolist()],
+        "merges": [[model.names[left], model.names[right]] for left, right, _ in model.list_merges().tolist()],
     }

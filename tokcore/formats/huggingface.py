@@ -38,7 +38,7 @@ from tokcore.formats.wordpiece_json import (
 )
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
-from tokcore.models.converted import ConvertedModel
+from tokcore.models.converted import is_converted_model
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED
@@ -74,7 +74,7 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
 
 
 def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
-    if isinstance(spec.model, ConvertedModel):
+    if is_converted_model(spec.model):
         return make_converted_parts(spec)
     if is_word_level(spec.model):
         published = Pretokenizer.from_spec(spec.pattern).published_text

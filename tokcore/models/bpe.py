@@ -18,7 +18,7 @@ import numpy as np
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID, to_printable_tokens
-from tokcore.errors import FormatError, LearnError
+from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.merges import learn_rows
 from tokcore.models.bpe_merges import (
@@ -38,6 +38,7 @@ from tokcore.models.model import (
     Ids,
     JoinedTokens,
     LearnOptions,
+    Model,
     OwnToken,
     Rules,
     Unreachable,
@@ -140,6 +141,13 @@ class BpeModel:
         return {}
 
 
+def require_bpe(model: Model, what: str) -> BpeModel:
+    """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
+    if not isinstance(model, BpeModel):
+        raise ConfigError(f"{what} needs a byte-level BPE, and this tokenizer is of the kind {model.kind}")
+    return model
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class LearnedModel(BpeModel):
     """BPE as we learn it: ids 0 to 255 are the bytes in hf order, 256 + i is merge i.
@@ -224,6 +232,13 @@ class LearnedModel(BpeModel):
             return cls(read.merges, read.counts)
         except FormatError as error:
             raise FormatError(f"{place}: {error}") from error
+
+
+def require_learned(model: Model, what: str) -> LearnedModel:
+    """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
+    if not isinstance(model, LearnedModel):
+        raise ConfigError(f"{what} needs a BPE that was learned, and this tokenizer is of the kind {model.kind}")
+    return model
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

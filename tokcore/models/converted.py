@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore import kernel
-from tokcore.errors import FormatError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.models.bpe import BpeModel, Pairs
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Rules, Unreachable, find_unlike_themselves
+from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable, find_unlike_themselves
 from tokcore.models.sentencepiece import (
     BYTE,
     BYTE_NAMES,
@@ -27,6 +27,7 @@ from tokcore.models.sentencepiece import (
     Base64,
     IdList,
     Names,
+    UnigramModel,
     read_base64,
     write_base64,
 )
@@ -107,8 +108,8 @@ class ConvertedModel:
             return kernel.ConvertedEncoder(
                 make_texts_from_strings(self.tokens),
                 self.ids,
-                self._list_scores(),
-                self._list_merges(),
+                self.list_scores(),
+                self.list_merges(),
                 -1 if self.unknown is None else self.unknown,
                 np.array([named[name] for name in BYTE_NAMES] if self.spells_bytes else [], np.int32),
                 self.steps,
@@ -118,10 +119,12 @@ class ConvertedModel:
         except ValueError as error:
             raise FormatError(f"normalizer.precompiled_charsmap: {error}") from error
 
-    def _list_scores(self) -> npt.NDArray[np.float64] | None:
+    def list_scores(self) -> npt.NDArray[np.float64] | None:
+        """The scores of pieces, in the order of ids; None if it merges pairs."""
         return None
 
-    def _list_merges(self) -> npt.NDArray[np.uint32]:
+    def list_merges(self) -> npt.NDArray[np.uint32]:
+        """uint32 [m, 3], places among the pieces: two that are merged, the first listed first, and what they make."""
         return np.zeros((0, 3), np.uint32)
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
@@ -164,6 +167,7 @@ class WordUnigramModel(ConvertedModel):
     """The pieces of each word whose scores, as float64, have the highest sum. scores: in the order of ids."""
 
     kind: ClassVar[str] = "unigram-words"
+    bytes_are_pieces: ClassVar[bool] = True  # text that spells the name of one becomes it
 
     scores: npt.NDArray[np.float64]
 
@@ -172,7 +176,7 @@ class WordUnigramModel(ConvertedModel):
         if bad := np.flatnonzero(~np.isfinite(self.scores)).tolist():
             raise FormatError(f"the score of the piece {self.names[bad[0]]!r} is not a finite number")
 
-    def _list_scores(self) -> npt.NDArray[np.float64]:
+    def list_scores(self) -> npt.NDArray[np.float64]:
         return self.scores
 
     def functional(self) -> dict[str, Any]:
@@ -187,6 +191,25 @@ class WordUnigramModel(ConvertedModel):
         return _make(cls, read, place, scores=np.frombuffer(read.scores, "<f8").astype(np.float64))
 
 
+def is_converted_model(model: Model) -> bool:
+    """Whether it is of pieces, as a tokenizer.json that was made from a SentencePiece model has them."""
+    return isinstance(model, ConvertedModel)
+
+
+def require_converted(model: Model) -> ConvertedModel:
+    """The model itself. Raises FormatError if it is another kind."""
+    if not isinstance(model, ConvertedModel):
+        raise FormatError(f"expected a model of SentencePiece's pieces, and this one is of the kind {model.kind}")
+    return model
+
+
+def require_unigram(model: Model, what: str) -> UnigramModel | WordUnigramModel:
+    """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
+    if not isinstance(model, UnigramModel | WordUnigramModel):
+        raise ConfigError(f"{what} needs a Unigram, and this tokenizer is of the kind {model.kind}")
+    return model
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class PieceBpeModel(ConvertedModel):
     """Merges of pairs of pieces, the first listed first. merges: int32 [m, 2], pairs of ids, each once."""
@@ -197,9 +220,9 @@ class PieceBpeModel(ConvertedModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._list_merges()
+        self.list_merges()
 
-    def _list_merges(self) -> npt.NDArray[np.uint32]:
+    def list_merges(self) -> npt.NDArray[np.uint32]:
         place_of = {id: place for place, id in enumerate(self.ids.tolist())}
         place_of_token = {token: place for place, token in enumerate(self.tokens)}
         found = np.zeros((len(self.merges), 3), np.uint32)

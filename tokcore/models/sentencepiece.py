@@ -204,6 +204,8 @@ class UnigramModel(PieceModel):
 
     kind: ClassVar[str] = "unigram"
     is_unigram: ClassVar[bool] = True
+    bytes_are_pieces: ClassVar[bool] = False
+    splits_every_space: ClassVar[bool] = False
 
 
 def require_pieces(model: Model, files: str) -> PieceModel:
