@@ -16,7 +16,7 @@ from typing import Any
 import sentencepiece
 import texts
 from measuring import Options, Result, Table, interleaved, measured, program
-from wordpiece import encode_halves
+from wordpiece import compare_halves, encode_halves
 
 from tokcore.tokenizer import Tokenizer
 
@@ -95,14 +95,7 @@ def _measure(text: str, name: str, path: str, model: str, rounds: int) -> list[l
         "tokcore": lambda: measured(tokcore_encode, path=path, model=model),
         "sentencepiece": lambda: measured(sentencepiece_encode, path=path, model=model),
     }
-    results = interleaved(rounds, jobs)
-    theirs = results["sentencepiece"]
-    rows: list[list[object]] = []
-    for library, result in results.items():
-        ratios = [result[kind] / theirs[kind] for kind in ("cold", "steady")]
-        verdict = "equal" if result["digests"] == theirs["digests"] else "DIFFERENT"
-        rows.append([text, name, library, result["cold"], result["steady"], *ratios, result["memory"], verdict])
-    return rows
+    return [[text, name, *row] for row in compare_halves(interleaved(rounds, jobs), "sentencepiece")]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ Ids must be equal. Vocabularies are equal but for what ties decide, which is a m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,17 @@ def encode_halves(path: str, prepare: Callable[[Any], Any], encode: Callable[[An
     for one in found:
         out["digests"] += [hashlib.sha256(np.asarray(row, "<i4").tobytes()).hexdigest()[:16] for row in ids(one)]
     return out
+
+
+def compare_halves(results: Mapping[str, Result], peer: str) -> list[list[object]]:
+    """A row for each library: its name, speeds, these as multiples of the peer's, memory, and whether ids are equal."""
+    theirs = results[peer]
+    rows: list[list[object]] = []
+    for name, result in results.items():
+        ratios = [result[kind] / theirs[kind] for kind in ("cold", "steady")]
+        verdict = "equal" if result["digests"] == theirs["digests"] else "DIFFERENT"
+        rows.append([name, result["cold"], result["steady"], *ratios, result["memory"], verdict])
+    return rows
 
 
 def tokcore_learn(path: str) -> Result:
@@ -167,15 +178,7 @@ def _encode_rows(text: str, path: str, spec: str, rounds: int) -> list[list[obje
         "tokcore": lambda: measured(tokcore_encode, path=path, spec=spec),
         "tokenizers": lambda: measured(tokenizers_encode, path=path, spec=spec),
     }
-    results = interleaved(rounds, jobs)
-    theirs = results["tokenizers"]
-    rows: list[list[object]] = []
-    for name, result in results.items():
-        same = result["digests"] == theirs["digests"]
-        ratios = [result[kind] / theirs[kind] for kind in ("cold", "steady")]
-        verdict = "equal" if same else "DIFFERENT"
-        rows.append([text, name, result["cold"], result["steady"], *ratios, result["memory"], verdict])
-    return rows
+    return [[text, *row] for row in compare_halves(interleaved(rounds, jobs), "tokenizers")]
 
 
 def _learn_rows(text: str, path: str, rounds: int) -> list[list[object]]:

@@ -31,7 +31,7 @@ import tokenizers
 import zstandard
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.sentencepiece_models import METASPACE, make_tokenizer_json
+from support.sentencepiece_models import METASPACE, SPECIAL, make_tokenizer_json
 from support.vocabularies import PUBLISHED, published_encoding, published_tokenizer
 
 from tokcore.counting import count_pretokens
@@ -47,7 +47,6 @@ from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
 
 BATCH_BYTES = 4 << 20
 LEARNED_BYTES = 8e6
-SPELLED = ("<unk>", "<s>", "</s>")
 
 Encode = Callable[[list[str]], list[list[int]]]
 
@@ -206,7 +205,7 @@ def main() -> int:
     for name, (tokenizer, encoding) in chosen.items():
         corpus = documents(arguments.corpus, arguments.limit_mb * 1e6)
         if name.startswith("converted"):
-            corpus = ((where, text) for where, text in corpus if not any(token in text for token in SPELLED))
+            corpus = ((where, text) for where, text in corpus if not any(token in text for token in SPECIAL))
         different += compare(name, engines(tokenizer, encoding), corpus)
     return 1 if different else 0
 

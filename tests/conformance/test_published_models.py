@@ -1,15 +1,14 @@
 """The published .model and tekken.json files in `mistral-common`: ids and decoded texts are those of `sentencepiece`
 and `tiktoken`.
 
-`make conformance` installs that package by itself, as it asks for an older numpy.
+`make conformance` installs that package by itself, as it asks for an older numpy; elsewhere this file is not collected.
 """
 
 from __future__ import annotations
 
 import base64
-import importlib.util
+import importlib.resources
 import json
-from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -17,25 +16,20 @@ import tiktoken
 
 from tokcore.tokenizer import Tokenizer
 
-FOUND = importlib.util.find_spec("mistral_common")
-MODELS = sorted((Path(FOUND.origin).parent / "data").glob("*.model*")) if FOUND and FOUND.origin else []
+DATA = importlib.resources.files("mistral_common") / "data"
+MODELS = sorted(DATA.glob("*.model*"))
+TEKKEN = sorted(DATA.glob("tekken*.json"))
 TEXTS = [
-    *[
-        "",
-        " ",
-        "  two  blanks ",
-        "\n\n\tdef f(x):\n    return x\n",
-        "naïve café",
-        "日本語と中文",
-        "한국어",
-        "😀😀",
-        "\u0301",
-    ],
-    *["<s> [INST] x [/INST]</s>", "▁ ▁▁", "e\u0301 ﬁ ①", "\x00", "a" * 5000, " " * 500, "𐍈", "ก็", "۱۲۳"],
+    *["", " ", "  two  blanks ", "\n\n\tdef f(x):\n    return x\n", "naïve café", "日本語と中文", "한국어", "😀😀"],
+    *["\u0301", "<s> [INST] x [/INST]</s>", "▁ ▁▁", "e\u0301 ﬁ ①", "\x00", "a" * 5000, " " * 500, "𐍈", "ก็", "۱۲۳"],
 ]
 
 
-@pytest.mark.skipif(not MODELS, reason="mistral-common is not installed: run make conformance")
+def test_both_kinds_are_there():
+    assert MODELS
+    assert TEKKEN
+
+
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.name)
 def test_published_models(file):
     theirs, ours = sentencepiece.SentencePieceProcessor(model_file=str(file)), Tokenizer.load(file)
@@ -44,10 +38,6 @@ def test_published_models(file):
     assert [ours.decode(row, "strict") for row in ids] == [theirs.decode(row) for row in ids]
 
 
-TEKKEN = sorted((Path(FOUND.origin).parent / "data").glob("tekken*.json")) if FOUND and FOUND.origin else []
-
-
-@pytest.mark.skipif(not MODELS, reason="mistral-common is not installed: run make conformance")
 @pytest.mark.parametrize("file", TEKKEN, ids=lambda file: file.name)
 def test_published_tekken(file):
     content = json.loads(file.read_bytes())

@@ -70,7 +70,8 @@ def test_the_command(built):
     assert table[0].split() == ["bytes", "per", "token", "256", "390"]
     assert [line.split()[:2] for line in table[1:]] == [[lang, "1.0000"] for lang in ("en", "hi", "ru", "zh", "all")]
     failed = call("--sizes", "256,500")
-    assert failed.exit_code != 0
+    assert failed.exit_code == 2
+    assert "--sizes 500: this tokenizer has merges for 256 to 399" in failed.stderr
     assert call("--sizes", "many").exit_code == 2
 
 

@@ -14,6 +14,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 import pytest
@@ -59,23 +60,25 @@ def start(arguments: list[str]) -> subprocess.Popen[str]:
     )
 
 
-_names: dict[str, str] = {}
+class Job(NamedTuple):
+    """What the driver says of the job of the count stage."""
+
+    id: str
+    name: str
 
 
-def list_jobs(port: int, corpus: Path) -> Counter[str]:
-    """State -> number of jobs of the count stage of this output."""
+def list_jobs(port: int, job: Job) -> Counter[str]:
+    """State -> number of jobs of that name."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         found = beam_job_api_pb2_grpc.JobServiceStub(channel).GetJobs(beam_job_api_pb2.GetJobsRequest()).job_info
-    states = [job.state for job in found if job.job_name == _names[str(corpus)]]
+    states = [one.state for one in found if one.job_name == job.name]
     return Counter(beam_job_api_pb2.JobState.Enum.Name(state) for state in states)
 
 
-def wait_for_job(driver: subprocess.Popen[str], corpus: Path) -> str:
-    """The id of the job of the count stage, which the driver says."""
+def wait_for_job(driver: subprocess.Popen[str]) -> Job:
     for line in driver.stderr:
         if found := re.match(r"count: job (\S+) \((\S+)\) at ", line):
-            _names[str(corpus)] = found[2]
-            return found[1]
+            return Job(found[1], found[2])
     raise AssertionError("the driver told no job")
 
 
@@ -104,13 +107,14 @@ def list_expected(done: dict) -> dict[str, int]:
     }
 
 
-def check_metrics(done: dict, num_hits: int) -> None:
+def check_metrics(done: dict, is_counted_before: bool) -> None:
     for stage in ("count", "encode"):
         measured = done["metrics"][stage]
         for name, number in list_expected(done).items():
             assert measured[name] == number, name
         assert measured["items"] > NUM_FILES
-        assert measured.get("cache_hits", 0) == (num_hits and measured["items"] if stage == "count" else 0)
+        num_hits = measured["items"] if is_counted_before and stage == "count" else 0
+        assert measured.get("cache_hits", 0) == num_hits
     assert done["metrics"]["encode"]["tokens"] == done["totals"]["tokens"]
 
 
@@ -119,10 +123,10 @@ def test_what_is_measured_locally(corpus):
     arguments = ("build", corpus / "build.toml", "--json")
     done = tokcore(*arguments, "--output", corpus / "a")
     assert done.returncode == 0, done.stderr
-    check_metrics(json.loads(done.stdout), 0)
+    check_metrics(json.loads(done.stdout), is_counted_before=False)
     killed = tokcore("build", corpus / "build.toml", env={**os.environ, "TOKCORE_CRASH": "stage.worked"})
     assert killed.returncode == -signal.SIGKILL
-    check_metrics(json.loads(tokcore(*arguments).stdout), 1)
+    check_metrics(json.loads(tokcore(*arguments).stdout), is_counted_before=True)
 
 
 def check_processes(output: Path) -> None:
@@ -159,39 +163,39 @@ def test_a_job_that_a_killed_driver_left_is_gone_on_with(corpus, prism):
     assert local.returncode == 0, local.stderr
     arguments = on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30))
     driver = start(arguments)
-    job = wait_for_job(driver, corpus)
+    job = wait_for_job(driver)
     driver.kill()
     driver.communicate()
-    assert list_jobs(prism, corpus) == {"RUNNING": 1}
+    assert list_jobs(prism, job) == {"RUNNING": 1}
     make_slow_worker(corpus, 0)  # for the next stage
     again = tokcore(*arguments)
     assert again.returncode == 0, again.stderr
-    assert f"count: goes on with job {job} " in again.stderr
-    assert list_jobs(prism, corpus) == {"DONE": 1}, "a second job was started"
+    assert f"count: goes on with job {job.id} " in again.stderr
+    assert list_jobs(prism, job) == {"DONE": 1}, "a second job was started"
     assert tree(corpus / "out") == tree(corpus / "local")
 
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_cancels_the_job(corpus, prism, signal_number, code):
     driver = start(on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30)))
-    job = wait_for_job(driver, corpus)
+    job = wait_for_job(driver)
     driver.send_signal(signal_number)
     _, told = driver.communicate(timeout=90)
     assert driver.returncode == code
-    assert f"cancels job {job}" in told
-    assert list_jobs(prism, corpus) == {"CANCELLED": 1}
+    assert f"cancels job {job.id}" in told
+    assert list_jobs(prism, job) == {"CANCELLED": 1}
 
 
 def test_detached_jobs_go_on(corpus, prism):
     driver = start(on_prism(prism, corpus, "--detach", "--set", make_slow_worker(corpus, 8)))
-    job = wait_for_job(driver, corpus)
+    job = wait_for_job(driver)
     driver.send_signal(signal.SIGTERM)
     _, told = driver.communicate(timeout=60)
     assert driver.returncode == 143
-    assert f"job {job} goes on" in told
-    assert list_jobs(prism, corpus) == {"RUNNING": 1}
+    assert f"job {job.id} goes on" in told
+    assert list_jobs(prism, job) == {"RUNNING": 1}
     for _ in range(300):
-        if list_jobs(prism, corpus) == {"DONE": 1}:
+        if list_jobs(prism, job) == {"DONE": 1}:
             return
         time.sleep(0.2)
     raise AssertionError("the job did not end")

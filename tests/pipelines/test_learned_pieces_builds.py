@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sentencepiece
-import zstandard
-from support.builds import SETTINGS, SOURCES, build_file, jsonl, run, small_corpus, texts, tokcore, write
+from support.builds import (
+    REVERSED_SOURCES,
+    SETTINGS,
+    build_file,
+    cut_corpus,
+    make_config,
+    run,
+    small_corpus,
+    texts,
+    tokcore,
+)
 
 import tokcore as api
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
-from schemas.config import load_config, parse_config
+from schemas.config import load_config
 from tokcore.errors import ConfigError, LearnError
 from tokcore.formats.sentencepiece import read_sentencepiece_model
 from tokcore.tokenizer import Tokenizer
@@ -37,10 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config_of(settings: str):
-    return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_a_silent_build_file_follows_sentencepiece(folder, model):
     config = load_config(str(folder / f"{model}.toml"))
@@ -52,7 +57,7 @@ def test_a_silent_build_file_follows_sentencepiece(folder, model):
         ("</s>", 2, "document_end"),
     ]
     assert (config.encode.prepend, config.encode.append) == (("<s>",), ("</s>",))
-    assert config_of(f'[learn]\nmodel = "{model}"').vocab_size == 8000
+    assert make_config(f'[learn]\nmodel = "{model}"').vocab_size == 8000
 
 
 def test_control_symbols_and_pinned_tokens_take_their_ids(folder, tmp_path):
@@ -83,7 +88,7 @@ def test_control_symbols_and_pinned_tokens_take_their_ids(folder, tmp_path):
 )
 def test_wrong_settings_name_the_key(settings, message):
     with pytest.raises(ConfigError, match=message):
-        config_of(f'[learn]\nmodel = "unigram"\n{settings}')
+        make_config(f'[learn]\nmodel = "unigram"\n{settings}')
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -125,16 +130,9 @@ def test_workers_and_order_change_nothing(folder, tmp_path, model):
     """(a): workers and the order of sources change no byte; (c): other files of the same documents give the same."""
     settings = make_settings(model)
     first = json.loads((folder / model / "manifest.json").read_bytes())["root"]
-    turned = "".join("[[source]]" + one for one in reversed(SOURCES.split("[[source]]")[1:]))
-    again = run(build_file(folder, turned, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
+    again = run(build_file(folder, REVERSED_SOURCES, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
     assert first == again.root
-    small_corpus(tmp_path)
-    (tmp_path / "ru.jsonl").unlink()
-    documents = [{"id": f"ru-{i}", "text": text} for i, text in enumerate(texts("ru", 30))]
-    write(tmp_path / "ru1.jsonl.gz", jsonl(documents[17:]))
-    write(tmp_path / "ru2.jsonl", jsonl(documents[:17]))
-    split = SOURCES.replace('["ru.jsonl"]', '["ru2.jsonl", "ru1.jsonl.gz"]')
-    run(build_file(tmp_path, split, settings), tmp_path / "c")
+    run(build_file(tmp_path, cut_corpus(tmp_path), settings), tmp_path / "c")
     fingerprints = [find_manifest(str(one), "tokenizer").totals for one in (folder / model, tmp_path / "c")]
     assert fingerprints[0] == fingerprints[1]
 
@@ -160,20 +158,27 @@ def test_pieces_cross_spaces_where_pre_tokens_do(folder, tmp_path, model):
     assert [tokenizer.encode(text).tolist() for text in texts("en", 9)] == theirs.encode(texts("en", 9))
 
 
-@pytest.mark.parametrize(("name", "size"), [("llama2", "32000"), ("t5", "32100")])
-def test_the_examples_build(folder, tmp_path, name, size):
-    write(tmp_path / "data" / "en" / "en.jsonl.zst", zstandard.decompress((folder / "en.jsonl.zst").read_bytes()))
+def build_example(name: str, size: int, smaller: int, folder: Path, tmp_path: Path) -> tuple[Tokenizer, api.Shards]:
+    """What an example builds from little text, with a vocabulary that it can give."""
+    (tmp_path / "data" / "en").mkdir(parents=True)
+    shutil.copy(folder / "en.jsonl.zst", tmp_path / "data" / "en")
+    text = (EXAMPLES / f"{name}.toml").read_text()
+    assert f"vocab_size = {size}" in text
     path = tmp_path / f"{name}.toml"
-    small = 310 if name == "llama2" else 150
-    path.write_text((EXAMPLES / f"{name}.toml").read_text().replace(f"vocab_size = {size}", f"vocab_size = {small}"))
+    path.write_text(text.replace(f"vocab_size = {size}", f"vocab_size = {smaller}"))
     run(path, tmp_path / "out")
-    tokenizer = Tokenizer.load(tmp_path / "out")
-    shards = api.open_shards(tmp_path / "out")
     assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(1)).problems == ()
-    if name == "llama2":
-        assert int(shards[0][0]) == tokenizer.special_id("<s>") == 1
-    else:
-        ids = [tokenizer.special_id(text) for text in ("<pad>", "</s>", "<unk>", "<extra_id_99>", "<extra_id_0>")]
-        assert ids == [0, 1, 2, tokenizer.vocab_size - 100, tokenizer.vocab_size - 1]
-        assert int(shards[0][-1]) == 1
-        assert not np.count_nonzero(np.concatenate([shards[i] for i in range(len(shards))]) == 2)
+    return Tokenizer.load(tmp_path / "out"), api.open_shards(tmp_path / "out")
+
+
+def test_the_example_of_llama2(folder, tmp_path):
+    tokenizer, shards = build_example("llama2", 32000, 310, folder, tmp_path)
+    assert int(shards[0][0]) == tokenizer.special_id("<s>") == 1
+
+
+def test_the_example_of_t5(folder, tmp_path):
+    tokenizer, shards = build_example("t5", 32100, 150, folder, tmp_path)
+    ids = [tokenizer.special_id(text) for text in ("<pad>", "</s>", "<unk>", "<extra_id_99>", "<extra_id_0>")]
+    assert ids == [0, 1, 2, tokenizer.vocab_size - 100, tokenizer.vocab_size - 1]
+    assert int(shards[0][-1]) == 1
+    assert not any(2 in shards[i] for i in range(len(shards)))

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tokenizers
-import zstandard
-from support.builds import SETTINGS, SOURCES, build_file, jsonl, run, small_corpus, texts, tokcore, write
+from support.builds import (
+    REVERSED_SOURCES,
+    SETTINGS,
+    build_file,
+    cut_corpus,
+    make_config,
+    run,
+    small_corpus,
+    texts,
+    tokcore,
+)
 from transformers import AutoTokenizer
 
 import tokcore as api
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
-from schemas.config import load_config, parse_config
+from schemas.config import load_config
 from tokcore.errors import ConfigError, LearnError
 from tokcore.formats.bert import read_vocab_txt
 from tokcore.tokenizer import Tokenizer
@@ -33,10 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config_of(settings: str):
-    return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
-
-
 def test_a_silent_build_file_follows_bert(folder):
     config = load_config(str(folder / "build.toml"))
     assert config.pretokenize.pattern == "bert"
@@ -49,7 +55,7 @@ def test_a_silent_build_file_follows_bert(folder):
         ("[MASK]", 4, "plain"),
     ]
     assert (config.encode.prepend, config.encode.append) == (("[CLS]",), ("[SEP]",))
-    chosen = config_of(
+    chosen = make_config(
         '[learn]\nmodel = "wordpiece"\n[normalize]\nsteps = ["bert-cased"]\n[pretokenize]\npattern = "gpt2"'
     )
     assert (chosen.normalize.steps, chosen.pretokenize.pattern) == (("bert-cased",), "gpt2")
@@ -57,7 +63,7 @@ def test_a_silent_build_file_follows_bert(folder):
 
 
 def test_special_tokens_may_be_pinned_anywhere():
-    config = config_of(
+    config = make_config(
         '[learn]\nmodel = "wordpiece"\n[special]\n"[PAD]" = { id = 9 }\n"[SEP]" = { role = "plain", id = 0 }\n'
         '"<|end|>" = "document_end"\n'
     )
@@ -71,7 +77,7 @@ def test_special_tokens_may_be_pinned_anywhere():
     ]
     assert config.encode.append == ("<|end|>",)
     with pytest.raises(ConfigError, match=r"learn.vocab_size = 5: must be more than the 5 special tokens"):
-        config_of('[learn]\nmodel = "wordpiece"\nvocab_size = 5')
+        make_config('[learn]\nmodel = "wordpiece"\nvocab_size = 5')
 
 
 def test_pinned_tokens_are_where_they_were_pinned(folder, tmp_path):
@@ -118,16 +124,9 @@ def test_workers_and_order_change_nothing(folder, tmp_path, model):
     """(a): workers and the order of sources change no byte; (c): other files of the same documents give the same."""
     settings = WORDPIECE.replace('"wordpiece"', f'"{model}"')
     first = run(build_file(folder, settings=settings, name=f"{model}.toml"), tmp_path / "a")
-    turned = "".join("[[source]]" + one for one in reversed(SOURCES.split("[[source]]")[1:]))
-    again = run(build_file(folder, turned, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
+    again = run(build_file(folder, REVERSED_SOURCES, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
     assert first.root == again.root
-    small_corpus(tmp_path)
-    (tmp_path / "ru.jsonl").unlink()
-    documents = [{"id": f"ru-{i}", "text": text} for i, text in enumerate(texts("ru", 30))]
-    write(tmp_path / "ru1.jsonl.gz", jsonl(documents[17:]))
-    write(tmp_path / "ru2.jsonl", jsonl(documents[:17]))
-    split = SOURCES.replace('["ru.jsonl"]', '["ru2.jsonl", "ru1.jsonl.gz"]')
-    run(build_file(tmp_path, split, settings), tmp_path / "c")
+    run(build_file(tmp_path, cut_corpus(tmp_path), settings), tmp_path / "c")
     manifests = [find_manifest(str(tmp_path / one), "tokenizer") for one in "ac"]
     assert manifests[0].totals == manifests[1].totals
     sums = [json.loads((tmp_path / one / "manifest.json").read_bytes()) for one in "ac"]
@@ -166,7 +165,8 @@ def test_a_vocabulary_too_small_or_too_large_names_the_size_that_fits(folder, tm
 
 
 def test_the_example_builds(folder, tmp_path):
-    write(tmp_path / "data" / "en" / "en.jsonl.zst", zstandard.decompress((folder / "en.jsonl.zst").read_bytes()))
+    (tmp_path / "data" / "en").mkdir(parents=True)
+    shutil.copy(folder / "en.jsonl.zst", tmp_path / "data" / "en")
     path = tmp_path / "bert-learned.toml"
     path.write_text(EXAMPLE.read_text().replace("vocab_size = 30522", "vocab_size = 88"))
     run(path, tmp_path / "out")

@@ -42,7 +42,7 @@ def corpus(tmp_path: Path) -> Path:
     lines = [{"id": f"en-{i}", "text": text} for i, text in enumerate(texts("en", 20))]
     write(tmp_path / "en" / "0.jsonl.zst", jsonl(lines[:12]))
     write(tmp_path / "en" / "1.jsonl", jsonl(lines[12:]) + b'{"id": "en-x"}\nno json\n')
-    write(tmp_path / "en" / "2.jsonl.gz", jsonl(lines)[:0])
+    write(tmp_path / "en" / "2.jsonl.gz", b"")
     return tmp_path
 
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_written(tmp_path):
 
 
 def test_counting_normalizes_and_cleans_up(tmp_path):
-    documents = [Document("en", None, "Caf\u0065\u0301 au lait"), Document("en", None, "caf\u00e9")]
+    documents = [Document("en", None, "Cafe\u0301 au lait"), Document("en", None, "caf\u00e9")]
     with pipeline() as p:
         _ = p | beam.Create(documents) | CountPretokens(str(tmp_path), normalize=["nfc"])
     table = pq.read_table(tmp_path / "en.parquet")

@@ -12,7 +12,7 @@ from support import eager
 from support.graphs import list_creates, make_jobs
 
 from pipelines.graph.launch import add_count_graph, add_encode_graph
-from pipelines.graph.spread_items import SpreadItems
+from pipelines.graph.spread_items import SpreadItems, _ReadPart
 from pipelines.store.attempts import Attempts
 from pipelines.work.plan_parts import count_parts, name_part, read_plan_part, write_plan_parts
 from pipelines.work.token_count_runs import count_groups
@@ -84,7 +84,7 @@ def test_large_items_come_first(attempts):
     plan = make_plan(2500)
     parts = write_plan_parts(attempts, plan)
     with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
-        keys = [key for part in parts for key, _ in _key_items(attempts, part)]
+        keys = [key for part in parts for key, _ in _ReadPart(attempts).process(part)]
         assert keys == sorted(keys)
         sizes = pipeline | SpreadItems(attempts, parts) | beam.Map(lambda item: item.size_bytes)
 
@@ -92,12 +92,6 @@ def test_large_items_come_first(attempts):
             assert list(found) == sorted((file.size_bytes for file in plan.files), reverse=True)
 
         assert_that(sizes, check)
-
-
-def _key_items(attempts, part):
-    from pipelines.graph.spread_items import _ReadPart
-
-    return _ReadPart(attempts).process(part)
 
 
 def test_every_item_is_spread_once_on_a_hostile_runner(attempts, tmp_path):

@@ -82,12 +82,8 @@ class Power(Exception):  # noqa: N818 - that fails
     pass
 
 
-def test_files_of_an_interrupted_item_stand(job, assignment, tmp_path, monkeypatch):
-    whole = scatter_item(job, 4, assignment)
-    expected = read_all(job, whole)
-    assert sum(expected.values()) == len(expected) == len(DOCUMENTS)
-    assert {split for *_, split in expected} == {True, False}
-    job = dataclasses.replace(job, attempts=Attempts(str(tmp_path / "again"), "shards", "0" * 64))
+def interrupt(job, assignment, monkeypatch):
+    """Let the power fail at the fourth file of an item; later files are written as before."""
     write_scattered = module.write_scattered
     left = 3
 
@@ -98,18 +94,26 @@ def test_files_of_an_interrupted_item_stand(job, assignment, tmp_path, monkeypat
             raise Power
         return write_scattered(*arguments)
 
-    monkeypatch.setattr(module, "write_scattered", failing)
-    with pytest.raises(Power):
-        scatter_item(job, 4, assignment)
-    written = []
-    monkeypatch.setattr(
-        module,
-        "write_scattered",
-        lambda new, documents, num: (
-            written.append(documents.tokens.num_documents),
-            write_scattered(new, documents, num),
-        )[1],
-    )
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_scattered", failing)
+        with pytest.raises(Power):
+            scatter_item(job, 4, assignment)
+
+
+def test_files_of_an_interrupted_item_stand(job, assignment, tmp_path, monkeypatch):
+    whole = scatter_item(job, 4, assignment)
+    expected = read_all(job, whole)
+    assert sum(expected.values()) == len(expected) == len(DOCUMENTS)
+    assert {split for *_, split in expected} == {True, False}
+    job = dataclasses.replace(job, attempts=Attempts(str(tmp_path / "again"), "shards", "0" * 64))
+    interrupt(job, assignment, monkeypatch)
+    write_scattered, written = module.write_scattered, []
+
+    def noting(new, documents, num_buckets):
+        written.append(documents.tokens.num_documents)
+        return write_scattered(new, documents, num_buckets)
+
+    monkeypatch.setattr(module, "write_scattered", noting)
     again = scatter_item(job, 4, assignment)
     assert read_all(job, again) == expected
     assert sum(written) < len(DOCUMENTS) - 3
@@ -125,19 +129,7 @@ def test_an_interval_of_places_alone(job, assignment, tmp_path):
 
 
 def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, monkeypatch):
-    write_scattered = module.write_scattered
-    left = 3
-
-    def failing(*arguments):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise Power
-        return write_scattered(*arguments)
-
-    monkeypatch.setattr(module, "write_scattered", failing)
-    with pytest.raises(Power):
-        scatter_item(job, 4, assignment)
+    interrupt(job, assignment, monkeypatch)
     shorter = dataclasses.replace(assignment.ranges[0], start=0, end=1)
     with pytest.raises(StageError, match="fewer than an earlier attempt read"):
         scatter_item(job, 4, Assignment(3, (shorter,)))

@@ -9,22 +9,27 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from chaos.server import Warm
 from support import eager
 from support.builds import WORDS, build_file, drop_result_key, jsonl, run, texts, tree, write
+from support.builds import tokcore as command
 from support.forging import Forger
 
 import tokcore
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
+from pipelines.stages.commit import find_manifest
 from pipelines.work import gather_part, scatter_item
 from schemas import shuffle
 from schemas.document import compute_document_key
 from schemas.shuffle import choose_num_parts, compute_place, get_interval
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.provenance import Provenance, ProvenanceWriter
+from tokcore.labels import label_strings
+from tokcore.token_batch import TokenBatch
 
 # Some have ids; of both kinds, some are there twice, and one is empty.
 NAMED = [{"text": texts(lang, 1, i)[0], "l": lang, "id": f"{lang}-{i}"} for lang in WORDS for i in range(25)]
@@ -80,13 +85,13 @@ def read_tokens(output):
     Indexes of folders name shards, result keys and all.
     """
     found = {}
+    key = find_manifest(str(output), "shards").files[0].about.result_key
     for path in sorted((output / "shards").rglob("*")):
         name = str(path.relative_to(output / "shards"))
         if path.is_file() and not name.startswith(("provenance/", "manifest.json", "run.json")):
             keyless = "/".join(drop_result_key(part) for part in name.split("/"))
             data = path.read_bytes()
             if keyless == name:
-                key = next(drop.name for drop in (output / "shards" / "arrow").rglob("*.arrow")).split("-")[3][:12]
                 data = data.replace(key.encode(), b"KEY")
             found[keyless] = hashlib.sha256(data).hexdigest()
     return found
@@ -220,9 +225,6 @@ def test_verify_rebuild_and_repair(folder, output):
 )
 def test_provenance_that_is_wrong_is_found(output, change, message):
     """With all hashes corrected."""
-    from tokcore.labels import label_strings
-    from tokcore.token_batch import TokenBatch
-
     forger = Forger(output)
     path = sorted((output / "shards" / "provenance").iterdir())[0]
     old = Provenance(str(path))
@@ -252,8 +254,6 @@ def test_provenance_that_is_wrong_is_found(output, change, message):
 
 def test_what_a_provenance_file_says(folder):
     """The columns that readers of Arrow find, and that the shards themselves name no source."""
-    import pyarrow as pa
-
     (path, *_) = sorted((folder / "out" / "shards" / "provenance").iterdir())
     table = pa.ipc.open_file(path).read_all()
     assert table.schema.names == ["source", "ordinal", "place"]
@@ -264,8 +264,6 @@ def test_what_a_provenance_file_says(folder):
 
 
 def test_conversion_keeps_sources(folder, tmp_path):
-    from support.builds import tokcore as command
-
     done = command("convert", folder / "out", "--to", "parquet", "-o", tmp_path / "parquet")
     assert done.returncode == 0, done.stderr
     for split in ("train", "validation"):

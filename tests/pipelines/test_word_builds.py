@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from support.builds import SETTINGS, SOURCES, build_file, run, small_corpus, texts, tokcore, write
+from support.builds import REVERSED_SOURCES, SETTINGS, build_file, make_config, run, small_corpus, texts, tokcore, write
 from transformers import ByT5Tokenizer, CanineTokenizer
 
 import tokcore as api
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
-from schemas.config import load_config, parse_config
+from schemas.config import load_config
 from tokcore.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "byt5.toml"
@@ -61,10 +61,9 @@ def test_shards_hold_the_ids_and_verify(folder, name):
 @pytest.mark.parametrize("name", LEARN)
 def test_workers_and_order_change_nothing(folder, tmp_path, name):
     """(a): workers and the order of sources; settings that the model does not heed."""
-    turned = "".join("[[source]]" + one for one in reversed(SOURCES.split("[[source]]")[1:]))
     more = "max_token_bytes = 5" + ("" if name in ("canine", "byt5") else '\nlayout = "byt5"')
     text = settings(name).replace(LEARN[name], f"{LEARN[name]}\n{more}")
-    again = run(build_file(folder, turned, text, name=f"{name}.toml"), tmp_path / "out", workers=1)
+    again = run(build_file(folder, REVERSED_SOURCES, text, name=f"{name}.toml"), tmp_path / "out", workers=1)
     assert again.root == json.loads((folder / name / "manifest.json").read_bytes())["root"]
 
 
@@ -76,19 +75,15 @@ def test_ids_are_transformers_s(folder):
             assert stored[f"ru-{i}"] == theirs(text)["input_ids"], name
 
 
-def config_of(text: str):
-    return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{text}\n', "build.toml")
-
-
 def test_what_follows_from_a_model_and_its_layout():
-    byt5 = config_of('[learn]\nmodel = "byte"\nlayout = "byt5"\n[special]\n"<x>" = "plain"\n')
+    byt5 = make_config('[learn]\nmodel = "byte"\nlayout = "byt5"\n[special]\n"<x>" = "plain"\n')
     assert [(t.text, t.id) for t in byt5.special][:3] == [("<pad>", 0), ("</s>", 1), ("<unk>", 2)]
     assert [(t.text, t.id) for t in byt5.special][-2:] == [("<extra_id_124>", 383), ("<x>", None)]
     assert (byt5.encode.append, byt5.vocab_size) == (("</s>",), 385)
-    words = config_of('[learn]\nmodel = "word"')
+    words = make_config('[learn]\nmodel = "word"')
     assert [(t.text, t.id) for t in words.special] == [("[UNK]", 0), ("<|endoftext|>", None)]
     assert words.learn_identity().character_coverage == ""
-    assert config_of('[learn]\nmodel = "character"').learn_identity().character_coverage == "0.9995"
+    assert make_config('[learn]\nmodel = "character"').learn_identity().character_coverage == "0.9995"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +103,7 @@ def test_what_follows_from_a_model_and_its_layout():
 )
 def test_what_is_refused_before_anything_is_read(text, why):
     with pytest.raises(ConfigError, match=why):
-        config_of(text)
+        make_config(text)
 
 
 def test_reserved_characters_follow_special_text(tmp_path):

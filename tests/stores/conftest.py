@@ -47,6 +47,14 @@ def s3(_s3: Store) -> Iterator[Store]:
 
 
 @pytest.fixture
+def s3_here(s3: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """S3, for this process, too."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3
+
+
+@pytest.fixture
 def gcs(_gcs: Store) -> Iterator[Store]:
     _gcs.proxy.reset()
     yield _gcs

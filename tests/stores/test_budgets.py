@@ -7,7 +7,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from stores.files import open_system
 from stores.proxy import Request
 from stores.servers import Store
@@ -31,14 +30,6 @@ id = "id"
 # An item for each file or two: more runs of a language than a merge takes in at a time.
 SETTINGS = "[plan]\nrange_bytes = 16000\n[learn]\nvocab_size = 300\n"
 _PUTS = ("PutObject", "UploadPart", "CreateMultipartUpload", "CompleteMultipartUpload")
-
-
-@pytest.fixture
-def s3_here(s3: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """S3, for this process, too."""
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
-    return s3
 
 
 def test_a_build(s3_here: Store, tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from schemas.stage_manifests import BUILD
 _SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 400\n"
 
 
-def test_a_build_to_s3_is_the_local_one(s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("s3_here")
+def test_a_build_to_s3_is_the_local_one(s3: Store, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     small_corpus(corpus)

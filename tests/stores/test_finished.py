@@ -43,9 +43,7 @@ def built(_s3: Store) -> str:
 
 
 @pytest.fixture
-def folder(s3: Store, built: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
+def folder(s3_here: Store, built: str) -> str:
     return built
 
 

@@ -18,13 +18,11 @@ NUM_FILES = 20
 
 
 @pytest.fixture
-def folder(s3: Store, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
-    folder = s3.fresh()
+def folder(s3_here: Store) -> str:
+    folder = s3_here.fresh()
     for number in range(NUM_FILES):
-        put(s3, f"{folder}/{number % 4}/{number:02d}.jsonl", b'{"text": "a"}\n')
-    s3.proxy.reset()
+        put(s3_here, f"{folder}/{number % 4}/{number:02d}.jsonl", b'{"text": "a"}\n')
+    s3_here.proxy.reset()
     return folder
 
 

@@ -57,9 +57,8 @@ def upload(store: Store, url: str, format: str) -> int:
 
 
 @pytest.mark.parametrize("format", list(_MOST))
-def test_three_documents_do_not_cost_a_shard(s3: Store, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("s3_here")
+def test_three_documents_do_not_cost_a_shard(s3: Store, format: str) -> None:
     url = s3.fresh()
     size_bytes = upload(s3, url, format)
     s3.proxy.reset()

@@ -59,10 +59,9 @@ def test_creation_is_probed(folder: str) -> None:
     assert storage.list_tree(folder) == []
 
 
+@pytest.mark.usefixtures("s3_here")
 def test_s3_confirms_without_being_read(s3: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sha256 that S3 keeps is asked for: neither one request nor several are read back."""
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
 
     def never(url: str) -> str:
         raise AssertionError(f"{url} is read back")

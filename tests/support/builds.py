@@ -17,7 +17,7 @@ import zstandard
 
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from schemas.config import load_config
+from schemas.config import BuildConfig, load_config, parse_config
 from schemas.stage_manifests import BuildManifest
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +86,7 @@ lang = "hi"
 files = "hi.txt"
 separator = "\\n\\n\\n"
 """
+REVERSED_SOURCES = "".join("[[source]]" + table for table in reversed(SOURCES.split("[[source]]")[1:]))
 
 SETTINGS = """
 [plan]
@@ -104,6 +105,21 @@ def build_file(
     path = folder / name
     path.write_text(f'version = 1\n[build]\noutput = "out"\n{build}\n{sources}\n{settings}\n')
     return path
+
+
+def cut_corpus(folder: Path) -> str:
+    """Write the documents of small_corpus, the Russian ones in two files; return the sources that read them."""
+    small_corpus(folder)
+    (folder / "ru.jsonl").unlink()
+    documents = [{"id": f"ru-{i}", "text": text} for i, text in enumerate(texts("ru", 30))]
+    write(folder / "ru1.jsonl.gz", jsonl(documents[17:]))
+    write(folder / "ru2.jsonl", jsonl(documents[:17]))
+    return SOURCES.replace('["ru.jsonl"]', '["ru2.jsonl", "ru1.jsonl.gz"]')
+
+
+def make_config(settings: str) -> BuildConfig:
+    """The build file that the small corpus and these settings make, as it is read; no file is there."""
+    return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
 
 
 def run(path: Path, output: Path, workers: int = 2, runner: tuple[str, ...] = ()) -> BuildManifest:

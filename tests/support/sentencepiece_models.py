@@ -15,6 +15,7 @@ from tokcore.formats.sentencepiece import read_sentencepiece_model
 
 SPACE = "▁"
 METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+SPECIAL = ("<unk>", "<s>", "</s>")
 DEMO = Path(__file__).parents[2] / "deploy" / "demo" / "data"
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import sentencepiece
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.sentencepiece_models import HARD, METASPACE, SPACE, demo_texts, make_tokenizer_json, train
+from support.json_changes import change_json
+from support.sentencepiece_models import HARD, METASPACE, SPACE, SPECIAL, demo_texts, make_tokenizer_json, train
 
 from tokcore import kernel
 from tokcore.errors import FormatError
@@ -65,8 +66,7 @@ def test_ids_are_theirs(name, tmp_path):
     kind, option, normalizer, pre_tokenizer = KINDS[name]
     content = make_tokenizer_json(kind, train(kind, option), normalizer, pre_tokenizer)
     theirs, ours = load(content)
-    spelled = ("<s>", "</s>", "<unk>")
-    texts = [text for text in [*HARD, *MORE, *demo_texts()[::2]] if not any(one in text for one in spelled)]
+    texts = [text for text in [*HARD, *MORE, *demo_texts()[::2]] if not any(token in text for token in SPECIAL)]
     expected = encode(theirs, texts)
     for text, ids, own in zip(texts, expected, ours.encode_batch(texts, threads=2).to_pylist(), strict=True):
         assert own == ids, text[:200]
@@ -82,7 +82,7 @@ def test_ids_are_theirs(name, tmp_path):
     assert Tokenizer.load(tmp_path / "named.json") == ours
     assert not ours.lossless
     assert ours.encode("a<s>b", allow_special="all").tolist().count(1) == 1
-    assert find_unreachable_tokens(ours) is not None
+    find_unreachable_tokens(ours)  # takes any model
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -110,9 +110,8 @@ words = st.lists(alphabet.filter(" ".__ne__), min_size=1, max_size=4).map("".joi
 @given(st.dictionaries(words, st.floats(-20, 1), min_size=1, max_size=14), texts, st.booleans())
 def test_any_pieces_of_unigram_give_their_ids(vocabulary, text, splits):
     content = make_tokenizer_json("unigram", train("unigram", "plain"), [], METASPACE | {"split": splits})
+    assume(min(vocabulary.values()) <= 0)
     content["model"]["vocab"] = [["<unk>", 0.0], ["<s>", 0.0], ["</s>", 0.0], *map(list, vocabulary.items())]
-    if min(vocabulary.values()) > 0:
-        return
     theirs, ours = load(content)
     assert ours.encode(text).tolist() == encode(theirs, [text])[0]
     assert ours.encode(text * 2).tolist() == encode(theirs, [text * 2])[0]
@@ -138,9 +137,7 @@ def test_graphemes_are_theirs():
     """Rows of characters that join, and that do not, under a table that shows where graphemes end."""
     content = make_tokenizer_json("unigram", train("unigram", "plain"), ["Precompiled"], METASPACE)
     ours = load(content)[1].spec.model.piece_encoder(0)
-    charsmap = content["normalizer"]["normalizers"][0]["precompiled_charsmap"]
     theirs = tokenizers.Tokenizer.from_str(json.dumps(content)).normalizer
-    assert charsmap
     generator = np.random.default_rng(3)
     parts = [
         *"aﬁéⅧ①½ｶ",
@@ -194,12 +191,7 @@ def test_long_inputs():
 
 def change(kind: str, **changes) -> bytes:
     content = json.loads(json.dumps(make_tokenizer_json(kind, train(kind, "bytes"), [], METASPACE)))
-    for path, value in changes.items():
-        *folders, key = path.split("__")
-        place = content
-        for folder in folders:
-            place = place[int(folder) if folder.isdigit() else folder]
-        place[int(key) if key.isdigit() else key] = value
+    change_json(content, changes)
     return json.dumps(content).encode()
 
 

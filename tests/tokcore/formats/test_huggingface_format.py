@@ -10,6 +10,7 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.json_changes import change_json
 from support.vocabularies import learned_models, merges_models, spec_of_merges
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
@@ -39,17 +40,7 @@ SPEC = spec_of_merges(
 def changed(**changes) -> bytes:
     """The tokenizer.json of SPEC with parts replaced (dotted names), or removed where the value is ..."""
     content = json.loads(write_tokenizer_json(SPEC))
-    for key, value in changes.items():
-        *path, last = key.split("__")
-        inner = content
-        for name in path:
-            inner = inner[int(name)] if isinstance(inner, list) else inner[name]
-        if isinstance(inner, list):
-            last = int(last)
-        if value is ...:
-            del inner[last]
-        else:
-            inner[last] = value
+    change_json(content, changes)
     return json.dumps(content).encode()
 
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 import tiktoken
+from support.json_changes import change_json
 from support.vocabularies import ranks
 
 from tokcore.errors import FormatError
@@ -35,12 +36,7 @@ def make_tekken(num_tokens: int = 2000, num_special: int = 40, **changes) -> dic
             for rank, token in enumerate(tokens)
         ],
     }
-    for path, value in changes.items():
-        *folders, key = path.split("__")
-        place = content
-        for folder in folders:
-            place = place[int(folder) if folder.isdigit() else folder]
-        place[int(key) if key.isdigit() else key] = value
+    change_json(content, changes)
     return content
 
 
