@@ -241,7 +241,7 @@ class LearnTable:
     ] = DEFAULT_COVERAGE
     max_sentencepiece_length: Annotated[
         int,
-        "for unigram and sentencepiece-bpe, as all below: the most characters of a piece",
+        "for unigram and sentencepiece-bpe, as all to control_symbols: the most characters of a piece",
         Limits(least=1, most=512),
     ] = PieceOptions().max_sentencepiece_length
     split_by_unicode_script: Annotated[bool, "no piece has characters of two scripts"] = True
@@ -251,9 +251,7 @@ class LearnTable:
     ] = True
     split_digits: Annotated[bool, "each digit is a piece of its own"] = False
     byte_fallback: Annotated[bool, "256 pieces spell what no piece matches, which would be unknown"] = True
-    user_defined_symbols: Annotated[
-        tuple[str, ...], "pieces that stay whole, wherever they are", Limits(distinct=True)
-    ] = ()
+    user_defined_symbols: Annotated[tuple[str, ...], "texts that are always one piece", Limits(distinct=True)] = ()
     control_symbols: Annotated[tuple[str, ...], "special tokens behind <unk>, <s> and </s>", Limits(distinct=True)] = ()
     chat_template: Annotated[
         str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"

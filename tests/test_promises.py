@@ -38,6 +38,12 @@ def test_no_page_keeps_the_marks_of_a_merge(name):
     assert not re.search(r"^(<<<<<<<|>>>>>>>|=======$)", (ROOT / name).read_text(), re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_lines_are_short(name):
+    """Except rows of tables, which cannot be wrapped."""
+    assert [line for line in (ROOT / name).read_text().splitlines() if len(line) > 120 and line[0] != "|"] == []
+
+
 def test_the_main_pages_are_looked_at():
     assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "pipelines/README.md"} <= set(PAGES)
     assert len(PAGES) >= 12

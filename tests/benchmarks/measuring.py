@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -52,11 +53,16 @@ class Table:
 
     def markdown(self) -> str:
         """The table, headed by its title."""
-        lines = [f"### {self.title}", "", *([self.note, ""] if self.note else [])]
+        lines = [f"### {self.title}", "", *([wrap(self.note), ""] if self.note else [])]
         lines.append("| " + " | ".join(self.head) + " |")
         lines.append("|" + "---|" + "--:|" * (len(self.head) - 1))
         lines += ["| " + " | ".join(map(_shown, row)) + " |" for row in self.rows]
         return "\n".join(lines) + "\n"
+
+
+def wrap(text: str) -> str:
+    """A paragraph, in lines of at most 120 characters."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _shown(value: object) -> str:

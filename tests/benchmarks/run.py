@@ -25,7 +25,7 @@ import pieces
 import pipeline
 import summary
 import wordpiece
-from measuring import Options, Table, machine, parsed_options, version
+from measuring import Options, Table, machine, parsed_options, version, wrap
 
 Record = dict[str, Any]
 
@@ -48,13 +48,15 @@ def markdown(record: Record) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
     parts = [
         "# Results of the benchmarks",
-        "Written by `tests/benchmarks/run.py`. Medians of interleaved rounds; CPU time unless said otherwise. "
-        "Compare ratios within a table: the machine was shared with other work.",
+        wrap(
+            "Written by `tests/benchmarks/run.py`. Medians of interleaved rounds; CPU time unless said otherwise. "
+            "Compare ratios within a table: the machine was shared with other work."
+        ),
         f"Machine: {record['machine']}.",
-        f"Versions: {versions}.",
+        wrap(f"Versions: {versions}."),
     ]
     if record["missing"]:
-        parts.append(record["missing"])
+        parts.append(wrap(record["missing"]))
     for name, tables in record["tables"].items():
         parts += [f"## {name.capitalize()}", *(Table(**table).markdown().rstrip() for table in tables)]
     return "\n\n".join(parts) + "\n"

@@ -1,24 +1,20 @@
 // Tiny tables of words, learned on one thread and on several, in narrow and wide symbols, and by the
 // definition.
-#include <map>
-#include <utility>
-
 #include "input.h"
-#include "learn/learner.h"
+#include "learning.h"
 
 namespace {
 
 using namespace tokcore;
 using namespace tokcore::fuzz;
 
-struct Words {
+struct Table {
   std::vector<std::string> words;
   std::vector<uint64_t> counts;
 };
 
-// As algorithms are written on a board.
-Learned by_definition(const Words& table, const LearnOptions& options) {
-  std::vector<std::vector<int32_t>> words;
+Learned learn_by_definition(const Table& table, const LearnOptions& options) {
+  Words<int32_t> words;
   std::vector<size_t> lengths(256, 1);
   unsigned __int128 windows = 0;
   for (size_t i = 0; i < table.words.size(); ++i) {
@@ -34,14 +30,9 @@ Learned by_definition(const Words& table, const LearnOptions& options) {
     return learned;
   }
   while (learned.left.size() < options.num_merges) {
-    std::map<std::pair<int32_t, int32_t>, uint64_t> pairs;
-    for (size_t i = 0; i < words.size(); ++i) {
-      for (size_t k = 0; k + 1 < words[i].size(); ++k)
-        pairs[{words[i][k], words[i][k + 1]}] += table.counts[i];
-    }
     uint64_t most = 0;
-    std::pair<int32_t, int32_t> best;
-    for (const auto& [pair, count] : pairs) {
+    Pair<int32_t> best;
+    for (const auto& [pair, count] : count_pairs(words, table.counts)) {
       const size_t length =
           lengths[static_cast<size_t>(pair.first)] + lengths[static_cast<size_t>(pair.second)];
       if (count <= most || count < options.min_count) continue;
@@ -52,24 +43,9 @@ Learned by_definition(const Words& table, const LearnOptions& options) {
     if (most == 0) break;
     const auto made = static_cast<int32_t>(lengths.size());
     lengths.push_back(lengths[static_cast<size_t>(best.first)] + lengths[static_cast<size_t>(best.second)]);
-    learned.left.push_back(best.first);
-    learned.right.push_back(best.second);
-    learned.count.push_back(most);
-    for (auto& word : words) {
-      std::vector<int32_t> next;
-      for (size_t k = 0; k < word.size(); ++k) {
-        const bool is_pair = k + 1 < word.size() && std::pair(word[k], word[k + 1]) == best;
-        next.push_back(is_pair ? made : word[k]);
-        k += is_pair;
-      }
-      word = std::move(next);
-    }
+    merge(&words, best, most, made, &learned);
   }
   return learned;
-}
-
-bool same(const Learned& a, const Learned& b) {
-  return a.status == b.status && a.left == b.left && a.right == b.right && a.count == b.count;
 }
 
 }  // namespace
@@ -84,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (options.min_count > 4) options.min_count = options.min_count % 8 == 5 ? options.min_count : 0;
   options.max_token_bytes = input.below(3) == 0 ? input.below(20) : 0;
   const size_t threads = 2 + input.below(2), max_narrow_ids = 256 + input.below(80);
-  Words table;
+  Table table;
   std::string bytes;
   std::vector<int64_t> offsets{0};
   while (input.left() > 0 && table.words.size() < 60) {
@@ -106,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto learned = [&] {
     return learn(text.get(), offsets.data(), table.counts.data(), table.words.size(), options);
   };
-  const Learned expected = by_definition(table, options);
+  const Learned expected = learn_by_definition(table, options);
   expect(same(learned(), expected), "merges are those of the definition");
   options.min_parallel_units = 0;
   options.threads = threads;

@@ -1,13 +1,11 @@
 // Tiny tables of words in UTF-8 and in broken UTF-8: symbols are those of the definition, and merges, by
 // count and by score, are the same on one thread and on several, in narrow and in wide symbols, and by the
 // definition.
-#include <map>
 #include <set>
-#include <utility>
 
 #include "input.h"
 #include "learn/character_words.h"
-#include "learn/learner.h"
+#include "learning.h"
 
 namespace {
 
@@ -17,13 +15,13 @@ using namespace tokcore::fuzz;
 __extension__ using Wide = unsigned __int128;
 
 struct Symbols {
-  std::vector<std::vector<uint32_t>> words;
+  Words<uint32_t> words;
   std::vector<uint64_t> counts;
-  std::vector<size_t> lengths;
+  size_t num_symbols;
 };
 
-Symbols symbols_of(const CharacterWords& table) {
-  Symbols out{{}, table.counts, table.symbol_bytes()};
+Symbols get_symbols(const CharacterWords& table) {
+  Symbols out{{}, table.counts, table.symbol_bytes().size()};
   for (size_t i = 0; i < table.counts.size(); ++i) {
     out.words.emplace_back(table.symbols.begin() + table.offsets[i],
                            table.symbols.begin() + table.offsets[i + 1]);
@@ -31,20 +29,17 @@ Symbols symbols_of(const CharacterWords& table) {
   return out;
 }
 
-// As algorithms are written on a board. Counts are small enough for 128 bits.
-Learned by_definition(Symbols table, const LearnOptions& options) {
+// Counts are small enough for 128 bits.
+Learned learn_by_definition(Symbols table, const LearnOptions& options) {
   Learned learned;
   while (learned.left.size() < options.num_merges) {
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> pairs;
     std::map<uint32_t, uint64_t> singles;
     for (size_t i = 0; i < table.words.size(); ++i) {
-      const auto& word = table.words[i];
-      for (const uint32_t symbol : word) singles[symbol] += table.counts[i];
-      for (size_t k = 0; k + 1 < word.size(); ++k) pairs[{word[k], word[k + 1]}] += table.counts[i];
+      for (const uint32_t symbol : table.words[i]) singles[symbol] += table.counts[i];
     }
     uint64_t most = 0;
-    std::pair<uint32_t, uint32_t> best;
-    for (const auto& [pair, count] : pairs) {
+    Pair<uint32_t> best;
+    for (const auto& [pair, count] : count_pairs(table.words, table.counts)) {
       if (count < std::max<uint64_t>(1, options.min_count)) continue;
       const auto scale = [&](const auto& of) {
         return static_cast<Wide>(singles[of.first]) * singles[of.second];
@@ -60,26 +55,9 @@ Learned by_definition(Symbols table, const LearnOptions& options) {
       best = pair;
     }
     if (most == 0) break;
-    const auto made = static_cast<uint32_t>(table.lengths.size());
-    table.lengths.push_back(0);
-    learned.left.push_back(static_cast<int32_t>(best.first));
-    learned.right.push_back(static_cast<int32_t>(best.second));
-    learned.count.push_back(most);
-    for (auto& word : table.words) {
-      std::vector<uint32_t> next;
-      for (size_t k = 0; k < word.size(); ++k) {
-        const bool is_pair = k + 1 < word.size() && std::pair(word[k], word[k + 1]) == best;
-        next.push_back(is_pair ? made : word[k]);
-        k += is_pair;
-      }
-      word = std::move(next);
-    }
+    merge(&table.words, best, most, static_cast<uint32_t>(table.num_symbols++), &learned);
   }
   return learned;
-}
-
-bool same(const Learned& a, const Learned& b) {
-  return a.status == b.status && a.left == b.left && a.right == b.right && a.count == b.count;
 }
 
 void check_symbols(const CharacterWords& table, uint64_t total) {
@@ -130,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return learn_symbols(table.symbols.data(), table.offsets.data(), table.counts.data(), table.counts.size(),
                          table.symbol_bytes(), options);
   };
-  const Learned expected = by_definition(symbols_of(table), options);
+  const Learned expected = learn_by_definition(get_symbols(table), options);
   expect(same(learned(), expected), "merges are those of the definition");
   options.min_parallel_units = 0;
   options.threads = threads;

@@ -1,15 +1,13 @@
 // Tiny tables of words in UTF-8 and in broken UTF-8: SentencePiece's merges are the same on one thread and on
 // several, and by the definition; Unigram's pieces are the same for any threads and cut of the counts, all
 // allowed, with all characters among them.
-#include <map>
 #include <set>
-#include <utility>
 
 #include "input.h"
-#include "learn/learner.h"
 #include "learn/piece_limits.h"
 #include "learn/piece_words.h"
 #include "learn/unigram_learner.h"
+#include "learning.h"
 
 namespace {
 
@@ -48,24 +46,19 @@ Table cut_counts(const Table& table) {
   return out;
 }
 
-// As algorithms are written on a board.
 Learned merge_by_definition(const PieceWords& words, const PieceChecker& checker, size_t num_merges,
                             uint64_t min_count) {
   std::vector<Text> texts;  // of tokens
   for (uint32_t i = 0; i < words.code_points.size(); ++i) texts.push_back({i});
-  std::vector<Text> runs;
+  Words<uint32_t> runs;
   for (size_t i = 0; i < words.counts.size(); ++i)
     runs.emplace_back(words.symbols.begin() + words.offsets[i], words.symbols.begin() + words.offsets[i + 1]);
   Learned learned;
   while (learned.left.size() < num_merges) {
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> pairs;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      for (size_t k = 0; k + 1 < runs[i].size(); ++k) pairs[{runs[i][k], runs[i][k + 1]}] += words.counts[i];
-    }
     uint64_t most = 0;
-    std::pair<uint32_t, uint32_t> best;
+    Pair<uint32_t> best;
     Text best_text;
-    for (const auto& [pair, count] : pairs) {
+    for (const auto& [pair, count] : count_pairs(runs, words.counts)) {
       Text text = texts[pair.first];
       text.insert(text.end(), texts[pair.second].begin(), texts[pair.second].end());
       if (count < std::max<uint64_t>(1, min_count) || !checker.allows(text.data(), text.size())) continue;
@@ -79,24 +72,9 @@ Learned merge_by_definition(const PieceWords& words, const PieceChecker& checker
     if (most == 0) break;
     const auto made = static_cast<uint32_t>(texts.size());
     texts.push_back(best_text);
-    learned.left.push_back(static_cast<int32_t>(best.first));
-    learned.right.push_back(static_cast<int32_t>(best.second));
-    learned.count.push_back(most);
-    for (Text& run : runs) {
-      Text next;
-      for (size_t k = 0; k < run.size(); ++k) {
-        const bool is_pair = k + 1 < run.size() && std::pair(run[k], run[k + 1]) == best;
-        next.push_back(is_pair ? made : run[k]);
-        k += is_pair;
-      }
-      run = std::move(next);
-    }
+    merge(&runs, best, most, made, &learned);
   }
   return learned;
-}
-
-bool same(const Learned& a, const Learned& b) {
-  return a.status == b.status && a.left == b.left && a.right == b.right && a.count == b.count;
 }
 
 bool same(const std::vector<LearnedPiece>& a, const std::vector<LearnedPiece>& b) {
