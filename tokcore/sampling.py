@@ -18,8 +18,8 @@ from tokcore.errors import ConfigError
 from tokcore.models.bpe import BpeModel, require_bpe
 from tokcore.models.converted import WordUnigramModel, require_unigram
 from tokcore.models.model import Model
-from tokcore.models.sentencepiece import BYTE, BYTE_NAMES, NORMAL, UNUSED, USER_DEFINED, UnigramModel
-from tokcore.models.sentencepiece_text import SPACE
+from tokcore.models.sentencepiece import UnigramModel
+from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, SPACE, UNUSED, USER_DEFINED
 
 _MASK = 2**64 - 1
 _UNKNOWN_PENALTY = 10.0

@@ -22,11 +22,11 @@ from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.models import KINDS, Model
+from tokcore.models.defaults import FixedVocabulary
 from tokcore.models.model import (
     ID_LIMIT,
     MAX_TOKEN_BYTES,
     MAX_VOCABULARY_BYTES,
-    FixedVocabulary,
     Ids,
     make_too_long_error,
 )

@@ -12,7 +12,8 @@ import numpy as np
 from tokcore.formats.foreign import read_tokenizer_file
 from tokcore.formats.sentencepiece import write_sentencepiece_model
 from tokcore.kernel import PieceRules
-from tokcore.models.sentencepiece import BYTE_NAMES, PieceModel, SentencepieceBpeModel, UnigramModel
+from tokcore.models.sentencepiece import PieceModel, SentencepieceBpeModel, UnigramModel
+from tokcore.models.sentencepiece_text import BYTE_NAMES
 from tokcore.patterns import PATTERNS
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec

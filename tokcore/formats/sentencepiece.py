@@ -16,15 +16,8 @@ from tokcore.errors import FormatError
 from tokcore.formats.protobuf import Field, read_message, write_field
 from tokcore.kernel import PieceRules
 from tokcore.models.model import MAX_VOCABULARY_BYTES
-from tokcore.models.sentencepiece import (
-    BYTE,
-    NORMAL,
-    UNUSED,
-    PieceModel,
-    SentencepieceBpeModel,
-    UnigramModel,
-    require_pieces,
-)
+from tokcore.models.sentencepiece import PieceModel, SentencepieceBpeModel, UnigramModel, require_pieces
+from tokcore.models.sentencepiece_text import BYTE, NORMAL, UNUSED
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 FILE_NAME = "tokenizer.model"

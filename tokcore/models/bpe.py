@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import dataclasses
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal
@@ -28,6 +29,7 @@ from tokcore.models.bpe_merges import (
     find_merges_of_ranks,
     make_encoder,
 )
+from tokcore.models.defaults import ModelTypeDefaults
 from tokcore.models.model import (
     ID_LIMIT,
     MAX_TOKEN_BYTES,
@@ -39,19 +41,17 @@ from tokcore.models.model import (
     JoinedTokens,
     LearnOptions,
     Model,
-    OwnToken,
     Rules,
     Unreachable,
     find_unlike_themselves,
     make_too_long_error,
 )
-from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Texts, make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class BpeModel:
+class BpeModel(ABC):
     """What the kinds of BPE have in common.
 
     tokens, ids: the ordinary tokens, in the order of ids.
@@ -73,15 +73,16 @@ class BpeModel:
         """The merges for the kernel. Raises FormatError for merges that are not of tokens to a token."""
         return self._made_table()
 
+    @abstractmethod
     def _made_table(self) -> MergeTable:
-        raise NotImplementedError
+        """The merge_table."""
 
+    @abstractmethod
     def merge_pairs(self) -> Ids:
         """The merges as pairs of ids, int32 [m, 2], first merged first.
 
         Raises FormatError, naming a token, if no merges give the same ids.
         """
-        raise NotImplementedError
 
     def check_ranks_suffice(self) -> None:
         """Raise FormatError, naming a token, unless the tokens with their ids as ranks give the same ids."""
@@ -134,8 +135,9 @@ class BpeModel:
     def as_bpe(self) -> BpeModel:
         return self
 
+    @abstractmethod
     def functional(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """See Model."""
 
     def informative(self) -> dict[str, Any]:
         return {}
@@ -324,23 +326,15 @@ class RanksModel(BpeModel):
         return cls(*from_jsonable(_RanksJson, value, place).tokens)
 
 
-class Bpe:
+class Bpe(ModelTypeDefaults):
     """The model type of byte-level BPE."""
 
     text = "byte-level BPE"
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "32,768"
-    own_special: ClassVar[Mapping[str, str]] = {}
-    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
-    pattern = DEFAULT_PATTERN
-    normalizer = ()
-    marks_spaces = False
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {
         cls.kind: cls.from_json for cls in (LearnedModel, MergesModel, RanksModel)
     }
-
-    def default_vocab_size(self, num_special: int) -> int:
-        return int(self.default_size.replace(",", ""))
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
         minimum = 256 + options.num_special

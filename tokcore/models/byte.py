@@ -16,21 +16,19 @@ from tokcore import kernel
 from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, MergesModel
+from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults
 from tokcore.models.model import (
     Decoder,
     Encode,
     Encoder,
-    FixedVocabulary,
     Ids,
     JoinedTokens,
     LearnOptions,
     Model,
     OwnToken,
-    Rules,
     Unreachable,
     find_unlike_themselves,
 )
-from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets, Texts
 
@@ -50,7 +48,6 @@ class ByteModel(FixedVocabulary):
     """256 tokens, one for each byte."""
 
     kind: ClassVar[str] = "byte"
-    lossless: ClassVar[bool] = True
 
     layout: str = ""
 
@@ -72,19 +69,8 @@ class ByteModel(FixedVocabulary):
         return tuple(to_printable_tokens(self.tokens))
 
     @property
-    def sizes(self) -> Ids:
-        return np.array([*map(len, self.tokens)], np.int32)
-
-    @property
-    def unknown(self) -> None:
-        return None
-
-    @property
     def summary(self) -> str:
         return "256 bytes"
-
-    def check(self) -> None:
-        """There is nothing that could be wrong."""
 
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
         return ByteEncoder(pattern, self.offset)
@@ -92,23 +78,11 @@ class ByteModel(FixedVocabulary):
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return JoinedTokens(self, special)
 
-    def facts(self) -> dict[str, Any]:
-        return {}
-
-    def rules(self) -> Rules:
-        return Rules("", [])
-
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         return find_unlike_themselves(self, encode)
 
     def as_bpe(self) -> BpeModel:
         return MergesModel(self.tokens, self.ids, np.zeros((0, 2), np.int32), ignore_merges=False)
-
-    def functional(self) -> dict[str, Any]:
-        return {"kind": self.kind} | ({"layout": self.layout} if self.layout else {})
-
-    def informative(self) -> dict[str, Any]:
-        return {}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> ByteModel:
@@ -141,17 +115,13 @@ class ByteEncoder(Encoder):
         return texts.data[start:end] + self._offset, texts.offsets - start, np.diff(firsts)
 
 
-class Byte:
+class Byte(ModelTypeDefaults):
     """The model type of bytes as they are."""
 
     text = "a token for each byte, id = its value"
     uses = ("vocab_size", "layout")
     default_size = "256 and the special tokens"
-    own_special: ClassVar[Mapping[str, str]] = {}
     layouts = LAYOUTS
-    pattern = DEFAULT_PATTERN
-    normalizer = ()
-    marks_spaces = False
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], ByteModel]]] = {ByteModel.kind: ByteModel.from_json}
 
     def default_vocab_size(self, num_special: int) -> int:

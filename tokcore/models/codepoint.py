@@ -18,18 +18,16 @@ from tokcore.code_points import NUM_CODE_POINTS, find_code_points, spell_code_po
 from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel
+from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults
 from tokcore.models.model import (
     Decoder,
     Encode,
     Encoder,
-    FixedVocabulary,
     Ids,
     LearnOptions,
     OwnToken,
-    Rules,
     Unreachable,
 )
-from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Offsets, Texts
 
@@ -50,7 +48,6 @@ class CodepointModel(FixedVocabulary):
     """A token for each code point, and for each byte that belongs to none."""
 
     kind: ClassVar[str] = "codepoint"
-    lossless: ClassVar[bool] = True
 
     layout: str = ""
 
@@ -70,19 +67,8 @@ class CodepointModel(FixedVocabulary):
         return tuple(chr(id) if not 0xDC80 <= id < 0xDD00 else f"<0x{id - 0xDC00:02X}>" for id in self.ids.tolist())
 
     @property
-    def sizes(self) -> Ids:
-        return np.array([*map(len, self.tokens)], np.int32)
-
-    @property
-    def unknown(self) -> None:
-        return None
-
-    @property
     def summary(self) -> str:
         return "all code points"
-
-    def check(self) -> None:
-        """There is nothing that could be wrong."""
 
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
         return CodepointEncoder(pattern)
@@ -90,23 +76,11 @@ class CodepointModel(FixedVocabulary):
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return JoinedCharacters(special)
 
-    def facts(self) -> dict[str, Any]:
-        return {}
-
-    def rules(self) -> Rules:
-        return Rules("", [])
-
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         return []  # each is encoded by itself
 
     def as_bpe(self) -> BpeModel:
         raise FormatError("the ids are code points, and no merges of bytes give these")
-
-    def functional(self) -> dict[str, Any]:
-        return {"kind": self.kind} | ({"layout": self.layout} if self.layout else {})
-
-    def informative(self) -> dict[str, Any]:
-        return {}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> CodepointModel:
@@ -174,17 +148,13 @@ def _is_spelled(id: int) -> bool:
     return True
 
 
-class Codepoint:
+class Codepoint(ModelTypeDefaults):
     """The model type of code points as they are."""
 
     text = "a token for each code point, id = its number"
     uses = ("layout",)
     default_size = "all code points and the special tokens"
-    own_special: ClassVar[Mapping[str, str]] = {}
     layouts = LAYOUTS
-    pattern = DEFAULT_PATTERN
-    normalizer = ()
-    marks_spaces = False
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], CodepointModel]]] = {
         CodepointModel.kind: CodepointModel.from_json
     }
@@ -193,9 +163,6 @@ class Codepoint:
         return NUM_CODE_POINTS + num_special
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
-        return None
-
-    def own_form(self, model: BpeModel) -> None:
         return None
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> CodepointModel:

@@ -8,8 +8,6 @@ Leaves to others: the file (tokcore.formats.converted_json) and decoding (senten
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -18,20 +16,10 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import ConfigError, FormatError
 from tokcore.jsonable import Place, Read, from_jsonable
-from tokcore.models.bpe import BpeModel, Pairs
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable, find_unlike_themselves
-from tokcore.models.sentencepiece import (
-    BYTE,
-    BYTE_NAMES,
-    NORMAL,
-    Base64,
-    IdList,
-    Names,
-    UnigramModel,
-    read_base64,
-    write_base64,
-)
-from tokcore.models.sentencepiece_text import SPACE, SpaceMarkedTokens, measure_pieces
+from tokcore.models.bpe import Pairs
+from tokcore.models.model import Encode, Ids, Model, Unreachable, find_unlike_themselves
+from tokcore.models.sentencepiece import Base64, IdList, Names, UnigramModel, read_base64, write_base64
+from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, SpaceMarkedPieces, Types
 from tokcore.texts import make_texts_from_strings
 
 M = TypeVar("M", bound="ConvertedModel")
@@ -40,18 +28,14 @@ _PREFIXING = ("prepend", "metaspace-first", "words")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ConvertedModel:
+class ConvertedModel(SpaceMarkedPieces):
     """What both kinds have in common.
 
     tokens, ids: of the ordinary pieces, in the order of ids. spells_bytes: unknown text becomes the pieces <0x00> to
     <0xFF>, all of which are there. unknown: id of the special token for unknown text; None if bytes spell all of it.
-    unknown_surface: what it is decoded to. steps: what is done to texts first. splits_every_space: each U+2581 begins
-    a word; or else a text is one.
-    Raises FormatError for what cannot be encoded with.
+    steps: what is done to texts first. splits_every_space: each U+2581 begins a word; otherwise a text is one word.
+    Raises FormatError for a vocabulary that cannot encode every text.
     """
-
-    kind: ClassVar[str]
-    lossless: ClassVar[bool] = False
 
     tokens: tuple[bytes, ...]
     ids: Ids
@@ -60,7 +44,9 @@ class ConvertedModel:
     unknown_surface: str
     steps: tuple[kernel.TextStep, ...]
     splits_every_space: bool
-    control: ClassVar[tuple[int, ...]] = ()
+    types: Types = dataclasses.field(init=False, repr=False)
+    control: tuple[int, ...] = dataclasses.field(init=False, repr=False, default=())
+    text_rules: kernel.PieceRules = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.spells_bytes and (missing := sorted(set(BYTE_NAMES).difference(self.tokens))):
@@ -68,41 +54,13 @@ class ConvertedModel:
         if self.unknown is None and not self.spells_bytes:
             raise FormatError("there is no unknown token, and no byte tokens that would spell unknown text")
 
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        try:
-            return tuple(token.decode() for token in self.tokens)
-        except UnicodeDecodeError as error:
-            raise FormatError(f"the piece {error.object!r} is not UTF-8") from error
-
-    @functools.cached_property
-    def types(self) -> npt.NDArray[np.uint8]:
-        """SentencePiece's number for the type of each piece."""
         names = frozenset(BYTE_NAMES) if self.spells_bytes else frozenset()
-        return np.array([BYTE if token in names else NORMAL for token in self.tokens], np.uint8)
-
-    @property
-    def text_rules(self) -> kernel.PieceRules:
-        """What decoding asks for: whether a space was put before a text."""
-        return kernel.PieceRules(b"", any(step.kind in _PREFIXING for step in self.steps), False, True, False)
-
-    @property
-    def summary(self) -> str:
-        return f"{len(self.tokens)} pieces"
-
-    @property
-    def sizes(self) -> Ids:
-        return measure_pieces(self.tokens, self.types == BYTE)
-
-    def check(self) -> None:
-        if self.unknown in set(self.ids.tolist()):
-            raise FormatError(f"id {self.unknown} is an ordinary piece's, and the unknown one must be special")
-
-    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
-        return self.piece_encoder(cache_bytes)
+        types = np.array([BYTE if token in names else NORMAL for token in self.tokens], np.uint8)
+        object.__setattr__(self, "types", types)
+        puts_space_first = any(step.kind in _PREFIXING for step in self.steps)
+        object.__setattr__(self, "text_rules", kernel.PieceRules(b"", puts_space_first, False, True, False))
 
     def piece_encoder(self, cache_bytes: int) -> kernel.ConvertedEncoder:
-        """The encoder, which can also normalize. Raises FormatError for a charsmap that is none."""
         named = dict(zip(self.tokens, self.ids.tolist(), strict=True))
         try:
             return kernel.ConvertedEncoder(
@@ -127,21 +85,9 @@ class ConvertedModel:
         """uint32 [m, 3], places among the pieces: two that are merged, the first listed first, and what they make."""
         return np.zeros((0, 3), np.uint32)
 
-    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
-        return SpaceMarkedTokens(self, special)
-
-    def facts(self) -> dict[str, Any]:
-        return {"lossless": False}
-
-    def rules(self) -> Rules:
-        return Rules("piece", [(token,) for token in self.tokens])
-
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         no_text = set(self.ids[self.types == BYTE].tolist())
         return [one for one in find_unlike_themselves(self, encode) if one.id not in no_text]
-
-    def as_bpe(self) -> BpeModel:
-        raise FormatError(f"{self.kind} works on characters, with spaces as {SPACE}: byte-level merges differ from it")
 
     def functional(self) -> dict[str, Any]:
         return {
@@ -157,9 +103,6 @@ class ConvertedModel:
             ],
             "splits_every_space": self.splits_every_space,
         }
-
-    def informative(self) -> dict[str, Any]:
-        return {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

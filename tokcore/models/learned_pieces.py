@@ -19,17 +19,10 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import LearnError
 from tokcore.jsonable import Place
-from tokcore.models.bpe import BpeModel
-from tokcore.models.model import ID_LIMIT, Ids, LearnOptions, OwnToken, find_free_ids, find_pinned
-from tokcore.models.sentencepiece import (
-    BYTE,
-    BYTE_NAMES,
-    NORMAL,
-    USER_DEFINED,
-    PieceModel,
-    SentencepieceBpeModel,
-    UnigramModel,
-)
+from tokcore.models.defaults import ModelTypeDefaults
+from tokcore.models.model import ID_LIMIT, LearnOptions, find_free_ids, find_pinned
+from tokcore.models.sentencepiece import PieceModel, SentencepieceBpeModel, UnigramModel
+from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, USER_DEFINED
 from tokcore.pretoken_rows import Counts
 from tokcore.sentencepiece_tables import NORMALIZER, load_charsmap
 from tokcore.texts import Texts, make_texts_from_strings
@@ -47,12 +40,11 @@ class Found(NamedTuple):
     num_characters: int  # that are among them
 
 
-class LearnedPieces(ABC):
+class LearnedPieces(ModelTypeDefaults, ABC):
     """What the two model types have in common."""
 
     default_size = "8,000"
     own_special: ClassVar[Mapping[str, str]] = PIECE_ROLES
-    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = "metaspace"
     normalizer = (NORMALIZER,)
     marks_spaces = True
@@ -67,9 +59,6 @@ class LearnedPieces(ABC):
     @property
     def kinds(self) -> Mapping[str, Callable[[Any, Place], PieceModel]]:
         return {self._model.kind: self._model.from_json}
-
-    def default_vocab_size(self, num_special: int) -> int:
-        return int(self.default_size.replace(",", ""))
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
         given = [*options.pieces.user_defined_symbols, *options.pieces.reserved]
@@ -88,9 +77,6 @@ class LearnedPieces(ABC):
             f"{len(options.pieces.user_defined_symbols)} symbols of the user"
             + (" and 256 bytes (byte_fallback)." if options.pieces.byte_fallback else ".")
         )
-
-    def own_form(self, model: BpeModel) -> None:
-        return None
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> PieceModel:
         fixed = _list_fixed(options)
@@ -202,6 +188,3 @@ def _find_later_ids(first: int, taken: set[int], num: int) -> list[int]:
     """The ids that special tokens without one get, behind the model's: the lowest free ones."""
     free = (id for id in range(first, ID_LIMIT) if id not in taken)
     return [next(free) for _ in range(num)]
-
-
-__all__ = ["PIECE_ROLES", "Ids", "SentencepieceBpe", "Unigram"]

@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 from tokcore import kernel
 from tokcore.errors import FormatError, LearnError
 from tokcore.jsonable import Place
-from tokcore.models.bpe import BpeModel
+from tokcore.models.defaults import ModelTypeDefaults
 from tokcore.models.model import (
     MAX_TOKEN_BYTES,
     MAX_VOCABULARY_BYTES,
     LearnOptions,
-    OwnToken,
     find_free_ids,
     find_pinned,
     make_too_long_error,
@@ -40,16 +39,14 @@ BERT_ROLES = {
 }
 
 
-class Wordpiece:
+class Wordpiece(ModelTypeDefaults):
     """The model type of WordPiece. by_score: a pair's count is divided by those of its two tokens."""
 
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "30,522"
     own_special: ClassVar[Mapping[str, str]] = BERT_ROLES
-    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
     pattern = "bert"
     normalizer = ("bert",)
-    marks_spaces = False
 
     def __init__(self, text: str, by_score: bool) -> None:
         self.text = text
@@ -58,19 +55,6 @@ class Wordpiece:
     @property
     def kinds(self) -> Mapping[str, Callable[[Any, Place], WordpieceModel]]:
         return {WordpieceModel.kind: WordpieceModel.from_json}
-
-    def default_vocab_size(self, num_special: int) -> int:
-        return int(self.default_size.replace(",", ""))
-
-    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
-        if options.vocab_size > options.num_special:
-            return None
-        return "vocab_size", (
-            f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
-        )
-
-    def own_form(self, model: BpeModel) -> None:
-        return None
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> WordpieceModel:
         pretokens, counts = rows()

@@ -149,10 +149,6 @@ class Model(Protocol):
         """The rest of its JSON form."""
 
 
-class FixedVocabulary:
-    """A model whose tokens and ids follow from its kind: there is nothing in them to check."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LearnOptions:
     """What a build file asks of a model, special tokens included in vocab_size."""

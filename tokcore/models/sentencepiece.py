@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import binascii
 import dataclasses
-import functools
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -20,22 +18,26 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.jsonable import Place, Read, from_jsonable
-from tokcore.models.bpe import BpeModel
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable, find_unlike_themselves
-from tokcore.models.sentencepiece_text import SPACE, SpaceMarkedTokens, measure_pieces
+from tokcore.models.model import Encode, Ids, Model, Unreachable, find_unlike_themselves
+from tokcore.models.sentencepiece_text import (
+    BYTE,
+    BYTE_NAMES,
+    NORMAL,
+    UNUSED,
+    USER_DEFINED,
+    SpaceMarkedPieces,
+    Types,
+)
 from tokcore.texts import make_texts_from_strings
 
-NORMAL, USER_DEFINED, UNUSED, BYTE = 1, 4, 5, 6  # SentencePiece's numbers for the types of ordinary pieces
 _MATCHING = (NORMAL, USER_DEFINED, UNUSED)
-BYTE_NAMES = tuple(f"<0x{byte:02X}>".encode() for byte in range(256))
 _NULL = b"\0"
 
 Scores = npt.NDArray[np.float32]
-Types = npt.NDArray[np.uint8]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PieceModel:
+class PieceModel(SpaceMarkedPieces):
     """What both kinds have in common.
 
     tokens, ids, scores, types: of the ordinary pieces, in the order of ids; of a byte piece, the token is its name.
@@ -47,7 +49,6 @@ class PieceModel:
 
     kind: ClassVar[str]
     is_unigram: ClassVar[bool]
-    lossless: ClassVar[bool] = False
 
     tokens: tuple[bytes, ...]
     ids: Ids
@@ -78,21 +79,6 @@ class PieceModel:
             if b"\0" in token and (token, kind) != (_NULL, UNUSED):
                 raise FormatError(f"the piece {token!r} has a zero byte")
 
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        try:
-            return tuple(token.decode() for token in self.tokens)
-        except UnicodeDecodeError as error:
-            raise FormatError(f"the piece {error.object!r} is not UTF-8") from error
-
-    @property
-    def summary(self) -> str:
-        return f"{len(self.tokens)} pieces"
-
-    @property
-    def sizes(self) -> Ids:
-        return measure_pieces(self.tokens, self.types == BYTE)
-
     @property
     def byte_ids(self) -> Ids:
         """The ids of the 256 bytes, or none."""
@@ -101,17 +87,11 @@ class PieceModel:
         return np.array([named[name] for name in BYTE_NAMES] if is_byte.any() else [], np.int32)
 
     def check(self) -> None:
-        ordinary = set(self.ids.tolist())
-        if self.unknown in ordinary:
-            raise FormatError(f"id {self.unknown} is an ordinary piece's, and the unknown one must be special")
-        if wrong := sorted(ordinary.intersection(self.control)):
+        super().check()
+        if wrong := sorted(set(self.ids.tolist()).intersection(self.control)):
             raise FormatError(f"id {wrong[0]} is an ordinary piece's, and is listed as a control piece's")
 
-    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
-        return self.piece_encoder(cache_bytes)
-
     def piece_encoder(self, cache_bytes: int) -> kernel.SentencepieceEncoder:
-        """The encoder, which can also normalize. Raises FormatError for a charsmap that is none."""
         matches = np.isin(self.types, _MATCHING) & np.array([token != _NULL for token in self.tokens])
         where = np.flatnonzero(matches)
         try:
@@ -129,22 +109,10 @@ class PieceModel:
         except ValueError as error:
             raise FormatError(f"normalizer_spec.precompiled_charsmap: {error}") from error
 
-    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
-        return SpaceMarkedTokens(self, special)
-
-    def facts(self) -> dict[str, Any]:
-        return {"lossless": False}
-
-    def rules(self) -> Rules:
-        return Rules("piece", [(token,) for token in self.tokens])
-
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         by_design = np.isin(self.types, [UNUSED, BYTE])
         no_text = set(self.ids[by_design].tolist())
         return [one for one in find_unlike_themselves(self, encode) if one.id not in no_text]
-
-    def as_bpe(self) -> BpeModel:
-        raise FormatError(f"{self.kind} works on characters, with spaces as {SPACE}: byte-level merges differ from it")
 
     def functional(self) -> dict[str, Any]:
         return {

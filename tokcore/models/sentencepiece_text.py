@@ -1,21 +1,62 @@
-"""Decoding pieces whose spaces are U+2581, as SentencePiece does it."""
+"""Pieces in which spaces are U+2581: what models of them have in common, and decoding as SentencePiece does it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.errors import IdentityError
-
-if TYPE_CHECKING:
-    from tokcore.models.converted import ConvertedModel
-    from tokcore.models.sentencepiece import PieceModel
+from tokcore.errors import FormatError, IdentityError
+from tokcore.kernel import ConvertedEncoder, PieceRules, SentencepieceEncoder
+from tokcore.models.bpe import BpeModel
+from tokcore.models.defaults import ListedVocabulary
+from tokcore.models.model import Decoder, Encoder, Ids
 
 SPACE = "\u2581"
 _SPACE = SPACE.encode()
+NORMAL, USER_DEFINED, UNUSED, BYTE = 1, 4, 5, 6  # SentencePiece's numbers for the types of ordinary pieces
+BYTE_NAMES = tuple(f"<0x{byte:02X}>".encode() for byte in range(256))
+
+Types = npt.NDArray[np.uint8]
+
+
+class SpaceMarkedPieces(ListedVocabulary, ABC):
+    """A model of such pieces.
+
+    types: SentencePiece's number for the type of each piece. control: ids of the special tokens that decoding leaves
+    out. unknown_surface: what the unknown token is decoded to. text_rules: what was done to spaces, for decoding.
+    """
+
+    noun: ClassVar[str] = "piece"
+
+    types: Types
+    control: tuple[int, ...]
+    unknown_surface: str
+    text_rules: PieceRules
+
+    @property
+    def summary(self) -> str:
+        return f"{len(self.tokens)} pieces"
+
+    @property
+    def sizes(self) -> Ids:
+        return measure_pieces(self.tokens, self.types == BYTE)
+
+    def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        return self.piece_encoder(cache_bytes)
+
+    @abstractmethod
+    def piece_encoder(self, cache_bytes: int) -> SentencepieceEncoder | ConvertedEncoder:
+        """The encoder, which can also normalize. Raises FormatError for a charsmap that is damaged."""
+
+    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
+        return SpaceMarkedTokens(self, special)
+
+    def as_bpe(self) -> BpeModel:
+        raise FormatError(f"{self.kind} works on characters, with spaces as {SPACE}: byte-level merges differ from it")
 
 
 def measure_pieces(pieces: Sequence[bytes], are_bytes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
@@ -36,9 +77,7 @@ class SpaceMarkedTokens:
     mark. Bytes come back as they are, where SentencePiece puts U+FFFD for those that are not UTF-8.
     """
 
-    def __init__(self, model: PieceModel | ConvertedModel, special: Mapping[int, bytes]) -> None:
-        from tokcore.models.sentencepiece import BYTE
-
+    def __init__(self, model: SpaceMarkedPieces, special: Mapping[int, bytes]) -> None:
         self._alone: dict[int, bytes] = {}
         self._bytes: set[int] = set()
         for piece, id, kind in zip(model.tokens, model.ids.tolist(), model.types.tolist(), strict=True):

@@ -7,7 +7,6 @@ Leaves to others: tokenizer.json (tokcore.formats.word_level_json).
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +22,7 @@ from tokcore.errors import FormatError, LearnError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
 from tokcore.models.codepoint import CodepointEncoder
+from tokcore.models.defaults import ListedVocabulary, ModelTypeDefaults
 from tokcore.models.learned_wordpiece import UNKNOWN_TEXT
 from tokcore.models.model import (
     MAX_TOKEN_BYTES,
@@ -33,14 +33,11 @@ from tokcore.models.model import (
     JoinedTokens,
     LearnOptions,
     Model,
-    OwnToken,
-    Rules,
     Unreachable,
     find_free_ids,
     find_pinned,
     find_unlike_themselves,
 )
-from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_rows import Counts
 from tokcore.texts import Texts, make_texts_from_strings
 
@@ -48,14 +45,13 @@ _BATCH_ROWS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WordModel:
+class WordModel(ListedVocabulary):
     """A vocabulary of pre-tokens. tokens, ids: in the order of ids. unknown: the id of all others.
 
     Raises FormatError for a token that is not UTF-8.
     """
 
     kind: ClassVar[str] = "word"
-    lossless: ClassVar[bool] = False
     what: ClassVar[str] = "words"
 
     tokens: tuple[bytes, ...]
@@ -65,13 +61,6 @@ class WordModel:
     def __post_init__(self) -> None:
         self.names  # noqa: B018 - checked by being made
 
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        try:
-            return tuple(token.decode() for token in self.tokens)
-        except UnicodeDecodeError as error:
-            raise FormatError(f"the token {error.object!r} is not UTF-8") from error
-
     @property
     def summary(self) -> str:
         return f"{len(self.tokens)} {self.what}"
@@ -80,10 +69,6 @@ class WordModel:
     def sizes(self) -> Ids:
         return np.array([*map(len, self.tokens)], np.int32)
 
-    def check(self) -> None:
-        if self.unknown in set(self.ids.tolist()):
-            raise FormatError(f"id {self.unknown} is an ordinary token's, and the unknown token must be a special one")
-
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
         texts = make_texts_from_strings(self.tokens)
         none = np.zeros(texts.num_texts, np.uint8)
@@ -91,12 +76,6 @@ class WordModel:
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return JoinedTokens(self, special)
-
-    def facts(self) -> dict[str, Any]:
-        return {"lossless": False}
-
-    def rules(self) -> Rules:
-        return Rules("token", [(token,) for token in self.tokens])
 
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         return find_unlike_themselves(self, encode)
@@ -107,9 +86,6 @@ class WordModel:
     def functional(self) -> dict[str, Any]:
         tokens = write_tokens(self.tokens, self.ids)
         return {"kind": self.kind, "lossless": False, "tokens": tokens, "unknown": self.unknown}
-
-    def informative(self) -> dict[str, Any]:
-        return {}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> Self:
@@ -156,36 +132,17 @@ class _WordJson:
     unknown: int
 
 
-class _Listed:
-    """What the two model types have in common."""
-
-    own_special: ClassVar[Mapping[str, str]] = {UNKNOWN_TEXT: "unknown"}
-    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
-    pattern = DEFAULT_PATTERN
-    normalizer = ()
-    marks_spaces = False
-
-    def own_form(self, model: BpeModel) -> None:
-        return None
+_OWN_SPECIAL = {UNKNOWN_TEXT: "unknown"}
 
 
-class Word(_Listed):
+class Word(ModelTypeDefaults):
     """The model type of words."""
 
     text = "the most frequent pre-tokens, whole"
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents")
     default_size = "32,768"
+    own_special = _OWN_SPECIAL
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], WordModel]]] = {WordModel.kind: WordModel.from_json}
-
-    def default_vocab_size(self, num_special: int) -> int:
-        return int(self.default_size.replace(",", ""))
-
-    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
-        if options.vocab_size > options.num_special:
-            return None
-        return "vocab_size", (
-            f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
-        )
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> WordModel:
         """The words of the highest counts; between equal ones, the smaller bytes come first."""
@@ -202,12 +159,13 @@ class Word(_Listed):
         return WordModel(tuple(tokens), find_free_ids(len(tokens), pinned.values()), pinned[UNKNOWN_TEXT])
 
 
-class Character(_Listed):
+class Character(ModelTypeDefaults):
     """The model type of characters."""
 
     text = "the most frequent characters, as many as character_coverage asks for"
     uses = ("character_coverage", "min_documents")
     default_size = "follows from character_coverage"
+    own_special = _OWN_SPECIAL
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], WordModel]]] = {CharacterModel.kind: CharacterModel.from_json}
 
     def default_vocab_size(self, num_special: int) -> int:

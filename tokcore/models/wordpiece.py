@@ -19,7 +19,8 @@ from tokcore import kernel
 from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable, find_unlike_themselves
+from tokcore.models.defaults import ListedVocabulary
+from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Unreachable, find_unlike_themselves
 from tokcore.texts import make_texts_from_strings
 
 PREFIX = "##"
@@ -27,7 +28,7 @@ MAX_CHARACTERS = 100
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WordpieceModel:
+class WordpieceModel(ListedVocabulary):
     """A vocabulary of words and parts of words.
 
     tokens, ids: in the order of ids. unknown: id of the special token that stands for a pre-token that nothing
@@ -35,7 +36,6 @@ class WordpieceModel:
     """
 
     kind: ClassVar[str] = "wordpiece"
-    lossless: ClassVar[bool] = False
 
     tokens: tuple[bytes, ...]
     ids: Ids
@@ -49,13 +49,6 @@ class WordpieceModel:
         if self.max_characters < 0:
             raise FormatError(f"max_characters = {self.max_characters}: expected 0 (no limit) or more")
         self.names  # noqa: B018 - checked by being made
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        try:
-            return tuple(token.decode() for token in self.tokens)
-        except UnicodeDecodeError as error:
-            raise FormatError(f"the token {error.object!r} is not UTF-8") from error
 
     @functools.cached_property
     def _further(self) -> dict[bytes, int]:
@@ -75,10 +68,6 @@ class WordpieceModel:
     def sizes(self) -> Ids:
         return np.array([len(self._strip(token)) for token in self.tokens], np.int32)
 
-    def check(self) -> None:
-        if self.unknown in set(self.ids.tolist()):
-            raise FormatError(f"id {self.unknown} is an ordinary token's, and the unknown token must be a special one")
-
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
         # A name with the prefix also matches a word that is spelled so.
         texts = make_texts_from_strings([*self.tokens, *self._further])
@@ -90,12 +79,6 @@ class WordpieceModel:
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return SpacedTokens(self, special)
-
-    def facts(self) -> dict[str, Any]:
-        return {"lossless": False}
-
-    def rules(self) -> Rules:
-        return Rules("token", [(token,) for token in self.tokens])
 
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         too_long = [
@@ -119,9 +102,6 @@ class WordpieceModel:
             "prefix": self.prefix,
             "max_characters": self.max_characters,
         }
-
-    def informative(self) -> dict[str, Any]:
-        return {}
 
     @classmethod
     def from_json(cls, value: Any, place: Place) -> WordpieceModel:

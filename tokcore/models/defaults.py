@@ -1,0 +1,116 @@
+"""What most models and model types answer: they derive from these classes and state what differs.
+
+tokcore.models.model says what each name means.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from tokcore.errors import FormatError
+from tokcore.models.model import Ids, LearnOptions, Model, OwnToken, Rules
+from tokcore.patterns import DEFAULT_PATTERN
+
+if TYPE_CHECKING:
+    from tokcore.models.bpe import BpeModel
+
+
+class FixedVocabulary(ABC):
+    """A model whose tokens and ids follow from its kind and layout: there is nothing in them to check or compare."""
+
+    kind: ClassVar[str]
+    lossless: ClassVar[bool] = True
+
+    layout: str
+
+    @property
+    @abstractmethod
+    def tokens(self) -> tuple[bytes, ...]:
+        """See Model."""
+
+    @property
+    def sizes(self) -> Ids:
+        return np.array([*map(len, self.tokens)], np.int32)
+
+    @property
+    def unknown(self) -> None:
+        return None
+
+    def check(self) -> None:  # noqa: B027 - nothing can be wrong
+        """See Model."""
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def rules(self) -> Rules:
+        return Rules("", [])
+
+    def functional(self) -> dict[str, Any]:
+        return {"kind": self.kind} | ({"layout": self.layout} if self.layout else {})
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+
+class ListedVocabulary:
+    """A model with a list of tokens, each of them text, and an unknown token for other text: so it is not lossless."""
+
+    kind: ClassVar[str]
+    lossless: ClassVar[bool] = False
+    noun: ClassVar[str] = "token"  # what messages call a token
+
+    tokens: tuple[bytes, ...]
+    ids: Ids
+    unknown: int | None
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        try:
+            return tuple(token.decode() for token in self.tokens)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"the {self.noun} {error.object!r} is not UTF-8") from error
+
+    def check(self) -> None:
+        if self.unknown in set(self.ids.tolist()):
+            raise FormatError(
+                f"id {self.unknown} is an ordinary {self.noun}'s, and the unknown {self.noun} must be a special token"
+            )
+
+    def facts(self) -> dict[str, Any]:
+        return {"lossless": False}
+
+    def rules(self) -> Rules:
+        return Rules(self.noun, [(token,) for token in self.tokens])
+
+    def informative(self) -> dict[str, Any]:
+        return {}
+
+
+class ModelTypeDefaults:
+    """A model type without special tokens and layouts of its own, for any pattern."""
+
+    default_size: str
+    own_special: ClassVar[Mapping[str, str]] = {}
+    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
+    pattern: str = DEFAULT_PATTERN
+    normalizer: tuple[str, ...] = ()
+    marks_spaces: bool = False
+
+    def default_vocab_size(self, num_special: int) -> int:
+        return int(self.default_size.replace(",", ""))
+
+    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        """By default vocab_size must leave room for ordinary tokens."""
+        if options.vocab_size > options.num_special:
+            return None
+        return "vocab_size", (
+            f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
+        )
+
+    def own_form(self, model: BpeModel) -> Model | None:
+        return None
