@@ -23,7 +23,8 @@ from pathlib import Path
 
 import tokenizers
 import unicodedata2
-from generate_unicode_tables import find_ranges, list_scalar_values, pack_ranges  # type: ignore[import-not-found]
+from generate_unicode_tables import list_scalar_values, pack_ranges  # type: ignore[import-not-found]
+from generated_files import find_ranges, write_files  # type: ignore[import-not-found]
 
 VERSION = "0.23.3"
 NUM_CODE_POINTS = 0x110000
@@ -242,12 +243,7 @@ def main() -> None:
         HERE / "kernel" / "text" / "bert_tables.cpp": write_cpp_source(tables, classes, pool, num_plain),
         HERE.parent / "bert_data.py": write_python_source(content),
     }
-    for path, text in files.items():
-        if arguments.check and path.read_text() != text:
-            sys.exit(f"{path} is not what this generator writes")
-        if not arguments.check:
-            path.write_text(text)
-        print(f"{path.name}: {len(text):,} characters")
+    write_files(files, arguments.check)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Write kernel/text/grapheme_tables.cpp: which characters tokenizers 0.23.3 holds together in a grapheme.
 
-Its normalizer Precompiled replaces a grapheme of fewer than six bytes as one. Which characters join the one before
-them, which join the one behind, and which join none, is found by asking that normalizer, with a table of replacements
-made for it, about each code point. Hangul, flags and emoji only make graphemes of six bytes and more; where these end
-is taken from the classes of the `regex` package.
+Its normalizer Precompiled replaces a grapheme of fewer than six bytes as one. So we ask that normalizer, with tables of
+replacements made for it, about each code point: does it join the character before it, the one behind it, or none?
+Hangul, flags and emoji make only graphemes of six bytes and more, of which the normalizer says nothing: their classes
+are those of the `regex` package.
 
     pip install tokenizers==0.23.3 regex
     python tokcore/native/generate_grapheme_tables.py          # --check compares with the file that exists
@@ -16,20 +16,22 @@ from __future__ import annotations
 import argparse
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import regex
 import tokenizers
+from generated_files import find_ranges, write_files  # type: ignore[import-not-found]
 from tokenizers import normalizers
 
 VERSION = "0.23.3"
 FILE = Path(__file__).parent / "kernel" / "text" / "grapheme_tables.cpp"
+# Class -> its code points, as a pattern of regex; None: the normalizer is asked. An earlier class takes precedence.
 CLASSES = {
-    "kJoiner": r"",  # evaluated
+    "kJoiner": None,
     "kZeroWidthJoiner": r"\u200d",
-    "kPrepend": r"",  # evaluated
-    "kControl": r"",  # evaluated
+    "kPrepend": None,
+    "kControl": None,
     "kLeading": r"\p{GCB=L}",
     "kVowel": r"\p{GCB=V}",
     "kTrailing": r"\p{GCB=T}",
@@ -41,7 +43,7 @@ CLASSES = {
 
 
 def make_charsmap(replaced: dict[int, str]) -> bytes:
-    """A precompiled_charsmap that replaces single bytes."""
+    """A precompiled_charsmap that replaces single bytes, as a double array: see kernel/text/charsmap.h."""
     units = [0] * 512
     units[0] = 256 << 10
     texts = b""
@@ -67,9 +69,9 @@ def find_classes() -> dict[str, set[int]]:
     by_a = normalizers.Precompiled(make_charsmap({ord("a"): "X"})).normalize_str
     by_lead = normalizers.Precompiled(make_charsmap(dict.fromkeys([*range(1, 96), *range(194, 245)], "X")))
     found = {
-        name: {ord(c) for c in map(chr, range(0x110000)) if pattern and regex.match(pattern, c)}
+        name: {c for c in range(0x110000) if regex.match(pattern, chr(c))}
         for name, pattern in CLASSES.items()
-        if pattern
+        if pattern is not None
     }
     found["kJoiner"] = {ord(c) for c in list_characters(4) if ord(c) >= 0x80 and by_a("a" + c) == "X"}
     found["kPrepend"] = {ord(c) for c in list_characters(4) if ord(c) >= 0x80 and by_lead.normalize_str(c + "a") == "X"}
@@ -87,26 +89,15 @@ def find_classes() -> dict[str, set[int]]:
     return found
 
 
-def pack(members: set[int]) -> list[tuple[int, int]]:
-    """Ascending ranges of code points, both ends included."""
-    ranges: list[tuple[int, int]] = []
-    for c in sorted(members):
-        if ranges and ranges[-1][1] == c - 1:
-            ranges[-1] = (ranges[-1][0], c)
-        else:
-            ranges.append((c, c))
-    return ranges
-
-
 def write_tables(classes: dict[str, set[int]]) -> str:
     """The C++ source."""
     class_of: dict[int, str] = {}
-    for name in reversed(CLASSES):  # an earlier class takes precedence
+    for name in reversed(CLASSES):  # so that an earlier class overwrites a later one
         class_of |= dict.fromkeys(classes[name], name)
     rows = sorted(
         (first, last, name)
         for name in CLASSES
-        for first, last in pack({c for c, own in class_of.items() if own == name})
+        for first, last in find_ranges(sorted(c for c, own in class_of.items() if own == name))
     )
     # Syllables without and with a final consonant alternate; the kernel computes which is which.
     rows = [row for row in rows if row[2] not in ("kSyllable", "kClosedSyllable")]
@@ -129,17 +120,14 @@ def write_tables(classes: dict[str, set[int]]) -> str:
     )
 
 
-def main(write: Callable[[str], object] = FILE.write_text) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the file that exists")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit 1 if the file is not what would be written")
+    arguments = parser.parse_args()
     if tokenizers.__version__ != VERSION:
         sys.exit(f"tokenizers is {tokenizers.__version__}: install {VERSION}")
-    source = write_tables(find_classes())
-    if parser.parse_args().check:
-        return int(source != FILE.read_text())
-    write(source)
-    return 0
+    write_files({FILE: write_tables(find_classes())}, arguments.check)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

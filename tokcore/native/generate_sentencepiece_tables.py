@@ -1,7 +1,7 @@
 """Write ../sentencepiece_data.py and ../nmt_nfkc.bin: SentencePiece's scripts and its normalizer nmt_nfkc.
 
-Both are vendored, not evaluated: they follow a version of Unicode of their own. Copyright 2016 Google Inc., Apache
-License 2.0, the license of this project, too.
+Both are copied from its sources: they follow a version of Unicode of their own. Copyright 2016 Google Inc., Apache
+License 2.0, which is the license of this project, too.
 
     pip install sentencepiece==0.2.3
     pip download --no-deps --no-binary :all: sentencepiece==0.2.3 && tar xf sentencepiece-0.2.3.tar.gz
@@ -16,18 +16,21 @@ import argparse
 import hashlib
 import io
 import re
+import sys
 import textwrap
 from pathlib import Path
 
 import sentencepiece
+from generated_files import write_files  # type: ignore[import-not-found]
 
 from tokcore.formats.protobuf import Field, read_message
 
 VERSION = "0.2.3"
 PACKAGE = Path(__file__).parent.parent
+CHARSMAP_FILE = "nmt_nfkc.bin"
 INHERITED = 254  # as in kernel/learn/piece_limits.h
 HAN = ("Han", "Hiragana", "Katakana")  # one script to SentencePiece
-LONG_VOWEL = 0x30FC  # and this mark belongs to it
+LONG_VOWEL = 0x30FC  # U+30FC, which is of that script, too
 
 
 def read_scripts(header: str) -> list[str]:
@@ -72,21 +75,23 @@ def read_charsmap() -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("src", type=Path, help="the folder src of SentencePiece's sources")
-    source = parser.parse_args().src
-    assert sentencepiece.__version__ == VERSION
-    scripts = pack_scripts(read_scripts((source / "unicode_script_map.h").read_text()))
+    parser.add_argument("--check", action="store_true", help="exit 1 if the files are not what would be written")
+    arguments = parser.parse_args()
+    if sentencepiece.__version__ != VERSION:
+        sys.exit(f"sentencepiece is {sentencepiece.__version__}: install {VERSION}")
+    scripts = pack_scripts(read_scripts((arguments.src / "unicode_script_map.h").read_text()))
     charsmap = read_charsmap()
     lines = textwrap.wrap(scripts, 110, break_long_words=False)
-    (PACKAGE / "nmt_nfkc.bin").write_bytes(charsmap)
-    (PACKAGE / "sentencepiece_data.py").write_text(
+    source = (
         f'"""SentencePiece {VERSION}: scripts of code points, and what its normalizer nmt_nfkc is;'
         "\nsentencepiece_tables.py says how they are packed.\n\nCopyright 2016 Google Inc., Apache License 2.0."
         '\nWritten by native/generate_sentencepiece_tables.py; do not edit.\n"""\n\n'
-        f'CHARSMAP_FILE = "nmt_nfkc.bin"\nCHARSMAP_SHA256 = "{hashlib.sha256(charsmap).hexdigest()}"\n'
+        f'CHARSMAP_FILE = "{CHARSMAP_FILE}"\nCHARSMAP_SHA256 = "{hashlib.sha256(charsmap).hexdigest()}"\n'
         "SCRIPTS = (\n" + "".join(f'    "{line} "\n' for line in lines) + ")\n"
     )
+    write_files({PACKAGE / CHARSMAP_FILE: charsmap, PACKAGE / "sentencepiece_data.py": source}, arguments.check)
 
 
 if __name__ == "__main__":

@@ -23,25 +23,13 @@ from pathlib import Path
 import tiktoken
 import tokenizers
 import unicodedata2
+from generated_files import Ranges, find_ranges, write_files  # type: ignore[import-not-found]
 
 VERSION = "16.0.0"
 WHITE_SPACE = frozenset([*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029])
 WHITE_SPACE |= {0x202F, 0x205F, 0x3000}
 NUM_CODE_POINTS = 0x110000
 HERE = Path(__file__).parent
-
-Ranges = list[tuple[int, int]]
-
-
-def find_ranges(members: Iterable[int]) -> Ranges:
-    """Ascending code points as inclusive ranges."""
-    ranges: Ranges = []
-    for c in members:
-        if ranges and ranges[-1][1] == c - 1:
-            ranges[-1] = (ranges[-1][0], c)
-        else:
-            ranges.append((c, c))
-    return ranges
 
 
 def pack_ranges(ranges: Ranges) -> str:
@@ -219,12 +207,7 @@ def main() -> None:
         HERE / "kernel" / "scan" / "unicode_tables.cpp": write_cpp_source(categories, digest),
         HERE.parent / "unicode_data.py": data,
     }
-    for path, text in files.items():
-        if arguments.check and path.read_text() != text:
-            sys.exit(f"{path} is not what this generator writes")
-        if not arguments.check:
-            path.write_text(text)
-        print(f"{path.name}: {len(text):,} characters")
+    write_files(files, arguments.check)
 
 
 if __name__ == "__main__":
