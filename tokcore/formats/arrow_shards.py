@@ -9,16 +9,12 @@ other formats of rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import BinaryIO
 
 from tokcore.formats.arrow_columns import RecordBatches, open_writer
 from tokcore.formats.documents import Documents
-from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import (
-    FormatDefaults,
-    ShardSettings,
-)
+from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
+from tokcore.formats.shard_format import ShardSettings
 
 SUFFIX = ".arrow"
 IDS = "tokens"  # the column of ids
@@ -75,24 +71,14 @@ documents = Dataset(pyarrow.ipc.open_file(pyarrow.memory_map("FILE.arrow")).read
 """
 
 
-class ArrowFormat(FormatDefaults):
+class ArrowFormat(RowFormat):
     """The ShardFormat of this file."""
 
     name = "arrow"
     suffixes = (SUFFIX,)
-    has_columns = True
-    maps_ids = False  # compressed
-    open_plain = None
     open_batches = RecordBatches
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return DTYPE
-
-    def main_file(self, path: str) -> str | None:
-        places = [path] if path.endswith(SUFFIX) else [path + SUFFIX]
-        return next((place for place in places if Path(place).is_file()), None)
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ArrowShardWriter:
         (file,) = files

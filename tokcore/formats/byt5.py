@@ -13,6 +13,7 @@ from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 _CLASS = "ByT5Tokenizer"
 _TOKENS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+_NUM_EXTRA_IDS = sum(text.startswith("<extra_id_") for text in LAYOUTS[BYT5])
 
 
 def write_byt5_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
@@ -29,7 +30,7 @@ def write_byt5_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     if found != expected:
         other = next(text for text in {**found, **expected} if found.get(text) != expected.get(text))
         raise FormatError(f"ByT5's folder holds its own special tokens only, and {other!r} differs")
-    content = {**_TOKENS, "extra_ids": _count_extra_ids(), "tokenizer_class": _CLASS}
+    content = {**_TOKENS, "extra_ids": _NUM_EXTRA_IDS, "tokenizer_class": _CLASS}
     return [("tokenizer_config.json", json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")]
 
 
@@ -48,20 +49,18 @@ def read_byt5_config(content: Mapping[str, Any], name: str) -> TokenizerSpec:
         if isinstance(found, dict):
             found = found.get("content")
         if found != text:
-            raise FormatError(f"{name}: {key} = {found!r:.80}: expected {text!r}, which ByT5 has")
-    if (found := content.get("extra_ids", _count_extra_ids())) != _count_extra_ids():
-        raise FormatError(f"{name}: extra_ids = {found!r:.80}: expected {_count_extra_ids()}")
+            raise FormatError(f"{name}: {key} = {found!r:.80}: expected {text!r}, as ByT5 has it")
+    if (found := content.get("extra_ids", _NUM_EXTRA_IDS)) != _NUM_EXTRA_IDS:
+        raise FormatError(f"{name}: extra_ids = {found!r:.80}: expected {_NUM_EXTRA_IDS}")
     own = {token.id: text for text, token in LAYOUTS[BYT5].items()}
     for number, token in (content.get("added_tokens_decoder") or {}).items():
         added = token.get("content") if isinstance(token, dict) else token
         if own.get(int(number) if number.isdigit() else -1) != added:
-            raise FormatError(f"{name}: added_tokens_decoder.{number:.20} is {added!r:.80}: ByT5 has none such")
+            raise FormatError(
+                f"{name}: added_tokens_decoder.{number:.20} is {added!r:.80}: ByT5 has no such token there"
+            )
     for text in content.get("additional_special_tokens") or []:
         if text not in LAYOUTS[BYT5]:
-            raise FormatError(f"{name}: additional_special_tokens has {text!r:.80}: ByT5 has none such")
+            raise FormatError(f"{name}: additional_special_tokens has {text!r:.80}: ByT5 has no such token")
     special = tuple(SpecialToken(text, token.id, token.role) for text, token in LAYOUTS[BYT5].items())
     return TokenizerSpec((), {"name": DEFAULT_PATTERN}, ByteModel(BYT5), special)
-
-
-def _count_extra_ids() -> int:
-    return sum(text.startswith("<extra_id_") for text in LAYOUTS[BYT5])

@@ -1,14 +1,13 @@
 """The parts of a tokenizer.json that was made from a SentencePiece model: Unigram, and BPE of characters.
 
-What tokenizers do with them is taken exactly, or refused with the name of the part. Two things follow our promises
-instead: text that spells a special token is ordinary (their Unigram finds special tokens in text, as pieces), and an
-added token that is not special would be found in all text, so it is refused.
+We do exactly what tokenizers does with them, or refuse the file and name the part. Two rules are our own. Text that
+spells a special token stays text, where their Unigram finds special tokens as pieces. And an added token that is not
+special is refused, because it would be found in all text.
 """
 
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,15 +15,16 @@ import numpy as np
 import orjson
 
 from tokcore.errors import FormatError
+from tokcore.formats.json_floats import write_float
 from tokcore.formats.sentencepiece import check_charsmap
 from tokcore.kernel import TextStep
 from tokcore.models.converted import ConvertedModel, PieceBpeModel, WordUnigramModel, require_converted
 from tokcore.models.model import ID_LIMIT
-from tokcore.models.sentencepiece import BYTE_NAMES
-from tokcore.models.sentencepiece_text import SPACE
+from tokcore.models.sentencepiece_text import BYTE_NAMES, SPACE
 from tokcore.tokenizer_spec import UNKNOWN, SpecialToken, TokenizerSpec
 
 _SPANS = {"Regex": " {2,}"}
+_PRE_TOKENIZERS = ("metaspace", "metaspace-first", "words")  # kinds of steps that a pre_tokenizer gives
 _ALL_BYTES = frozenset(name.decode() for name in BYTE_NAMES)
 
 
@@ -44,7 +44,7 @@ def is_converted(content: Mapping[str, Any]) -> bool:
 def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json; special: its added tokens with their roles.
 
-    Raises FormatError, naming the part, for what is not taken exactly.
+    Raises FormatError, naming the part, for what we cannot follow exactly.
     """
     model = content["model"]
     is_unigram = model.get("type") == "Unigram"
@@ -56,7 +56,7 @@ def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) 
         if not token.get("special"):
             raise FormatError(
                 f"added_tokens: {token['content']!r:.80} is not special: tokenizers would find it in all text. Mark it "
-                f"as special if text that spells it is to stay text"
+                f"as special if text that spells it should stay text"
             )
     steps = _read_normalizer(content.get("normalizer"))
     splits = _read_pre_tokenizer(content.get("pre_tokenizer"), steps)
@@ -64,57 +64,15 @@ def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) 
     return read(model, list(special), tuple(steps), splits)
 
 
-def parse_float(text: str) -> float:
-    """The number that tokenizers reads: its parser of JSON rounds twice, so it may be a neighbour of the nearest one.
-
-    >>> parse_float("-11.5"), float("-13.558939790995723"), parse_float("-13.558939790995723")
-    (-11.5, -13.558939790995723, -13.558939790995725)
-    """
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r:.80} is no number")
-    sign, whole, fraction, power = match[1], match[2], match[3] or "", int(match[4] or 0)
-    digits, exponent = 0, power
-    for i, digit in enumerate(whole):
-        if digits * 10 + int(digit) >= 2**64:
-            return float(text) if fraction else float(digits) * 10.0 ** (len(whole) - i + power)
-        digits = digits * 10 + int(digit)
-    for digit in fraction:
-        if digits * 10 + int(digit) >= 2**64:
-            break  # they pass over the rest
-        digits, exponent = digits * 10 + int(digit), exponent - 1
-    if not -308 <= exponent <= 22:
-        return float(text)
-    value = float(digits) * 10.0**exponent if exponent >= 0 else float(digits) / float(f"1e{-exponent}")
-    return -value if sign else value
-
-
-def write_float(number: float) -> str:
-    """A text that parse_float and tokenizers read as that number."""
-    if parse_float(repr(number)) == number:
-        return repr(number)
-    for places in (16, 17, 18):
-        digits, _, power = f"{abs(number):.{places}e}".partition("e")
-        near = int(digits.replace(".", ""))
-        for step in range(-40, 41):
-            text = f"{'-' if number < 0 else ''}{near + step}e{int(power) - places}"
-            if parse_float(text) == number:
-                return text
-    return repr(number)
-
-
-_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,6}))?")
-
-
 def _list_parts(value: Any, key: str) -> list[dict[str, Any]]:
-    """The parts of a Sequence, or the one part that value is."""
+    """The parts of a Sequence, also of those in it; any other part alone. key: where a Sequence lists its parts."""
     if value is None:
         return []
     if not isinstance(value, dict):
         raise FormatError(f"{key}: expected an object, found {value!r:.80}")
-    return (
-        [one for part in value[key] for one in _list_parts(part, key)] if value.get("type") == "Sequence" else [value]
-    )
+    if value.get("type") != "Sequence":
+        return [value]
+    return [one for part in value[key] for one in _list_parts(part, key)]
 
 
 def _read_normalizer(value: Any) -> list[TextStep]:
@@ -153,7 +111,7 @@ def _read_charsmap(value: Any) -> list[TextStep]:
 
 
 def _read_pre_tokenizer(value: Any, steps: list[TextStep]) -> bool:
-    """Whether each U+2581 begins a word. Adds to the steps what is done to the text."""
+    """Whether each U+2581 begins a word. Adds to steps what the part does to the text."""
     parts = _list_parts(value, "pretokenizers")
     kinds = [part.get("type") for part in parts]
     if not kinds:
@@ -173,7 +131,7 @@ def _read_pre_tokenizer(value: Any, steps: list[TextStep]) -> bool:
         raise FormatError(f"{place} with the prepend_scheme {scheme!r:.20}: expected always, first or never")
     if len(parts) == 2:
         if scheme != "always" or not splits:
-            raise FormatError(f"{place} is supported with prepend_scheme always and split alone")
+            raise FormatError(f"{place} is supported only with the prepend_scheme always and with split")
         steps.append(TextStep("words", "", b""))
         return True
     steps.append(TextStep("metaspace" if scheme == "never" else "metaspace-first", "", b""))
@@ -181,7 +139,8 @@ def _read_pre_tokenizer(value: Any, steps: list[TextStep]) -> bool:
 
 
 def _leaves_no_blank(steps: Sequence[TextStep]) -> bool:
-    return any(step.kind == "replace" and step.pattern == " " and b" " not in step.text for step in steps[-1:])
+    last = steps[-1] if steps else None
+    return last is not None and last.kind == "replace" and last.pattern == " " and b" " not in last.text
 
 
 def _add_unknown(special: list[SpecialToken], text: str | None, id: int | None) -> None:
@@ -206,20 +165,21 @@ def _read_unigram(
             raise FormatError(f"model.vocab[{id}]: the piece is empty")
     unknown = model.get("unk_id")
     if unknown is not None and (type(unknown) is not int or not 0 <= unknown < len(vocab)):
-        raise FormatError(f"model.unk_id = {unknown!r:.80}: expected the place of a piece, and there are {len(vocab)}")
+        raise FormatError(f"model.unk_id = {unknown!r:.80}: expected the place of one of {len(vocab)} pieces")
     _add_unknown(special, vocab[unknown][0] if unknown is not None else None, unknown)
     for token in special:
-        if (token.id or 0) < len(vocab) and vocab[token.id or 0][0] != token.text:
+        id = token.id or 0
+        if id < len(vocab) and vocab[id][0] != token.text:
             raise FormatError(
-                f"added token {token.text!r:.80} has the id {token.id}, which is that of the piece "
-                f"{vocab[token.id or 0][0]!r:.80} in model.vocab"
+                f"added token {token.text!r:.80} has the id {id}, which is that of the piece {vocab[id][0]!r:.80} in "
+                f"model.vocab"
             )
     taken = {token.id for token in special}
     ordinary = [(id, *entry) for id, entry in enumerate(vocab) if id not in taken]
     lowest = min((score for _, _, score in ordinary), default=0)
     if low := [vocab[id][0] for id in taken if id is not None and id < len(vocab) and vocab[id][1] < lowest]:
         raise FormatError(
-            f"model.vocab: the special token {low[0]!r} has the lowest score, on which unknown text depends"
+            f"model.vocab: the special token {low[0]!r} has the lowest score, from which that of unknown text follows"
         )
     read = WordUnigramModel(
         tuple(piece.encode() for _, piece, _ in ordinary),
@@ -262,7 +222,7 @@ def _read_bpe(
     for i, merge in enumerate(model.get("merges", [])):
         pair = merge.split(" ") if isinstance(merge, str) else merge
         if len(pair) != 2 or any(part not in vocab or part in texts for part in pair):
-            raise FormatError(f"model.merges[{i}], {merge!r:.80}, is not of two ordinary tokens")
+            raise FormatError(f"model.merges[{i}] = {merge!r:.80}: expected two ordinary tokens")
         merges.append((vocab[pair[0]], vocab[pair[1]]))
     read = PieceBpeModel(
         tuple(text.encode() for _, text in ordinary),
@@ -315,9 +275,6 @@ def make_converted_parts(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-_PRE_TOKENIZERS = ("metaspace", "metaspace-first", "words")
-
-
 def _write_step(step: TextStep) -> dict[str, Any]:
     if step.kind == "charsmap":
         return {"type": "Precompiled", "precompiled_charsmap": binascii.b2a_base64(step.text, newline=False).decode()}
@@ -339,7 +296,9 @@ def _write_model(spec: TokenizerSpec, model: ConvertedModel) -> dict[str, Any]:
         pieces = own | {id: (text, 0.0) for text, id in of_special.items()}
         last = max(model.ids.max(initial=-1), model.unknown or 0)
         if missing := [id for id in range(last + 1) if id not in pieces]:
-            raise FormatError(f"in a Unigram's vocabulary the id of a piece is its place, and {missing[0]} is unused")
+            raise FormatError(
+                f"the ids of a Unigram are places in its vocabulary, and no token has the id {missing[0]}"
+            )
         written = (pieces[id] for id in range(last + 1))
         vocab = [[text, orjson.Fragment(write_float(score))] for text, score in written]
         return {"type": "Unigram", "unk_id": model.unknown, "vocab": vocab, "byte_fallback": model.spells_bytes}

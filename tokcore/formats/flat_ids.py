@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -218,15 +219,18 @@ def require_dtype(path: str, dtype: str, dtypes: Sequence[str], silent: str) -> 
     return dtype
 
 
-class HeaderlessFormat(FormatDefaults):
-    """A ShardFormat of two files: ids without a header, whose dtype follows from their number, and where they end."""
+class HeaderlessFormat(FormatDefaults, ABC):
+    """A ShardFormat of two files: ids without a header, and where documents end.
+
+    The dtype of the ids follows from how many there are and from the size of their file.
+    """
 
     suffixes: tuple[str, str]  # of the ids, of the bounds
     dtypes = ("uint16", "uint32")
 
+    @abstractmethod
     def read_lengths(self, path: str) -> Offsets:
         """The number of ids of each document, from the file of bounds. Raises FormatError if it cannot be one."""
-        raise NotImplementedError
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)

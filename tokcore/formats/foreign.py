@@ -1,4 +1,4 @@
-"""The one door to tokenizer files that tell what they are by their content, whatever they are called."""
+"""The one door to tokenizer files. Their content says what they are; their names do not matter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER_NAMES = ("tokenizer.json", "tekken.json", FILE_NAME, "vocab.txt", "tokeni
 
 
 def tells_itself(data: bytes) -> bool:
-    """Whether read_tokenizer_file can tell what a file is: a rank file it cannot, as that brings no split pattern."""
+    """Whether read_tokenizer_file can read a file. It cannot read a rank file, which has no split pattern."""
     return is_sentencepiece_model(data) or is_json(data) or is_vocab_txt(data)
 
 
@@ -29,8 +29,8 @@ def is_json(data: bytes) -> bool:
 def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
     """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, .model or vocab.txt.
 
-    name: the file's, for errors. Raises FormatError, with the field, for what is damaged, is none of them, or is not
-    taken exactly; VersionError for a tokcore.json of another release.
+    name: the file's, for errors. Raises FormatError, naming the field, for a file that is damaged, is none of these,
+    or cannot be followed exactly; VersionError for a tokcore.json of another release.
     """
     if is_sentencepiece_model(data):
         return read_sentencepiece_model(data, name)

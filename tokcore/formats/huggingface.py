@@ -22,8 +22,9 @@ import orjson
 
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.converted_json import is_converted, make_converted_parts, parse_float, read_converted
+from tokcore.formats.converted_json import is_converted, make_converted_parts, read_converted
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
+from tokcore.formats.json_floats import parse_float
 from tokcore.formats.word_level_json import (
     is_split_into_characters,
     make_word_level_parts,
@@ -436,7 +437,7 @@ def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
     for i, merge in enumerate(model.get("merges", [])):
         pair = merge.split(" ") if isinstance(merge, str) else merge
         if len(pair) != 2 or pair[0] not in ordinary or pair[1] not in ordinary:
-            raise FormatError(f"merge {i}, {merge!r}, is not of two ordinary tokens")
+            raise FormatError(f"merge {i} = {merge!r}: expected two ordinary tokens")
         merges.append((ordinary[pair[0]], ordinary[pair[1]]))
     ids = np.array(list(ordinary.values()), np.int32)
     pairs = np.array(merges, np.int32).reshape(-1, 2)

@@ -9,7 +9,6 @@ of the Hugging Face family know ids. A file's bytes follow from its documents, t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,11 +18,8 @@ from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
-from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
-from tokcore.formats.shard_format import (
-    FormatDefaults,
-    ShardSettings,
-)
+from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.ranged_files import RangedFile, find_ranged
 
 SUFFIX = ".parquet"
@@ -65,7 +61,7 @@ class RowGroups(Batches):
     def __init__(self, path: str, columns: Sequence[str] | None = None, ranged: RangedFile | None = None) -> None:
         """columns: those to decode; None: all. ranged: the file, if it is at a URL and open.
 
-        Raises FormatError if it is no such file.
+        Raises FormatError if it is not a Parquet file.
         """
         super().__init__()
         self.path = path
@@ -110,23 +106,14 @@ tokens = duckdb.sql("SELECT lang, sum(len(input_ids)) FROM 'OUT/shards/parquet/*
 """
 
 
-class ParquetFormat(FormatDefaults):
+class ParquetFormat(RowFormat):
     """The ShardFormat of this file."""
 
     name = "parquet"
     suffixes = (SUFFIX,)
-    has_columns = True
-    open_plain = None
     open_batches = RowGroups
     features = tuple(map(describe_feature, make_fields(IDS)))
     usage = _USAGE
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return DTYPE
-
-    def main_file(self, path: str) -> str | None:
-        place = path if path.endswith(SUFFIX) else path + SUFFIX
-        return place if Path(place).is_file() else None
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ParquetShardWriter:
         (file,) = files

@@ -2,9 +2,9 @@
 
     source: string   ordinal: int64   place: fixed_size_binary(16)
 
-Shards in plan order have source and ordinal themselves. In a shuffled build they would be all that depends on how the
-inputs are cut and named, so they are apart: `provenance/[LANG/]NAME.provenance`, an Arrow file, one row per document.
-There the shards' own source is empty, and their ordinal is the number of the document in the shard.
+Shards in plan order hold source and ordinal themselves. In a shuffled build nothing else in a shard would depend on how
+the inputs are cut and named. So these columns have a file of their own: `provenance/[LANG/]NAME.provenance`, an Arrow
+file, one row per document. In the shard itself source is empty, and ordinal is the number of the document there.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ class ProvenanceWriter:
                 pa.binary(PLACE_BYTES), len(places), [None, pa.py_buffer(np.ascontiguousarray(places))]
             ),
         ]
-        for source, ordinal, place in zip(batch.sources, batch.ordinals.tolist(), places, strict=True):
-            name = source.encode()
-            self._hasher.update(b"%d %s%d %s" % (len(name), name, ordinal, place.tobytes()))
+        _add_to_hash(self._hasher, batch.sources, batch.ordinals, places)
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._flush(_BATCH_DOCUMENTS)
 
@@ -132,9 +130,7 @@ class Provenance:
     def hash_content(self) -> str:
         """What close() of the writer returned."""
         hasher = hashlib.sha256(_PREFIX)
-        for source, ordinal, place in zip(self.sources, self.ordinals.tolist(), self.places, strict=True):
-            name = source.encode()
-            hasher.update(b"%d %s%d %s" % (len(name), name, ordinal, place.tobytes()))
+        _add_to_hash(hasher, self.sources, self.ordinals, self.places)
         return hasher.hexdigest()
 
     def _read(self) -> tuple[Labels, Offsets, Places]:
@@ -146,6 +142,12 @@ class Provenance:
         data = np.frombuffer(place.buffers()[1], np.uint8)[place.offset * PLACE_BYTES :]
         places = data[: len(place) * PLACE_BYTES].reshape(-1, PLACE_BYTES)
         return label_arrow(source), ordinal.to_numpy(), places
+
+
+def _add_to_hash(hasher: hashlib._Hash, sources: Labels, ordinals: Offsets, places: Places) -> None:
+    for source, ordinal, place in zip(sources, ordinals.tolist(), places, strict=True):
+        name = source.encode()
+        hasher.update(b"%d %s%d %s" % (len(name), name, ordinal, place.tobytes()))
 
 
 def find_provenance(path: str, suffixes: tuple[str, ...]) -> Provenance | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tokcore.formats.arrow_columns import (
     make_rechunker,
 )
 from tokcore.formats.flat_ids import find_bounds_in
-from tokcore.formats.shard_format import check_lengths
+from tokcore.formats.shard_format import FormatDefaults, ShardSettings, check_lengths
 from tokcore.labels import label_arrow
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -47,6 +48,22 @@ def describe_feature(field: pa.Field) -> Mapping[str, str]:
     if pa.types.is_list(field.type):
         return {"name": field.name, "list": str(field.type.value_type)}
     return {"name": field.name, "dtype": str(field.type)}
+
+
+class RowFormat(FormatDefaults):
+    """A ShardFormat of one file of rows: the ids of a document beside its columns."""
+
+    suffixes: tuple[str]
+    has_columns = True
+    open_plain = None
+
+    def dtype(self, settings: ShardSettings) -> str:
+        return DTYPE
+
+    def main_file(self, path: str) -> str | None:
+        (suffix,) = self.suffixes
+        place = path if path.endswith(suffix) else path + suffix
+        return place if Path(place).is_file() else None
 
 
 class RowShardWriter:

@@ -23,9 +23,8 @@ from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
-from tokcore.formats.row_shards import DTYPE, RowShard, RowShardWriter, describe_feature, make_fields
+from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import (
-    FormatDefaults,
     IndexEntry,
     ShardSettings,
     StoredShard,
@@ -59,7 +58,7 @@ class StreamBatches(Batches):
     def __init__(self, path: str, opened: StreamBatches | None = None, names: Sequence[str] = ()) -> None:
         """opened: the same stream, of which only the named columns are wanted.
 
-        Raises FormatError if it is none, or cut off.
+        Raises FormatError if the file is no Arrow stream, or is cut off.
         """
         super().__init__()
         self.path = path
@@ -109,16 +108,14 @@ To stream: `load_dataset("arrow", data_files="OUT/shards/huggingface/train/**/*.
 """
 
 
-class SavedDatasetFormat(FormatDefaults):
+class SavedDatasetFormat(RowFormat):
     """The ShardFormat of this file."""
 
     name = "huggingface"
     suffixes = (SUFFIX,)
-    has_columns = True
     maps_ids = True
     reads_ranges = False  # nothing says where its record batches begin
     splits_apart = True
-    open_plain = None
     open_batches = StreamBatches
     index_names = (STATE,)
     needs_index = True
@@ -130,13 +127,9 @@ class SavedDatasetFormat(FormatDefaults):
             for i, file in enumerate(content["_data_files"]):
                 yield IndexEntry(f"_data_files[{i}]", str(Path(index).parent / file["filename"]))
 
-    def dtype(self, settings: ShardSettings) -> str:
-        return DTYPE
-
     def main_file(self, path: str) -> str | None:
         """An .arrow file goes by this format if it is a stream: the other kind of Arrow file says so at its head."""
-        place = path if path.endswith(SUFFIX) else path + SUFFIX
-        if not Path(place).is_file():
+        if (place := super().main_file(path)) is None:
             return None
         with Path(place).open("rb") as file:
             return None if file.read(len(_FILE_MAGIC)) == _FILE_MAGIC else place

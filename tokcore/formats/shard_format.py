@@ -254,9 +254,9 @@ OpenBatches = Callable[[str], Batches]
 
 
 class FormatDefaults:
-    """What holds of most formats: flat ids, without columns, in a folder without an index.
+    """What most formats answer: flat ids, no columns, a folder without an index.
 
-    A format derives from it and states what differs; ShardFormat says what each name means.
+    A format derives from it and states what differs. ShardFormat says what each name means.
     """
 
     has_columns: bool = False

@@ -1,7 +1,7 @@
 """Mistral's tekken.json: a list of tokens by rank, the split pattern, and special tokens that come before all ranks.
 
-The id of a token is its rank + default_num_special_tokens; only the first default_vocab_size less that many ranks
-count, though files list more. Image and audio settings decide no id of text and are passed over.
+The id of a token is its rank + default_num_special_tokens. Files may list more ranks than count: only the first
+default_vocab_size - default_num_special_tokens do. Image and audio settings change no id of text and are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROLES: Mapping[str, str] = {
     "</s>": "document_end",
     "<pad>": "padding",
 }
-# Those of files that list none, which only files up to version 7 may do.
+# The special tokens of files that list none. Only files up to version 7 may do so.
 _FIRST_TOKENS = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]"),
     *("[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]"),
@@ -76,8 +76,7 @@ def _read_tokens(vocab: Any, num: int) -> tuple[bytes, ...]:
     total = 0
     for rank, entry in enumerate(vocab[:num]):
         place = f"vocab[{rank}]"
-        if not isinstance(entry, dict) or entry.get("rank") != rank or type(entry["rank"]) is not int:
-            raise FormatError(f"{place}.rank: expected {rank}, as tokens stand in the order of ranks")
+        _check_rank(entry, rank, place)
         try:
             token = binascii.a2b_base64(entry.get("token_bytes", ""), strict_mode=True)
         except (TypeError, ValueError) as error:
@@ -86,9 +85,14 @@ def _read_tokens(vocab: Any, num: int) -> tuple[bytes, ...]:
         if total > MAX_VOCABULARY_BYTES:
             raise FormatError(f"{place}.token_bytes: the tokens have more than {MAX_VOCABULARY_BYTES} bytes")
         if rank < 256 and token != bytes([rank]):
-            raise FormatError(f"{place}.token_bytes is {token!r:.80}: the first 256 tokens are to be the bytes")
+            raise FormatError(f"{place}.token_bytes is {token!r:.80}: the first 256 tokens must be the bytes, in order")
         tokens.append(token)
     return tuple(tokens)
+
+
+def _check_rank(entry: Any, rank: int, place: str) -> None:
+    if not isinstance(entry, dict) or entry.get("rank") != rank or type(entry["rank"]) is not int:
+        raise FormatError(f"{place}.rank: expected {rank}: a list is in the order of ranks, without gaps")
 
 
 def _read_special_tokens(listed: Any, version: Any, num: int) -> tuple[SpecialToken, ...]:
@@ -96,8 +100,8 @@ def _read_special_tokens(listed: Any, version: Any, num: int) -> tuple[SpecialTo
         number = re.fullmatch(r"v(\d{1,4})", version) if isinstance(version, str) else None
         if number is None or int(number[1]) > _LAST_VERSION_WITHOUT_TOKENS:
             raise FormatError(
-                f"special_tokens is missing: files of config.version {version!r:.80} list them, and only those up to "
-                f"v{_LAST_VERSION_WITHOUT_TOKENS} need not"
+                f"special_tokens is missing: only files up to config.version v{_LAST_VERSION_WITHOUT_TOKENS} may leave "
+                f"them out, and this one is of {version!r:.80}"
             )
         listed = [{"rank": rank, "token_str": text} for rank, text in enumerate(_FIRST_TOKENS)]
     if not isinstance(listed, list) or len(listed) > num:
@@ -106,8 +110,7 @@ def _read_special_tokens(listed: Any, version: Any, num: int) -> tuple[SpecialTo
     texts: list[str] = []
     for rank, entry in enumerate(listed):
         place = f"special_tokens[{rank}]"
-        if not isinstance(entry, dict) or entry.get("rank") != rank or type(entry["rank"]) is not int:
-            raise FormatError(f"{place}.rank: expected {rank}, as special tokens stand in the order of ranks")
+        _check_rank(entry, rank, place)
         if type(entry.get("token_str")) is not str or not entry["token_str"]:
             raise FormatError(f"{place}.token_str = {entry.get('token_str')!r:.80}: expected a text")
         texts.append(entry["token_str"])

@@ -250,7 +250,7 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
         ({"post_processor": template("A", "A")}, "expected one text"),
         ({"post_processor": {"type": "TemplateProcessing"}}, "not of the type"),
         ({"decoder__tokcore__roles": {"<|end|>": "king"}}, "'king' is not one of"),
-        ({"model__merges__0": ["a", "<|end|>"]}, "not of two ordinary tokens"),
+        ({"model__merges__0": ["a", "<|end|>"]}, "expected two ordinary tokens"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(changes, expected):

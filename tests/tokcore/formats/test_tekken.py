@@ -78,7 +78,7 @@ def test_another_pattern_is_kept_as_its_text():
         ({"config__default_num_special_tokens": 10**9}, "config.default_num_special_tokens = 1000000000"),
         ({"config__default_num_special_tokens": True}, "config.default_num_special_tokens = True"),
         ({"config__default_num_special_tokens": 5}, "special_tokens: found 20, and default_num_special_tokens is 5"),
-        ({"config__version": "v11"}, "special_tokens is missing: files of config.version 'v11'"),
+        ({"config__version": "v11"}, "special_tokens is missing: only files up to config.version v7"),
         ({"config__pattern": None}, "config.pattern = None"),
         ({"config__pattern": r"\w+|\W"}, r"config.pattern: '\\\\w' at character 0"),
         ({"vocab": {}}, "vocab: found dict"),
