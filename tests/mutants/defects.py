@@ -1955,8 +1955,8 @@ _SENTENCEPIECE = (
         "last-of-equal-scores",
         "BPE merges the rightmost of pairs with equal scores",
         KERNEL + "encode/character_bpe.cpp",
-        "results[i] != kNone && ranks_[results[i]] < best_rank",
-        "results[i] != kNone && ranks_[results[i]] <= best_rank",
+        "pairs[i] != kNone && ranks_[pairs[i]] < best_rank",
+        "pairs[i] != kNone && ranks_[pairs[i]] <= best_rank",
         _tests("tokcore/test_sentencepiece.py::test_any_pieces_give_their_ids"),
     ),
     Defect(

@@ -255,7 +255,7 @@ def table(units: dict[int, int], texts: bytes) -> bytes:
         (make_model(GOOD, 1) + write_field(1, write_field(1, b"\xff")), r"pieces\[4\].piece is not UTF-8"),
         (make_model(GOOD, 1) + write_field(5, write_field(2, b"x")), "denormalizer_spec.precompiled_charsmap"),
         (make_model(GOOD, 1, normalizer=write_field(2, b"abc")), f"{CHARSMAP} is damaged"),
-        (make_model(GOOD, 1, normalizer=write_field(2, table({}, b"\0"))), f"{CHARSMAP}: the charsmap is none"),
+        (make_model(GOOD, 1, normalizer=write_field(2, table({}, b"\0"))), f"{CHARSMAP}: this is no charsmap"),
         (make_model(GOOD, 1, normalizer=write_field(2, table({5: 1 << 31 | 9}, b"a\0"))), "names a text at 9"),
         (make_model(GOOD, 1, normalizer=write_field(2, table({5: 1 << 31}, b"\xff\0"))), "is not UTF-8"),
         (make_model(GOOD, 1, normalizer=write_field(2, table({5: 1 << 31 | 1}, "é\0".encode()))), "within a character"),

@@ -21,21 +21,28 @@ namespace nb = nanobind;
 namespace tokcore {
 namespace {
 
+// Throws std::invalid_argument unless the sizes fit together and unknown text has an id. types: one a piece.
+PieceList make_piece_list(const InputArray<uint8_t>& data, const InputArray<int64_t>& offsets,
+                          const InputArray<int32_t>& ids, const InputArray<double>& scores,
+                          const uint8_t* types, int32_t unknown_id, const InputArray<int32_t>& byte_ids) {
+  const size_t num_pieces = ids.shape(0);
+  check_size("offsets", offsets, num_pieces + 1);
+  check_size("scores", scores, num_pieces);
+  if (byte_ids.shape(0) != 0) check_size("byte_ids", byte_ids, 256);
+  if (byte_ids.shape(0) == 0 && unknown_id < 0)
+    throw std::invalid_argument("unknown_id: without byte_ids, unknown text needs an id");
+  const int32_t* const bytes = byte_ids.shape(0) == 0 ? nullptr : byte_ids.data();
+  return {data.data(),   data.shape(0), offsets.data(), num_pieces, ids.data(),
+          scores.data(), types,         unknown_id,     bytes};
+}
+
 void make_encoder(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_t> data,
                   InputArray<int64_t> offsets, InputArray<int32_t> ids, InputArray<double> scores,
                   InputArray<uint8_t> types, int32_t unknown_id, InputArray<int32_t> byte_ids,
                   InputArray<uint8_t> charsmap, bool add_dummy_prefix, bool remove_extra_whitespaces,
                   bool escape_whitespaces, bool whitespace_is_suffix, size_t cache_bytes) {
-  const size_t num_pieces = ids.shape(0);
-  check_size("offsets", offsets, num_pieces + 1);
-  check_size("scores", scores, num_pieces);
-  check_size("types", types, num_pieces);
-  if (byte_ids.shape(0) != 0) check_size("byte_ids", byte_ids, 256);
-  if (byte_ids.shape(0) == 0 && unknown_id < 0)
-    throw std::invalid_argument("unknown_id: without byte_ids, unknown text needs an id");
-  const int32_t* const bytes = byte_ids.shape(0) == 0 ? nullptr : byte_ids.data();
-  const PieceList pieces{data.data(),   data.shape(0), offsets.data(), num_pieces, ids.data(),
-                         scores.data(), types.data(),  unknown_id,     bytes};
+  check_size("types", types, ids.shape(0));
+  const PieceList pieces = make_piece_list(data, offsets, ids, scores, types.data(), unknown_id, byte_ids);
   const NormalizerRules rules{charsmap.data(),          charsmap.shape(0),  add_dummy_prefix,
                               remove_extra_whitespaces, escape_whitespaces, whitespace_is_suffix};
   new (self) SentencepieceEncoder(cache_bytes);
@@ -47,7 +54,7 @@ void make_encoder(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_
   }
   if (built.status == VocabularyStatus::kOk && is_charsmap) return;
   self->~SentencepieceEncoder();
-  throw std::invalid_argument(is_charsmap ? describe(built) : "the charsmap is none, or is damaged");
+  throw std::invalid_argument(is_charsmap ? describe(built) : "this is no charsmap, or a damaged one");
 }
 
 void make_converted(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_t> data,
@@ -56,27 +63,20 @@ void make_converted(SentencepieceEncoder* self, bool is_unigram, InputArray<uint
                     InputArray<uint32_t> right, InputArray<uint32_t> result,
                     const std::vector<std::tuple<uint8_t, nb::bytes, nb::bytes>>& steps,
                     bool splits_every_space, size_t cache_bytes) {
-  const size_t num_pieces = ids.shape(0), num_merges = left.shape(0);
-  check_size("offsets", offsets, num_pieces + 1);
-  check_size("scores", scores, num_pieces);
+  const std::vector<uint8_t> types(ids.shape(0), static_cast<uint8_t>(PieceType::kNormal));
+  const PieceList pieces = make_piece_list(data, offsets, ids, scores, types.data(), unknown_id, byte_ids);
+  const size_t num_merges = left.shape(0);
   check_size("right", right, num_merges);
   check_size("result", result, num_merges);
-  if (byte_ids.shape(0) != 0) check_size("byte_ids", byte_ids, 256);
-  if (byte_ids.shape(0) == 0 && unknown_id < 0)
-    throw std::invalid_argument("unknown_id: without byte_ids, unknown text needs an id");
   for (size_t i = 0; i < num_merges; ++i) {
-    if (std::max({left.data()[i], right.data()[i], result.data()[i]}) >= num_pieces)
-      throw std::invalid_argument("merge " + std::to_string(i) + " is of what is no piece");
+    if (std::max({left.data()[i], right.data()[i], result.data()[i]}) >= pieces.num_pieces)
+      throw std::invalid_argument("merge " + std::to_string(i) + ": a place is past the last piece");
   }
-  const std::vector<uint8_t> types(num_pieces, static_cast<uint8_t>(PieceType::kNormal));
-  const int32_t* const bytes = byte_ids.shape(0) == 0 ? nullptr : byte_ids.data();
-  const PieceList pieces{data.data(),   data.shape(0), offsets.data(), num_pieces, ids.data(),
-                         scores.data(), types.data(),  unknown_id,     bytes};
   ConvertedRules rules{{}, {left.data(), right.data(), result.data(), num_merges}, splits_every_space};
   for (const auto& [kind, pattern, text] : steps) {
     if (!rules.steps.add(kind, std::string(pattern.c_str(), pattern.size()),
                          std::string(text.c_str(), text.size())))
-      throw std::invalid_argument("the charsmap is none, or is damaged");
+      throw std::invalid_argument("this is no charsmap, or a damaged one");
   }
   new (self) SentencepieceEncoder(cache_bytes);
   VocabularyResult built;

@@ -16,6 +16,10 @@ uint64_t pack(const uint8_t* character, size_t size) {
   return packed;
 }
 
+const uint8_t* bytes_of(const PieceVocabulary& vocabulary, uint32_t piece) {
+  return reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
+}
+
 // Unsigned numbers in the order of scores; -0 comes before 0.
 uint32_t sortable(float score) {
   const auto bits = std::bit_cast<uint32_t>(score);
@@ -33,18 +37,16 @@ void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceT
         user_defined.child(PieceTrie::kRoot, static_cast<uint8_t>(byte)) != PieceTrie::kNone;
   }
 
-  const auto bytes_of = [&](uint32_t piece) {
-    return reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
-  };
   characters_.reset(vocabulary.starts()[num_pieces]);
   sizes_.resize(num_pieces);
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
     const size_t size = vocabulary.text(piece).size();
     sizes_[piece] = static_cast<uint32_t>(size);
-    if (character_bytes(bytes_of(piece), size) == size) characters_.add(pack(bytes_of(piece), size), piece);
+    const uint8_t* const text = bytes_of(vocabulary, piece);
+    if (character_bytes(text, size) == size) characters_.add(pack(text, size), piece);
   }
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
-    const uint8_t* const text = bytes_of(piece);
+    const uint8_t* const text = bytes_of(vocabulary, piece);
     const size_t size = vocabulary.text(piece).size();
     for (size_t i = 0, width; i < size; i += width) {
       width = character_bytes(text + i, size - i);
@@ -64,10 +66,6 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
   for (uint32_t piece = 0; piece < num_pieces; ++piece) entries[piece] = {vocabulary.text(piece), piece, 0};
   PieceTrie by_text;
   by_text.build(std::move(entries));
-
-  const auto bytes_of = [&](uint32_t piece) {
-    return reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
-  };
 
   std::vector<uint32_t> keys(num_pieces);
   for (uint32_t piece = 0; piece < num_pieces; ++piece) keys[piece] = ~sortable(vocabulary.score(piece));
@@ -93,7 +91,7 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
   is_ambiguous_.assign(num_pieces, false);
   std::vector<uint32_t> starting;  // by place in the piece: the symbol that is all before it
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
-    const uint8_t* const text = bytes_of(piece);
+    const uint8_t* const text = bytes_of(vocabulary, piece);
     const size_t size = vocabulary.text(piece).size();
     const auto find = [&](size_t begin, size_t end) {
       if (character_bytes(text + begin, size - begin) >= end - begin)
@@ -195,10 +193,10 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
   uint32_t* const symbols = scratch.symbols.data();
   uint32_t* const starts = scratch.starts.data();
   size_t count = *num_symbols;
-  uint32_t results[kMaxScanned];
+  uint32_t pairs[kMaxScanned];
   const auto look_up = [&](size_t i) {
-    results[i] = pair_of(symbols[i], symbols[i + 1]);
-    return results[i] == kNone || !is_unused(results[i]) || !is_ambiguous_[results[i]];
+    pairs[i] = find_pair(symbols[i], symbols[i + 1]);
+    return pairs[i] == kNone || !is_unused(pairs[i]) || !is_ambiguous_[pairs[i]];
   };
   for (size_t i = 0; i + 1 < count; ++i) {
     if (!look_up(i)) return false;
@@ -207,17 +205,17 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
     size_t best = 0;
     uint32_t best_rank = kNone;
     for (size_t i = 0; i + 1 < count; ++i) {
-      if (results[i] != kNone && ranks_[results[i]] < best_rank) {
+      if (pairs[i] != kNone && ranks_[pairs[i]] < best_rank) {
         best = i;
-        best_rank = ranks_[results[i]];
+        best_rank = ranks_[pairs[i]];
       }
     }
     if (best_rank == kNone) break;
-    symbols[best] = results_[results[best]];
+    symbols[best] = results_[pairs[best]];
     --count;
     std::memmove(symbols + best + 1, symbols + best + 2, (count - best - 1) * sizeof(uint32_t));
     std::memmove(starts + best + 1, starts + best + 2, (count - best) * sizeof(uint32_t));
-    std::memmove(results + best, results + best + 1, (count - best - 1) * sizeof(uint32_t));
+    std::memmove(pairs + best, pairs + best + 1, (count - best - 1) * sizeof(uint32_t));
     if (best > 0 && !look_up(best - 1)) return false;
     if (best + 1 < count && !look_up(best)) return false;
   }
@@ -228,25 +226,27 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
 bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpeScratch& scratch) const {
   const size_t count = *num_symbols;
   uint32_t* const symbols = scratch.symbols.data();
-  scratch.results.assign(count, kNone);
+  scratch.pairs.assign(count, kNone);
   scratch.previous.resize(count);
   scratch.next.resize(count);
-  uint32_t* const results = scratch.results.data();
+  uint32_t* const pairs = scratch.pairs.data();
   uint32_t* const previous = scratch.previous.data();
   uint32_t* const next = scratch.next.data();
   std::vector<uint64_t>& heap = scratch.heap;
   heap.clear();
 
-  // Notes what a symbol and the next become. False if that asks for the rest of the text.
+  // Notes the pair of a symbol and the next. False if that asks for the rest of the text.
   const auto look_up = [&](uint32_t left) {
-    const uint32_t result = pair_of(symbols[left], symbols[next[left]]);
-    results[left] = result;
-    if (result == kNone) return true;
-    heap.push_back(uint64_t{ranks_[result]} << 32 | left);
-    if (!has_unused_ || !is_unused(result)) return true;
-    if (!is_text) return !is_ambiguous_[result];
-    if (scratch.seen_parts[result].first == kNone) scratch.seen.push_back(result);
-    scratch.seen_parts[result] = {symbols[left], symbols[next[left]]};
+    const uint32_t pair = find_pair(symbols[left], symbols[next[left]]);
+    pairs[left] = pair;
+    if (pair == kNone) return true;
+    heap.push_back(uint64_t{ranks_[pair]} << 32 | left);
+    // Where a piece is unused, no merges are listed: the pair has the number of its piece.
+    const uint32_t piece = pair;
+    if (!has_unused_ || !is_unused(piece)) return true;
+    if (!is_text) return !is_ambiguous_[piece];
+    if (scratch.seen_parts[piece].first == kNone) scratch.seen.push_back(piece);
+    scratch.seen_parts[piece] = {symbols[left], symbols[next[left]]};
     return true;
   };
   for (size_t i = 0; i < count; ++i) {
@@ -268,11 +268,11 @@ bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpe
     const uint64_t top = heap.back();
     heap.pop_back();
     const auto left = static_cast<uint32_t>(top);
-    // A symbol that is gone has no result; one whose neighbour changed has another.
-    if (results[left] == kNone || ranks_[results[left]] != top >> 32) continue;
+    // A symbol that is gone has no pair; one whose neighbour changed has another.
+    if (pairs[left] == kNone || ranks_[pairs[left]] != top >> 32) continue;
     const uint32_t right = next[left];
-    symbols[left] = results_[results[left]];
-    results[left] = results[right] = kNone;
+    symbols[left] = results_[pairs[left]];
+    pairs[left] = pairs[right] = kNone;
     next[left] = next[right];
     if (next[left] != kNone) previous[next[left]] = left;
     if (previous[left] != kNone && !add(previous[left])) return false;

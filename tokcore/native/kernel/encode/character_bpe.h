@@ -21,8 +21,8 @@ namespace tokcore {
 // Memory that CharacterBpe reuses. One per thread.
 struct CharacterBpeScratch {
   std::vector<uint32_t> symbols;
-  std::vector<uint32_t> starts;   // where each begins, and the end
-  std::vector<uint32_t> results;  // what a symbol and the next one become
+  std::vector<uint32_t> starts;  // where each begins, and the end
+  std::vector<uint32_t> pairs;   // of each symbol and the next one: the number of the pair
   std::vector<uint32_t> previous;
   std::vector<uint32_t> next;
   std::vector<uint64_t> heap;
@@ -30,7 +30,8 @@ struct CharacterBpeScratch {
   std::vector<uint32_t> seen;                             // the pieces of which they are known
 };
 
-// Merges as a caller has them: pairs of pieces by their place in the list of pieces, first merged first.
+// Merges that a caller lists, first merged first: of each pair, the places of its pieces in the list of
+// pieces, and of the piece that they become.
 struct PieceMerges {
   const uint32_t* left;
   const uint32_t* right;
@@ -43,7 +44,7 @@ class CharacterBpe {
   // vocabulary, user_defined: must live as long. Throws std::bad_alloc.
   void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
 
-  // The same, but what is merged, and when, is listed. No piece is unused or user-defined.
+  // The same with listed merges instead of scores. No piece is unused or user-defined.
   void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined, const PieceMerges& merges);
 
   static constexpr size_t kNeedsText = SIZE_MAX;
@@ -62,8 +63,10 @@ class CharacterBpe {
 
   void build_symbols(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
   uint32_t symbol_of(const uint8_t* character, size_t size) const;
-  // The number of a pair that is merged.
-  uint32_t pair_of(uint32_t left, uint32_t right) const { return pairs_.find(uint64_t{left} << 32 | right); }
+  // The number of a pair that is merged; kNone of any other.
+  uint32_t find_pair(uint32_t left, uint32_t right) const {
+    return pairs_.find(uint64_t{left} << 32 | right);
+  }
   // Symbols and their starts. Returns their number.
   size_t split(const uint8_t* text, size_t size, CharacterBpeScratch& scratch) const;
   bool merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const;
@@ -83,8 +86,8 @@ class CharacterBpe {
   uint32_t ascii_[128];
   NumberTable characters_;
   NumberTable pairs_;
-  // By pair: what is merged first has the lowest rank, and what the pair becomes. Without listed merges, the
-  // number of a pair is that of the piece that it becomes, and equal scores have equal ranks.
+  // By the number of a pair: its rank, the lowest of which is merged first, and the piece that it becomes.
+  // Without listed merges, that piece's number is the pair's, and equal scores have equal ranks.
   std::vector<uint32_t> ranks_;
   std::vector<uint32_t> results_;
   std::vector<uint32_t> sizes_;  // bytes, by symbol

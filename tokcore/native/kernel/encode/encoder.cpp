@@ -397,34 +397,17 @@ VocabularyResult Encoder::build(const WordpieceVocabulary& vocabulary) {
 
 EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};
-  return run(texts, nullptr, threads, encoded);
+  return workers_.encode(*this, texts, nullptr, threads, encoded);
 }
 
 EncodeResult Encoder::encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};
-  return workers_.run(
-      list_about_offsets(texts).data(), texts.num_texts, threads, encoded,
-      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
-      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
-        return worker.encode_strings(texts, first, last, ids, starts, pretokens);
-      });
+  return workers_.encode_strings(*this, texts, threads, encoded);
 }
 
 EncodeResult Encoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                                     EncodedBatch* encoded) {
-  return run(texts, &pieces, threads, encoded);
-}
-
-EncodeResult Encoder::run(const TextBatch& texts, const Pieces* pieces, size_t threads,
-                          EncodedBatch* encoded) {
-  const EncodeResult checked = check_offsets(texts);
-  if (checked.status != EncodeStatus::kOk) return checked;
-  return workers_.run(
-      texts.offsets, texts.num_texts, threads, encoded,
-      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
-      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
-        return worker.encode(texts, pieces, first, last, ids, starts, pretokens);
-      });
+  return workers_.encode(*this, texts, &pieces, threads, encoded);
 }
 
 }  // namespace tokcore

@@ -12,9 +12,9 @@
 
 #include "encode/batches.h"
 #include "encode/bpe_model.h"
+#include "encode/encoding_pool.h"
 #include "encode/piece_model.h"
 #include "encode/wordpiece_model.h"
-#include "encode/worker_pool.h"
 #include "scan/scanner.h"
 
 namespace tokcore {
@@ -39,12 +39,10 @@ class Encoder {
  private:
   class Worker;
 
-  EncodeResult run(const TextBatch& texts, const Pieces* pieces, size_t threads, EncodedBatch* encoded);
-
   std::optional<Scanner> scanner_;
   Implementation implementation_;
   std::unique_ptr<const PieceModel> model_;
-  WorkerPool<Worker> workers_;
+  EncodingPool<Worker> workers_;
 };
 
 }  // namespace tokcore

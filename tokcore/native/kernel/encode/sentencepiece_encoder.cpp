@@ -165,7 +165,7 @@ class SentencepieceEncoder::Worker {
   // Long words are encoded in parts, between characters that no piece holds side by side.
   size_t part_end(const uint8_t* text, size_t word_end, size_t begin) const {
     if (word_end - begin <= PretokenCache::kMaxShortBytes) return word_end;
-    if (encoder_.is_unigram_ && encoder_.is_converted_) return word_end;  // a sum has no parts
+    if (encoder_.is_unigram_ && encoder_.is_converted_) return word_end;  // its score is one sum
     return encoder_.cuts_.next(text, word_end, begin);
   }
 
@@ -191,9 +191,13 @@ class SentencepieceEncoder::Worker {
       const PretokenCache::Ids known = find(parts_[i]);
       const bool is_known =
           known.ids != nullptr &&
-          (encoder_.is_unigram_ ? put_known_unigram(parts_[i], known) : put_known_bpe(known));
-      if (!is_known && !(encoder_.is_unigram_ ? put_new_unigram(parts_[i]) : put_new_bpe(parts_[i])))
+          (encoder_.carries_sum_ ? put_known_after_sum(parts_[i], known) : put_known(known));
+      if (is_known) continue;
+      if (encoder_.carries_sum_) {
+        put_new_after_sum(parts_[i]);
+      } else if (!put_new(parts_[i])) {
         return false;
+      }
     }
     return true;
   }
@@ -218,22 +222,24 @@ class SentencepieceEncoder::Worker {
     }
   }
 
-  bool put_known_bpe(const PretokenCache::Ids& known) {
+  bool put_known(const PretokenCache::Ids& known) {
     put(reinterpret_cast<const uint32_t*>(known.ids), known.count);
     return true;
   }
 
-  bool put_new_bpe(const Part& part) {
+  // False if BPE needs all of the text.
+  bool put_new(const Part& part) {
     uint32_t* const numbers = make_room(part.size);
-    const size_t count = encoder_.bpe_.encode(part.text, part.size, false, bpe_scratch_, numbers);
+    const size_t count = encoder_.is_unigram_
+                             ? encoder_.unigram_.encode_word(part.text, part.size, unigram_scratch_, numbers)
+                             : encoder_.bpe_.encode(part.text, part.size, false, bpe_scratch_, numbers);
     if (count == CharacterBpe::kNeedsText) return false;
     remember(part, numbers, count);
     put(numbers, count);
     return true;
   }
 
-  bool put_known_unigram(const Part& part, PretokenCache::Ids known) {
-    if (encoder_.is_converted_) return put_known_bpe(known);
+  bool put_known_after_sum(const Part& part, PretokenCache::Ids known) {
     float limit = UnigramModel::kMaxSum - encoder_.unigram_.reach(part.size);
     if (known.count > kLimitNumbers && known.ids[0] == kHasLimit) {
       limit = std::min(limit, std::bit_cast<float>(known.ids[1]));
@@ -251,15 +257,8 @@ class SentencepieceEncoder::Worker {
     return true;
   }
 
-  bool put_new_unigram(const Part& part) {
+  void put_new_after_sum(const Part& part) {
     const UnigramModel& model = encoder_.unigram_;
-    if (encoder_.is_converted_) {
-      uint32_t* const found = make_room(part.size);
-      const size_t count = model.encode_word(part.text, part.size, unigram_scratch_, found);
-      remember(part, found, count);
-      put(found, count);
-      return true;
-    }
     uint32_t* const numbers = make_room(part.size + kLimitNumbers) + kLimitNumbers;
     if (part.size <= PretokenCache::kMaxLongBytes) {
       const UnigramModel::Measured measured = model.measure(part.text, part.size, unigram_scratch_, numbers);
@@ -271,11 +270,10 @@ class SentencepieceEncoder::Worker {
         remember(part, numbers - kLimitNumbers, measured.count + kLimitNumbers);
       }
       const float limit = std::min(measured.limit, UnigramModel::kMaxSum - model.reach(part.size));
-      if (put_if_certain(numbers, measured.count, limit)) return true;
+      if (put_if_certain(numbers, measured.count, limit)) return;
     }
     const size_t count = model.encode(part.text, part.size, &sum_, unigram_scratch_, numbers);
     put(numbers, count);
-    return true;
   }
 
   uint32_t* make_room(size_t num_numbers) {
@@ -335,7 +333,7 @@ VocabularyResult SentencepieceEncoder::build(const PieceList& pieces, const Norm
   user_defined_.build(std::move(user_defined));
   *is_charsmap = normalizer_.build(rules, user_defined_);
   if (!*is_charsmap) return built;
-  is_unigram_ = is_unigram;
+  is_unigram_ = carries_sum_ = is_unigram;
   if (is_unigram) {
     unigram_.build(vocabulary_);
   } else {
@@ -398,34 +396,17 @@ size_t SentencepieceEncoder::word_end(const uint8_t* text, size_t size, size_t b
 }
 
 EncodeResult SentencepieceEncoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
-  return run(texts, nullptr, threads, encoded);
+  return workers_.encode(*this, texts, nullptr, threads, encoded);
 }
 
 EncodeResult SentencepieceEncoder::encode_strings(const StringBatch& texts, size_t threads,
                                                   EncodedBatch* encoded) {
-  return workers_.run(
-      list_about_offsets(texts).data(), texts.num_texts, threads, encoded,
-      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
-      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
-        return worker.encode_strings(texts, first, last, ids, starts, pretokens);
-      });
+  return workers_.encode_strings(*this, texts, threads, encoded);
 }
 
 EncodeResult SentencepieceEncoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                                                  EncodedBatch* encoded) {
-  return run(texts, &pieces, threads, encoded);
-}
-
-EncodeResult SentencepieceEncoder::run(const TextBatch& texts, const Pieces* pieces, size_t threads,
-                                       EncodedBatch* encoded) {
-  const EncodeResult checked = check_offsets(texts);
-  if (checked.status != EncodeStatus::kOk) return checked;
-  return workers_.run(
-      texts.offsets, texts.num_texts, threads, encoded,
-      [&](size_t share) { return std::make_unique<Worker>(*this, share); },
-      [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
-        return worker.encode(texts, pieces, first, last, ids, starts, pretokens);
-      });
+  return workers_.encode(*this, texts, &pieces, threads, encoded);
 }
 
 }  // namespace tokcore

@@ -1,12 +1,13 @@
 // DESCRIPTION
 // SentencepieceEncoder turns batches of texts into token ids as SentencePiece does: each text is normalized,
 // cut where no piece crosses, and the parts are encoded by BPE (character_bpe.h) or by the highest sum of
-// scores (unigram_model.h). Or as Hugging Face's tokenizers do it with a tokenizer.json that was made from
-// such a model: other steps before (step_normalizer.h), listed merges, sums of each word by itself. A cache
-// remembers parts, where they become the same ids anywhere. The ids follow the order of the texts and are the
-// same for any number of threads and any size of cache. Linear in the bytes of text, but for parts that BPE
-// cannot cut (n log n), and texts with a piece that is marked as unused and can be seen as two pairs. Several
-// threads may call it at once; it keeps their caches for later calls.
+// scores (unigram_model.h). A tokenizer.json that was made from such a model is encoded as Hugging Face's
+// tokenizers do it: text takes other steps first (step_normalizer.h), BPE has a list of merges, and Unigram
+// adds up the scores of each word by itself. A cache remembers parts that become the same ids anywhere. The
+// ids follow the order of the texts and are the same for any number of threads and any size of cache. Linear
+// in the bytes of text, but for parts that BPE cannot cut (n log n), and texts with a piece that is marked as
+// unused and can be seen as two pairs. Several threads may call it at once; it keeps their caches for later
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,10 @@
 #include "encode/batches.h"
 #include "encode/character_bpe.h"
 #include "encode/cuts.h"
+#include "encode/encoding_pool.h"
 #include "encode/piece_trie.h"
 #include "encode/piece_vocabulary.h"
 #include "encode/unigram_model.h"
-#include "encode/worker_pool.h"
 #include "text/piece_normalizer.h"
 #include "text/step_normalizer.h"
 
@@ -28,7 +29,7 @@ namespace tokcore {
 struct ConvertedRules {
   StepNormalizer steps;
   PieceMerges merges;       // of BPE
-  bool splits_every_space;  // each U+2581 begins a word; or else a text is one word
+  bool splits_every_space;  // each U+2581 begins a word; otherwise a text is one word
 };
 
 class SentencepieceEncoder {
@@ -40,7 +41,7 @@ class SentencepieceEncoder {
   VocabularyResult build(const PieceList& pieces, const NormalizerRules& rules, bool is_unigram,
                          bool* is_charsmap);
 
-  // The same for a tokenizer.json. Its merges are of pieces of the list.
+  // The same for a tokenizer.json. rules.merges: of pieces of the list.
   VocabularyResult build_converted(const PieceList& pieces, ConvertedRules rules, bool is_unigram);
 
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
@@ -62,11 +63,11 @@ class SentencepieceEncoder {
  private:
   class Worker;
 
-  // Where texts are cut into words: before U+2581 (the first of several) if no piece has anything else before
-  // one; or else behind it, if no piece has anything else behind one; or else nowhere. kEvery: before each.
+  // Where texts are cut into words. kBefore: before U+2581, the first of several, if no piece has anything
+  // else before one. kBehind: behind it, if no piece has anything else behind one. kNone: nowhere, if neither
+  // holds. kEvery: before each, where the rules say so.
   enum class WordRule : uint8_t { kBefore, kBehind, kNone, kEvery };
 
-  EncodeResult run(const TextBatch& texts, const Pieces* pieces, size_t threads, EncodedBatch* encoded);
   void find_word_rule();
   size_t word_end(const uint8_t* text, size_t size, size_t begin) const;
 
@@ -78,9 +79,10 @@ class SentencepieceEncoder {
   UnigramModel unigram_;
   StepNormalizer steps_;
   bool is_unigram_ = false;
-  bool is_converted_ = false;
+  bool is_converted_ = false;  // from a tokenizer.json
+  bool carries_sum_ = false;   // the cut of a word depends on the sum of scores before it
   WordRule word_rule_ = WordRule::kBefore;
-  WorkerPool<Worker> workers_;
+  EncodingPool<Worker> workers_;
 };
 
 }  // namespace tokcore

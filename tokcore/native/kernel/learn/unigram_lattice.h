@@ -32,9 +32,7 @@ class UnigramLattice {
   // cuts with one score, the one whose last piece begins earlier is better.
   template <typename Action>
   void for_each_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Action action) {
-    find_best(
-        pieces, text, size, int64_t{0}, [&](uint32_t piece) { return pieces.fixed_score(piece); },
-        pieces.unknown_fixed_score(), kUnknown);
+    find_best_fixed(pieces, text, size, kNone);
     follow_back(size, action);
   }
 
@@ -42,21 +40,19 @@ class UnigramLattice {
   template <typename Action>
   int64_t find_alternative(const UnigramPieces& pieces, uint32_t piece, Action action) {
     const auto text = pieces.text(piece);
-    find_best(
-        pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), int64_t{0},
-        [&](uint32_t one) { return pieces.fixed_score(one); }, pieces.unknown_fixed_score(), piece);
+    find_best_fixed(pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), piece);
     follow_back(text.size(), action);
-    return best_[text.size()].fixed;
+    return best_[text.size()].score;
   }
 
   // The score of that cut in float32, as encoding adds scores up.
   float measure_alternative(const UnigramPieces& pieces, uint32_t piece) {
     const auto text = pieces.text(piece);
     find_best(
-        pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), float{0},
+        pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), piece,
         [&](uint32_t one) { return static_cast<float>(pieces.score(one)); },
-        static_cast<float>(pieces.unknown_score()), piece);
-    return best_[text.size()].single;
+        static_cast<float>(pieces.unknown_score()), best_single_);
+    return best_single_[text.size()].score;
   }
 
  private:
@@ -83,6 +79,7 @@ class UnigramLattice {
     }
   };
   static constexpr uint32_t kUnknown = UINT32_MAX;
+  static constexpr uint32_t kNone = UINT32_MAX - 1;
   static constexpr double kStep = 0x1p-256, kInverseStep = 0x1p+256;
 
   struct Edge {
@@ -91,11 +88,10 @@ class UnigramLattice {
     uint32_t piece;
     double probability;
   };
+  // The best cut of the text up to a place: its score, and its last piece.
+  template <typename Score>
   struct Best {
-    union {
-      int64_t fixed;
-      float single;
-    };
+    Score score;
     uint32_t start;
     uint32_t piece;
   };
@@ -117,12 +113,16 @@ class UnigramLattice {
     if (!is_known) action(start + character, kUnknown);
   }
 
-  static float& score_of(Best& best, float) { return best.single; }
-  static int64_t& score_of(Best& best, int64_t) { return best.fixed; }
-
+  // left_out: a piece that no cut may have, or kNone. unknown: the score of an unknown character. best: by
+  // place.
   template <typename Score, typename FindScore>
-  void find_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Score zero,
-                 FindScore find_score, Score unknown, uint32_t left_out);
+  static void find_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, uint32_t left_out,
+                        FindScore find_score, Score unknown, std::vector<Best<Score>>& best);
+  void find_best_fixed(const UnigramPieces& pieces, const uint8_t* text, size_t size, uint32_t left_out) {
+    find_best(
+        pieces, text, size, left_out, [&](uint32_t piece) { return pieces.fixed_score(piece); },
+        pieces.unknown_fixed_score(), best_);
+  }
   template <typename Action>
   void follow_back(size_t size, Action action) const {
     for (size_t end = size; end > 0; end = best_[end].start)
@@ -132,7 +132,8 @@ class UnigramLattice {
   std::vector<Sum> before_;
   std::vector<Sum> behind_;
   std::vector<Edge> edges_;
-  std::vector<Best> best_;
+  std::vector<Best<int64_t>> best_;
+  std::vector<Best<float>> best_single_;
 };
 
 template <typename Action>
@@ -168,22 +169,20 @@ void UnigramLattice::for_each_share(const UnigramPieces& pieces, const uint8_t* 
 }
 
 template <typename Score, typename FindScore>
-void UnigramLattice::find_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Score zero,
-                               FindScore find_score, Score unknown, uint32_t left_out) {
-  best_.resize(std::max(best_.size(), size + 1));
-  constexpr uint32_t kNone = UINT32_MAX;
-  for (size_t i = 0; i <= size; ++i) best_[i].start = kNone;
-  score_of(best_[0], zero) = zero;
+void UnigramLattice::find_best(const UnigramPieces& pieces, const uint8_t* text, size_t size,
+                               uint32_t left_out, FindScore find_score, Score unknown,
+                               std::vector<Best<Score>>& best) {
+  constexpr uint32_t kNotReached = UINT32_MAX;
+  best.resize(std::max(best.size(), size + 1));
+  for (size_t i = 0; i <= size; ++i) best[i].start = kNotReached;
+  best[0].score = 0;
   for (size_t start = 0; start < size; start += SymbolCodes::size_at(text + start)) {
-    const Score before = score_of(best_[start], zero);
+    const Score before = best[start].score;
     for_each_piece(pieces, text, size, start, [&](size_t end, uint32_t piece) {
-      if (piece == left_out && piece != kUnknown) return;
+      if (piece == left_out) return;
       const Score score = before + (piece == kUnknown ? unknown : find_score(piece));
-      Best& best = best_[end];
-      if (best.start != kNone && score <= score_of(best, zero)) return;
-      score_of(best, zero) = score;
-      best.start = static_cast<uint32_t>(start);
-      best.piece = piece;
+      if (best[end].start != kNotReached && score <= best[end].score) return;
+      best[end] = {score, static_cast<uint32_t>(start), piece};
     });
   }
 }

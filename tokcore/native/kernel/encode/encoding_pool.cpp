@@ -1,4 +1,4 @@
-#include "encode/worker_pool.h"
+#include "encode/encoding_pool.h"
 
 namespace tokcore {
 

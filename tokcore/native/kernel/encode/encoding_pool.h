@@ -1,6 +1,6 @@
 // DESCRIPTION
-// WorkerPool deals the texts of a batch to threads, gives each thread a worker, and puts the ids together in
-// the order of the texts. It keeps the workers, whose caches are warm then, for later batches. Several
+// EncodingPool deals the texts of a batch to threads, gives each thread a worker, and puts the ids together
+// in the order of the texts. It keeps the workers, whose caches are warm then, for later batches. Several
 // threads may call run at once.
 #pragma once
 
@@ -51,17 +51,45 @@ void run_in_threads(size_t num_threads, const Work& work) {
 std::vector<size_t> find_ranges(const int64_t* offsets, size_t num_texts, size_t threads);
 
 template <typename Worker>
-class WorkerPool {
+class EncodingPool {
  public:
   static constexpr size_t kMaxWorkers = 8;
 
   // cache_bytes: a worker's share. If there are more than kMaxWorkers, they share what these have.
-  explicit WorkerPool(size_t cache_bytes) : cache_bytes_(cache_bytes) {}
+  explicit EncodingPool(size_t cache_bytes) : cache_bytes_(cache_bytes) {}
 
-  // offsets: num_texts + 1, ascending; for strings, estimates are enough. threads > 0.
+  // pieces: how the texts are cut; nullptr: they are not. threads > 0. A worker is made as Worker(encoder,
+  // share of cache_bytes). Throws std::bad_alloc, and std::system_error if a thread cannot start.
+  template <typename Encoder>
+  EncodeResult encode(const Encoder& encoder, const TextBatch& texts, const Pieces* pieces, size_t threads,
+                      EncodedBatch* encoded) {
+    const EncodeResult checked = check_offsets(texts);
+    if (checked.status != EncodeStatus::kOk) return checked;
+    return run(
+        texts.offsets, texts.num_texts, threads, encoded,
+        [&](size_t share) { return std::make_unique<Worker>(encoder, share); },
+        [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
+          return worker.encode(texts, pieces, first, last, ids, starts, pretokens);
+        });
+  }
+
+  // The same for strings.
+  template <typename Encoder>
+  EncodeResult encode_strings(const Encoder& encoder, const StringBatch& texts, size_t threads,
+                              EncodedBatch* encoded) {
+    return run(
+        list_about_offsets(texts).data(), texts.num_texts, threads, encoded,
+        [&](size_t share) { return std::make_unique<Worker>(encoder, share); },
+        [&](Worker& worker, size_t first, size_t last, IdBuffer* ids, int64_t* starts, int64_t* pretokens) {
+          return worker.encode_strings(texts, first, last, ids, starts, pretokens);
+        });
+  }
+
+ private:
+  // offsets: num_texts + 1, ascending; for strings, estimates are enough.
   // make_worker(share) makes a Worker, which has cache_bytes(). encode_range(worker, first, last, ids,
   // starts, pretokens) appends the ids of these texts, and sets starts[i + 1] to their number up to the end
-  // of text i. Throws std::bad_alloc, and std::system_error if a thread cannot start.
+  // of text i.
   template <typename MakeWorker, typename EncodeRange>
   EncodeResult run(const int64_t* offsets, size_t num_texts, size_t threads, EncodedBatch* encoded,
                    const MakeWorker& make_worker, const EncodeRange& encode_range) {
@@ -108,11 +136,10 @@ class WorkerPool {
     return {EncodeStatus::kOk, 0};
   }
 
- private:
   // Lends a worker to one thread; afterwards the pool keeps it for the next.
   struct Lease {
     template <typename MakeWorker>
-    Lease(WorkerPool& lender, const MakeWorker& make_worker) : pool(lender) {
+    Lease(EncodingPool& lender, const MakeWorker& make_worker) : pool(lender) {
       size_t share;
       {
         const std::lock_guard lock(pool.mutex_);
@@ -139,7 +166,7 @@ class WorkerPool {
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
 
-    WorkerPool& pool;
+    EncodingPool& pool;
     std::unique_ptr<Worker> worker;
   };
 
