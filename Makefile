@@ -59,7 +59,7 @@ $(SERVERS)/flink.classpath: tests/engines/flink/pom.xml
 	mkdir -p $(@D)
 	mvn --quiet --batch-mode --file $< dependency:build-classpath -Dmdep.outputFile=$(abspath $@)
 
-# Beam's job server for Flink, with a Flink of its own, where only the loopback interface is.
+# Beam's job server for Flink starts a small Flink; both see only the loopback interface.
 flink: $(VENV)/installed $(SERVERS)/flink.classpath ## build the demo on Flink, and compare its root with the local one
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet
 	rm -rf out/flink

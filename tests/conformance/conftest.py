@@ -1,4 +1,4 @@
-"""What is compared only where it is installed: `make conformance` does, the other tests need none of it."""
+"""Leaves out the file that needs a package which only `make conformance` installs."""
 
 import importlib.util
 

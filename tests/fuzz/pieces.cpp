@@ -91,14 +91,14 @@ std::vector<std::string> cut_by_merges(const std::string& word, const PieceSet& 
     const auto* at = reinterpret_cast<const uint8_t*>(word.data()) + i;
     parts.push_back(word.substr(i, character_bytes(at, word.size() - i)));
   }
-  const auto text_of = [&](uint32_t place) {
+  const auto get_text = [&](uint32_t place) {
     const auto begin = static_cast<size_t>(vocabulary.offsets[place]);
     return vocabulary.bytes.substr(begin, static_cast<size_t>(vocabulary.offsets[place + 1]) - begin);
   };
   for (size_t merge = 0; merge < merges.left.size();) {
     size_t i = 0;
     while (i + 1 < parts.size() &&
-           (parts[i] != text_of(merges.left[merge]) || parts[i + 1] != text_of(merges.right[merge])))
+           (parts[i] != get_text(merges.left[merge]) || parts[i + 1] != get_text(merges.right[merge])))
       ++i;
     if (i + 1 >= parts.size()) {
       ++merge;
@@ -155,13 +155,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (int32_t byte = 0; spells_bytes && byte < 256; ++byte) vocabulary.byte_ids.push_back(kFirstByte + byte);
   Merges merges;
-  std::map<std::pair<uint32_t, uint32_t>, bool> listed;
   for (const auto& [left, left_place] : vocabulary.places) {
     for (const auto& [right, right_place] : vocabulary.places) {
       const auto found = vocabulary.places.find(left + right);
-      if (found == vocabulary.places.end() ||
-          !listed.emplace(std::pair{left_place, right_place}, true).second)
-        continue;
+      if (found == vocabulary.places.end()) continue;
       merges.left.push_back(left_place);
       merges.right.push_back(right_place);
       merges.result.push_back(found->second);
