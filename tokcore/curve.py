@@ -18,9 +18,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 def count_parts(merges: Ids, size: int) -> Numbers:
-    """How many tokens each token is under a vocabulary of that size, int64 [256 + len(merges)].
+    """How many tokens of a smaller vocabulary each token falls into, int64 [256 + len(merges)].
 
-    merges: int32 [m, 2], pairs of ids, merge i makes 256 + i. size: 256 + the number of merges that are kept.
+    merges: int32 [m, 2], pairs of ids, merge i makes 256 + i. size: of that vocabulary, 256 + the merges that it keeps.
 
     >>> count_parts(np.array([[0, 1], [256, 256], [257, 0]], np.int32), 257)[256:].tolist()
     [1, 2, 3]
@@ -32,7 +32,7 @@ def count_parts(merges: Ids, size: int) -> Numbers:
 
 
 def count_tokens_by_size(merges: Ids, num_by_id: npt.NDArray[np.uint64], sizes: Sequence[int]) -> list[int]:
-    """How many tokens there are under each size.
+    """How many tokens the texts have with a vocabulary of each size.
 
     num_by_id: uint64 [256 + len(merges)], how often each id occurs under all merges. sizes: 256 to 256 + len(merges).
     Exact for any counts. Raises ValueError for another size.

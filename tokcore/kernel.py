@@ -214,12 +214,12 @@ STEP_KINDS = (
 
 
 class TextStep(NamedTuple):
-    """One of the things that a tokenizer.json made from a SentencePiece model does to a text before its pieces count.
+    """What a tokenizer.json made from a SentencePiece model does to a text before it looks for pieces: one step of it.
 
-    prepend: text goes before a text that is not empty. replace: pattern becomes text. replace-spans: two spaces or more
-    become text. strip-left, strip-right: white space is removed. charsmap: text is the table. metaspace: spaces become
-    U+2581. metaspace-first: and one goes before a text that does not begin with it. words: the same for each part
-    between white space.
+    prepend: puts `text` before a text that is not empty. replace: `pattern` becomes `text`. replace-spans: two spaces
+    or more become `text`. strip-left, strip-right: remove white space. charsmap: `text` is the table of replacements.
+    metaspace: spaces become U+2581. metaspace-first: the same, and one U+2581 goes before a text that does not begin
+    with it. words: the same as metaspace-first for each part between white space, which is left out.
     """
 
     kind: str  # one of STEP_KINDS
@@ -304,10 +304,10 @@ class SentencepieceEncoder(_Encoder):
 class ConvertedEncoder(_Encoder):
     """Encoding of batches of texts as Hugging Face's tokenizers do it with a model made from a SentencePiece model.
 
-    scores: of Unigram, float64, added up for each word by itself. merges: of BPE, which has no scores: rows (left,
-    right, result) of places in pieces, each pair once, first merged first. unknown_id, byte_ids: as in
-    SentencepieceEncoder. splits_every_space: each U+2581 begins a word, or else a text is one.
-    Raises ValueError for a charsmap that is none.
+    scores: of Unigram, float64, added up for each word by itself; None for BPE. merges: of BPE, uint32 [m, 3], places
+    in pieces: left, right, result; each pair once, first merged first. unknown_id, byte_ids: as in
+    SentencepieceEncoder. splits_every_space: each U+2581 begins a word; otherwise a text is one word.
+    Raises ValueError for a charsmap that is damaged.
     """
 
     def __init__(
@@ -627,8 +627,8 @@ def learn_piece_merges(
     """Merges as SentencePiece's BPE makes them, up to num_tokens characters and merges in all.
 
     Of several pairs with the highest count, the one that makes the fewest characters is merged, then the one whose
-    text comes first as UTF-8. Pre-tokens of ill-formed bytes, or with U+2585, take no part. All else is as in
-    learn_merges, also the errors.
+    text comes first as UTF-8. Pre-tokens of ill-formed bytes, or with U+2585, take no part. All else, errors included,
+    is as in learn_merges.
     """
     merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
     limits = (num_tokens, min(min_count, 2**63 - 1), threads, merges_done)
@@ -639,17 +639,17 @@ def learn_piece_merges(
 
 
 class UnigramRules(NamedTuple):
-    """How many pieces a Unigram model is learned with."""
+    """With how many pieces the learner of a Unigram model begins and ends."""
 
-    num_pieces: int  # in the end
-    num_before_last_cut: int  # rounds end at so many
-    num_seeds: int  # it begins with, besides the characters
-    scale: float  # what a count of one is in the counts of the table
-    min_seed_count: int  # on the scale of the counts: runs that are rarer are no seeds
+    num_pieces: int  # the most that it gives
+    num_before_last_cut: int  # the rounds end when no more are left
+    num_seeds: int  # the most that it begins with, besides the characters
+    scale: float  # what one occurrence adds to the counts of the table
+    min_seed_count: int  # on that scale: a rarer run is no seed
 
 
 class UnigramPieces(NamedTuple):
-    """Pieces, the highest score first, then in the order of UTF-8."""
+    """Pieces, the highest score first; those with equal scores in the order of UTF-8."""
 
     code_points: CodePoints  # uint32, of all pieces, one after the other
     offsets: Offsets  # piece i is code_points[offsets[i]:offsets[i + 1]]

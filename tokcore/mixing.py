@@ -57,7 +57,7 @@ class Mix:
 
     @property
     def scale(self) -> float:
-        """What a count of one is in weighted counts."""
+        """What one occurrence adds to a weighted count, where the mixing weight is 1."""
         return (1 << self.scale_bits) / self.scale_divisor
 
     def scaled_min_count(self, min_count: int) -> int:

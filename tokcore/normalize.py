@@ -13,7 +13,7 @@ Steps, applied in the order given:
     bert bert-cased     BERT's normalizers, uncased and cased, by the tables of tokcore.bert: remove controls, make
                         white space blanks, put blanks around ideographs; uncased also remove accents and capitals
 
-Bytes outside of well-formed UTF-8 stay unchanged, except by the last three.
+The last three change or remove bytes outside of well-formed UTF-8; the other steps leave them unchanged.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def name_space_step(add_dummy_prefix: bool, remove_extra_whitespaces: bool) -> s
 def _make_piece_normalizer(
     charsmap: bytes, add_dummy_prefix: bool, remove_extra_whitespaces: bool, escape_whitespaces: bool, chosen: str
 ) -> kernel.SentencepieceEncoder:
-    """An encoder without pieces, for the sake of its normalizer. chosen: the kernel's implementation."""
+    """An encoder without pieces, for its normalizer. chosen: the kernel's implementation, which each has its own."""
     rules = kernel.PieceRules(charsmap, add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces, False)
     none = np.zeros(0, np.int32)
     nothing = make_texts_from_strings([])

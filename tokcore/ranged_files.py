@@ -1,4 +1,4 @@
-"""Files at URLs of which only what is needed is read: in blocks, the last used of which are kept in memory.
+"""Files at URLs, of which only the blocks that are needed are read. The blocks used last stay in memory.
 
 Readers of shards ask find_ranged() whether a path that they were given is such a file. Leaves to others: other machines
 (tokcore.url_files) and what the bytes mean. Only the size of a file is compared with what its manifest says.
@@ -23,11 +23,11 @@ from tokcore.url_files import read_range
 
 BLOCK_BYTES = 1 << 17  # the least that is asked for; a quarter of it is no faster
 MOST_KEPT_BYTES = 1 << 26  # of the blocks that a process keeps, of all files together
-MOST_AHEAD_BYTES = 1 << 22  # that are asked for behind what is needed, while a file is read on and on
+MOST_AHEAD_BYTES = 1 << 22  # read ahead of what is needed, while a file is read from front to back
 
 
 class _Blocks:
-    """Blocks of files, of which those go first that were not used for longest. Safe to use from several threads."""
+    """The blocks that were used last; the one unused for longest goes first. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class RangedFile(io.RawIOBase):
         self._ahead = 0  # blocks
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Bytes start to end, end excluded, as far as the manifest says that there are so many.
+        """Bytes start to end, end excluded, or to the end of the file if it comes first.
 
         Raises ChecksumError if the file is shorter than that, FormatError if it cannot be read.
         """
@@ -87,7 +87,7 @@ class RangedFile(io.RawIOBase):
         return data[start - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
 
     def _fetch(self, first: int, last: int) -> dict[int, bytes]:
-        """Blocks first to last with one request, and some behind them if the file is read on and on."""
+        """Blocks first to last with one request, and some behind them if the file is read from front to back."""
         self._ahead = min(2 * self._ahead + 1, MOST_AHEAD_BYTES // BLOCK_BYTES) if first == self._next and first else 0
         self._next = last + self._ahead + 1
         start, end = first * BLOCK_BYTES, min(self._next * BLOCK_BYTES, self.size_bytes)

@@ -19,7 +19,9 @@ _MAX_GRAPHEME_BYTES = 5
 
 
 def apply_charsmap(charsmap: bytes, text: str) -> str:
-    """The text with each grapheme of up to five bytes, or else each character, replaced by its shortest rule."""
+    """The text after its replacements, each by the shortest rule: of a grapheme of up to five bytes as one, or else of
+    its characters one by one.
+    """
 
     def replace(part: str) -> str | None:
         data = part.encode().partition(b"\0")[0]
@@ -53,7 +55,7 @@ def apply_step(kind: str, pattern: str, by: bytes, text: str) -> str:
 
 
 def encode_unigram(word: bytes, scores: dict[bytes, float]) -> list[bytes]:
-    """The pieces of the highest sum of scores, in float64; characters that are none among them.
+    """The pieces of the highest sum of scores, in float64. A character that is no piece stands alone.
 
     >>> encode_unigram(b"newer", {b"n": -4, b"e": -3, b"w": -4, b"r": -3.5, b"ne": -3, b"new": -1.5, b"er": -1.5})
     [b'new', b'er']

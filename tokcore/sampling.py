@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,7 +23,10 @@ from tokcore.models.sentencepiece import UnigramModel
 from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, SPACE, UNUSED, USER_DEFINED
 
 _MASK = 2**64 - 1
-_UNKNOWN_PENALTY = 10.0
+_UNKNOWN_PENALTY = 10.0  # SentencePiece's: how much less than the lowest score unknown text has
+_PER_BYTE = 0.1  # SentencePiece's: the score of a user's piece for each byte after its first
+_SCALE_STEP = 200  # sums stay between 2**-200 and 2**200, so that none is lost in long texts
+_LEAST, _MOST = 2.0**-_SCALE_STEP, 2.0**_SCALE_STEP
 
 
 @dataclasses.dataclass(slots=True)
@@ -53,7 +57,7 @@ def merge_with_dropout(ids: Sequence[int], merges: Merges, dropout: float, draws
     """The ids of a pre-token after merging, as tokenizers drops merges.
 
     The merge of the lowest rank is next, the leftmost of several. It is passed over with the probability dropout, and
-    may be taken again after any other. dropout: 0 merges all, 1 none.
+    may be taken after any other merge. dropout: 0 merges all, 1 none.
 
     >>> merge_with_dropout([1, 2, 1, 2], {(1, 2): (0, 9)}, 0.0, Draws(0))
     [9, 9]
@@ -169,7 +173,7 @@ def list_pieces(model: UnigramModel | WordUnigramModel) -> Pieces:
         if kind == UNUSED or (kind == BYTE and not model.bytes_are_pieces):
             continue
         lowest = min(lowest, score) if model.bytes_are_pieces or kind == NORMAL else lowest
-        known[token] = (id, 0.1 * (len(token) - 1) if kind == USER_DEFINED else score)
+        known[token] = (id, _PER_BYTE * (len(token) - 1) if kind == USER_DEFINED else score)
     named = dict(zip(model.tokens, model.ids.tolist(), strict=True))
     byte_ids = [named[name] for name in BYTE_NAMES] if BYTE in model.types else []
     longest = max(map(len, known))
@@ -180,32 +184,36 @@ def list_pieces(model: UnigramModel | WordUnigramModel) -> Pieces:
 def sample_cut(text: bytes, pieces: Pieces, theta: float, draws: Draws) -> list[Edge]:
     """A cut, drawn with a probability in proportion to exp(theta * the sum of its scores).
 
-    Sums of the weights of all cuts run forward, then pieces are drawn from the end.
+    Adds up the weights of all cuts from the start of the text, then draws pieces from its end.
     """
     ending = pieces.list_edges(text)
     sums = [1.0, *[0.0] * len(text)]
-    scales = [0] * (len(text) + 1)  # sums[i] is to be multiplied by 2**scales[i]
+    scales = [0] * (len(text) + 1)  # the weights of all cuts up to i are sums[i] * 2**scales[i] together
     weights = functools.cache(lambda score: _raise_to(score, theta))
+
+    def list_shares(edges: Sequence[Edge]) -> tuple[list[float], int]:
+        """The weights of the cuts that end with each edge, divided by 2**scale, and that scale."""
+        scale = max(scales[edge.start] for edge in edges)
+        return [sums[one.start] * weights(one.score) * 2.0 ** (scales[one.start] - scale) for one in edges], scale
+
     for end, edges in enumerate(ending):
         if not edges:
             continue
-        scale = max(scales[edge.start] for edge in edges)
-        for edge in edges:
-            sums[end] += sums[edge.start] * weights(edge.score) * 2.0 ** (scales[edge.start] - scale)
-        while 0 < sums[end] < 2.0**-200:
-            sums[end] *= 2.0**200
-            scale -= 200
-        while sums[end] > 2.0**200:
-            sums[end] *= 2.0**-200
-            scale += 200
-        scales[end] = scale
+        shares, scale = list_shares(edges)
+        total = _add_up(shares)
+        while 0 < total < _LEAST:
+            total *= _MOST
+            scale -= _SCALE_STEP
+        while total > _MOST:
+            total *= _LEAST
+            scale += _SCALE_STEP
+        sums[end], scales[end] = total, scale
     cut: list[Edge] = []
     end = len(text)
     while end:
         edges = ending[end]
-        scale = max(scales[edge.start] for edge in edges)
-        shares = [sums[one.start] * weights(one.score) * 2.0 ** (scales[one.start] - scale) for one in edges]
-        left = draws.next() / 2**64 * sum(shares)
+        shares, _ = list_shares(edges)
+        left = draws.next() / 2**64 * _add_up(shares)
         chosen = edges[-1]
         for edge, share in zip(edges, shares, strict=True):
             left -= share
@@ -215,6 +223,11 @@ def sample_cut(text: bytes, pieces: Pieces, theta: float, draws: Draws) -> list[
         cut.append(chosen)
         end = chosen.start
     return cut[::-1]
+
+
+def _add_up(numbers: Sequence[float]) -> float:
+    """Their sum, from left to right: sum() of Python 3.12 rounds in another way than that of 3.11."""
+    return functools.reduce(operator.add, numbers, 0.0)
 
 
 def _raise_to(score: float, theta: float) -> float:
@@ -246,8 +259,8 @@ def encode_with_dropout(model: Model, pretokens: Sequence[bytes], dropout: float
     if not 0 <= dropout <= 1:
         raise ConfigError(f"dropout = {dropout}: expected 0 to 1")
     merges, ids = list_merges(require_bpe(model, "dropout"))
-    spell: Callable[[bytes], list[int]] = lambda word: [ids[byte] for byte in word]  # noqa: E731
-    return [id for word in pretokens for id in merge_with_dropout(spell(word), merges, dropout, draws)]
+    spelled = ([ids[byte] for byte in word] for word in pretokens)
+    return [id for word in spelled for id in merge_with_dropout(word, merges, dropout, draws)]
 
 
 def encode_sampled(model: Model, text: bytes, theta: float, draws: Draws) -> list[int]:

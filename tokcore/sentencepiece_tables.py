@@ -1,6 +1,6 @@
-"""SentencePiece's own tables: which script a character is of, and what its normalizer nmt_nfkc replaces.
+"""SentencePiece's own tables: the script of each character, and what the normalizer nmt_nfkc replaces.
 
-They follow no version of Unicode that others have, so they are vendored (tokcore.sentencepiece_data) and pinned.
+They follow no version of Unicode that others have. So copies of them are here (tokcore.sentencepiece_data), pinned.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tokcore.errors import FormatError
 from tokcore.sentencepiece_data import CHARSMAP_FILE, CHARSMAP_SHA256, SCRIPTS
 
 NORMALIZER = "nmt_nfkc"
-INHERITED = 254  # the number of characters that are of the script of the one before
+INHERITED = 254  # the number that stands for the script of the character before
 
 
 class Scripts(NamedTuple):
-    """The script numbers[i] is that of the code points from starts[i] to before starts[i + 1].
+    """Scripts by number: the code points from starts[i] to before starts[i + 1] have the script numbers[i].
 
-    Han, Hiragana and Katakana are one. 254: that of the character before.
+    Han, Hiragana and Katakana are one script. 254 stands for the script of the character before.
     """
 
     starts: npt.NDArray[np.uint32]

@@ -270,10 +270,10 @@ def open_shards(
 ) -> Shards:
     """The shards at a local path: a build's output, a folder of shards, or one file of a shard.
 
-    A URL of a build's output works, too, by way of fsspec: of a shard only what is asked for is read, in blocks, of
-    which a process keeps the 64 MiB that it used last. cache: a folder to which the files of a shard are copied whole
-    when a document of it is asked for, and compared with the sha256 in the manifest; later calls and other processes
-    find them there.
+    A URL of a build's output works, too, by way of fsspec. Only the blocks of a shard that are asked for are read; a
+    process keeps the 64 MiB of blocks that it used last. cache: a folder for copies. When a document is asked for, the
+    files of its shard are copied there whole and compared with the sha256 in the manifest; later calls and other
+    processes find them there.
 
     split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
     it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).

@@ -1,7 +1,7 @@
 """Models of a tokenizer.json that was made from a SentencePiece model: pieces, over text with U+2581 for spaces.
 
-They are near to SentencePiece's, and not the same: `unigram-words` adds scores up as float64 for each word by itself,
-`bpe-pieces` merges by a list of pairs, and other steps come before. Both as Hugging Face's tokenizers do it.
+They are close to SentencePiece's, but not the same: `unigram-words` adds up scores as float64, for each word by itself;
+`bpe-pieces` merges by a list of pairs; and other steps come before. Both do what Hugging Face's tokenizers does.
 Leaves to others: the file (tokcore.formats.converted_json) and decoding (sentencepiece_text).
 """
 
@@ -135,7 +135,7 @@ class WordUnigramModel(ConvertedModel):
 
 
 def is_converted_model(model: Model) -> bool:
-    """Whether it is of pieces, as a tokenizer.json that was made from a SentencePiece model has them."""
+    """Whether a model is one of a tokenizer.json that was made from a SentencePiece model."""
     return isinstance(model, ConvertedModel)
 
 

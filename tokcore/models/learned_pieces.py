@@ -1,8 +1,8 @@
 """SentencePiece's models, learned: BPE over characters with U+2581, and Unigram.
 
-BPE has the pieces of sentencepiece 0.2.3 from the same table (input_format=tsv), in its order and with its scores, as
-long as pairs occur; where none is left theirs adds pieces that occur nowhere, and ours says so. Unigram follows its
-algorithm in sums that do not depend on order: see "Unigram" in ../README.md.
+BPE has the pieces of sentencepiece 0.2.3 from the same table (input_format=tsv), in its order and with its scores. When
+no pair is left that occurs, theirs adds pieces that occur nowhere; ours stops and says so. Unigram follows its
+algorithm, with sums that do not depend on order: see "Learning SentencePiece's models" in ../README.md.
 Leaves to others: learning itself (the kernel), encoding (tokcore.models.sentencepiece).
 """
 
@@ -131,7 +131,7 @@ class SentencepieceBpe(LearnedPieces):
         num_characters = len(tokens)
         for left, right in zip(merges.left.tolist(), merges.right.tolist(), strict=True):
             tokens.append(tokens[left] + tokens[right])
-        # Merges come first, then characters, and each has a lower score than the one before, from -0 on.
+        # Merges come first, then characters. Scores fall by 1 from piece to piece, and begin with -0.
         pieces = tokens[num_characters:] + [tokens[i] for i in merges.by_count.tolist()]
         return Found(pieces, -np.arange(len(pieces), dtype=np.float32), num_characters)
 

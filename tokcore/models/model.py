@@ -157,8 +157,8 @@ class LearnOptions:
     num_special: int = 0
     min_count: int = 2  # on the scale of the counts
     max_token_bytes: int = 0  # 0: no limit
-    scale: float = 1  # what a count of one is in the counts
-    min_seed_count: int = 2  # on the scale of the counts: what "twice" is
+    scale: float = 1  # what one occurrence adds to the counts
+    min_seed_count: int = 2  # on the scale of the counts: two occurrences
     pieces: PieceOptions = dataclasses.field(default_factory=PieceOptions)
     threads: int = 1
     layout: str = ""  # of ids; empty: the model's own
@@ -206,7 +206,7 @@ class ModelType(Protocol):
 
     @property
     def marks_spaces(self) -> bool:
-        """Whether text is counted with U+2581 for its spaces, and models normalize and split it themselves."""
+        """Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves."""
 
     @property
     def default_size(self) -> str:

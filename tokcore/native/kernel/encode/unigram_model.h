@@ -6,7 +6,7 @@
 // Because of rounding, the cut of a word depends on the sum before it. measure() also says up to which sum
 // the cut holds: as long as the second-best cut is worse by more than all rounding can be.
 //
-// Hugging Face's arithmetic is another: sums are float64, and each word begins at 0.
+// Hugging Face's tokenizers add up otherwise: in float64, and from 0 for each word. See encode_word().
 //
 // Cost: for each byte of text, a step for each byte of the pieces that begin there. Thread-safe once built.
 #pragma once
@@ -54,7 +54,7 @@ class UnigramModel {
   };
 
   // The same for text that may stand anywhere. The limit is below 0 if neighbours are unknown and no bytes
-  // spell them, as the number of their one token does not tell how many they are.
+  // spell them: they become one token, which does not tell how many they are.
   Measured measure(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const;
 
   // The same as Hugging Face's: in float64, for a word by itself.
@@ -63,7 +63,8 @@ class UnigramModel {
   // How far a text of that size can move the sum, at most.
   float reach(size_t size) const { return static_cast<float>(size) * max_score_; }
 
-  // By number: what a token adds to the sum. An unknown character that bytes spell adds with its first.
+  // By number: what a token adds to the sum. Of an unknown character that bytes spell, the first byte adds
+  // all.
   const float* scores() const { return scores_.data(); }
 
  private:

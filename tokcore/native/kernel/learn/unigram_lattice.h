@@ -19,8 +19,8 @@ namespace tokcore {
 class UnigramLattice {
  public:
   static constexpr int kShareBits = 32;
-  // What an unknown character counts as: SentencePiece takes it for the first piece while it learns, and so
-  // misses pieces less whose characters have dropped out.
+  // The piece that an unknown character counts as. SentencePiece takes it for the first piece while it
+  // learns, and so misses pieces less if their characters have dropped out.
   static constexpr uint32_t kCountedFor = 0;
 
   // Calls action(piece, share): how often the piece is expected in the word, times 2^kShareBits, for each
@@ -56,7 +56,7 @@ class UnigramLattice {
   }
 
  private:
-  // Sums of probabilities are value * 2^(-256 * level): values stay where nothing is lost.
+  // A sum of probabilities is value * 2^(-256 * level), so that those of long words do not become 0.
   struct Sum {
     double value = 0;
     int64_t level = 0;

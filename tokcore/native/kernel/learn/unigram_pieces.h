@@ -51,13 +51,13 @@ class UnigramPieces {
   void build_trie();
   const PieceTrie& trie() const { return trie_; }
 
-  // weights: of each piece, 0 or positive. A piece has the share that this is of their sum; 0: it takes no
-  // part.
+  // weights: of each piece, 0 or positive. The probability of a piece is its weight divided by their sum; one
+  // with the weight 0 takes no part.
   void set_shares(const std::vector<double>& weights);
-  // scores: logarithms of the pieces' probabilities. alive: whether a piece takes part; nothing is changed of
-  // others.
+  // scores: logarithms of the pieces' probabilities. alive: whether a piece takes part; the scores of others
+  // mean nothing.
   void set_scores(std::vector<double> scores, std::vector<uint8_t> alive);
-  // Keeps these pieces, which take part, and numbers them in this order.
+  // Keeps these pieces, which must take part, and numbers them in this order.
   void keep(const std::vector<uint32_t>& kept);
 
   bool alive(size_t piece) const { return alive_[piece] != 0; }

@@ -1,8 +1,8 @@
 // DESCRIPTION
-// StepNormalizer does to a text what the normalizers and pre-tokenizers of a tokenizer.json do that was made
-// from a SentencePiece model: step after step, each over the whole text. Spaces end as U+2581. A byte outside
-// of well-formed UTF-8 becomes U+FFFD first. Linear in the length of the text, for each step. Thread-safe
-// once built.
+// StepNormalizer prepares a text as a tokenizer.json does that was made from a SentencePiece model: it takes
+// the steps of its normalizers and pre-tokenizers one after another, each over the whole text. Before them, a
+// byte outside of well-formed UTF-8 becomes U+FFFD. Each step is linear in the length of the text.
+// Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ enum class StepKind : uint8_t {
 class StepNormalizer {
  public:
   // pattern: of kReplace, not empty. text: of kPrepend and the replacing kinds; of kCharsmap the table.
-  // False for a table that is none, and for a kind that is none.
+  // False for an unknown kind, and for a table that is damaged.
   bool add(uint8_t kind, std::string pattern, std::string text);
 
   bool empty() const { return steps_.empty(); }
