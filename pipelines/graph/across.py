@@ -1,4 +1,4 @@
-"""Our errors on their way from a worker to the driver: engines pass on text only, and class and message must survive.
+"""How our errors get from a worker to the driver: engines pass on text only, and class and message must survive.
 
 A worker adds a note to the error, which its traceback ends with; the driver finds the note in whatever the engine says.
 """
@@ -22,19 +22,19 @@ _NOTE = re.compile(r"tokcore-error (\w+) ([A-Za-z0-9+/=]+)")
 def run_in_worker(pool_key: str | None, function: Callable[..., T], *arguments: Any) -> T:
     """function(*arguments) in a process of the local pool, or right here, in a worker of an engine.
 
-    What it raises can be told again by find_error.
+    find_error finds what it raises.
     """
     return run_here(lambda: run_in(pool_key, function, *arguments))
 
 
 def run_here(function: Callable[[], T]) -> T:
-    """function(), whose errors can be told again by find_error."""
+    """function(), whose errors find_error finds."""
     with _noting():
         return function()
 
 
 def pass_errors(elements: Iterable[T]) -> Iterator[T]:
-    """The elements; errors on the way can be told again by find_error."""
+    """The elements; find_error finds errors that are raised on the way."""
     with _noting():
         yield from elements
 

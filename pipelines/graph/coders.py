@@ -27,9 +27,6 @@ from tokcore.canonical import write_canonical_json
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
-_URN_DOCUMENT = "tokcore:coder:document:v1"
-_URN_ENCODED = "tokcore:coder:encoded-document:v1"
-_URN_RECORD = "tokcore:coder:record:v1"
 _REFS = (
     Assignment,
     ItemCounted,
@@ -94,8 +91,27 @@ def _make_json_coder(payload: bytes, _components: Any, _context: Any) -> JsonCod
     return JsonCoder(_CLASSES[payload.decode()])
 
 
-class DocumentCoder(coders.Coder):
+class _PlainCoder(coders.Coder):
+    """A coder of one class, without settings."""
+
+    cls: type
+    urn: str
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type:
+        return self.cls
+
+    def to_runner_api_parameter(self, _context: Any) -> tuple[str, bytes, list[Any]]:
+        return self.urn, b"", []
+
+
+class DocumentCoder(_PlainCoder):
     """A Document: each field after its length. Keeps the type of text, and an id of None."""
+
+    cls = Document
+    urn = "tokcore:coder:document:v1"
 
     def encode(self, value: Document) -> bytes:
         text, kind = (value.text.encode(), b"s") if isinstance(value.text, str) else (value.text, b"b")
@@ -105,18 +121,12 @@ class DocumentCoder(coders.Coder):
         lang, name, text = _split(encoded[1:], 3)
         return Document(lang.decode(), _unpack_id(name), text.decode() if encoded[:1] == b"s" else text)
 
-    def is_deterministic(self) -> bool:
-        return True
 
-    def to_type_hint(self) -> type:
-        return Document
-
-    def to_runner_api_parameter(self, _context: Any) -> tuple[str, bytes, list[Any]]:
-        return _URN_DOCUMENT, b"", []
-
-
-class EncodedDocumentCoder(coders.Coder):
+class EncodedDocumentCoder(_PlainCoder):
     """An EncodedDocument: each field after its length; tokens as int32, little-endian."""
+
+    cls = EncodedDocument
+    urn = "tokcore:coder:encoded-document:v1"
 
     def encode(self, value: EncodedDocument) -> bytes:
         return _join(value.lang.encode(), _pack_id(value.id), np.asarray(value.tokens, "<i4").tobytes())
@@ -125,28 +135,12 @@ class EncodedDocumentCoder(coders.Coder):
         lang, name, tokens = _split(encoded, 3)
         return EncodedDocument(lang.decode(), _unpack_id(name), np.frombuffer(tokens, "<i4"))
 
-    def is_deterministic(self) -> bool:
-        return True
 
-    def to_type_hint(self) -> type:
-        return EncodedDocument
-
-    def to_runner_api_parameter(self, _context: Any) -> tuple[str, bytes, list[Any]]:
-        return _URN_ENCODED, b"", []
-
-
-@coders.Coder.register_urn(_URN_DOCUMENT, bytes)
-def _make_document_coder(_payload: bytes, _components: Any, _context: Any) -> DocumentCoder:
-    return DocumentCoder()
-
-
-@coders.Coder.register_urn(_URN_ENCODED, bytes)
-def _make_encoded_coder(_payload: bytes, _components: Any, _context: Any) -> EncodedDocumentCoder:
-    return EncodedDocumentCoder()
-
-
-class RecordCoder(coders.Coder):
+class RecordCoder(_PlainCoder):
     """A Record: a letter, then its document or what was rejected."""
+
+    cls = Record
+    urn = "tokcore:coder:record:v1"
 
     _documents = DocumentCoder()
 
@@ -159,20 +153,6 @@ class RecordCoder(coders.Coder):
         if encoded[:1] == b"d":
             return Record(self._documents.decode(encoded[1:]), None)
         return Record(None, JsonCoder(RejectedRecord).decode(encoded[1:]))
-
-    def is_deterministic(self) -> bool:
-        return True
-
-    def to_type_hint(self) -> type:
-        return Record
-
-    def to_runner_api_parameter(self, _context: Any) -> tuple[str, bytes, list[Any]]:
-        return _URN_RECORD, b"", []
-
-
-@coders.Coder.register_urn(_URN_RECORD, bytes)
-def _make_record_coder(_payload: bytes, _components: Any, _context: Any) -> RecordCoder:
-    return RecordCoder()
 
 
 # Stands for an id of None. UTF-8 never holds this byte, so no id looks like it.
@@ -200,8 +180,12 @@ def _split(data: bytes, num_fields: int) -> list[bytes]:
     return fields
 
 
+def _register_plain(coder: type[_PlainCoder]) -> None:
+    coders.registry.register_coder(coder.cls, coder)
+    coders.Coder.register_urn(coder.urn, bytes, lambda _payload, _components, _context: coder())
+
+
 for _cls in _CLASSES.values():
     coders.registry.register_coder(_cls, JsonCoder)
-coders.registry.register_coder(Document, DocumentCoder)
-coders.registry.register_coder(Record, RecordCoder)
-coders.registry.register_coder(EncodedDocument, EncodedDocumentCoder)
+for _coder in (DocumentCoder, EncodedDocumentCoder, RecordCoder):
+    _register_plain(_coder)

@@ -6,7 +6,7 @@
 With a shuffle there are two passes. The driver reads what the first one recorded, and cuts the second one into parts:
 
     assignments -> ScatterItem
-    parts -> GatherPart -> as EncodeItem
+    parts -> GatherPart -> as after EncodeItem
 
 The work itself is in pipelines.work.encode_item, scatter_item and gather_part, which worker processes import without
 Beam.
@@ -37,26 +37,23 @@ from schemas.refs import ItemEncoded, ItemScattered, PartGathered, RunRef, Shuff
 
 @dataclasses.dataclass
 class EncodeItems(beam.PTransform):
-    """PCollection[Assignment] -> PCollection[RunRef], the merged runs of document digests, one per partition.
+    """PCollection[Assignment] -> PCollection[ItemEncoded], which the attempt folder records, too.
 
-    Shards and ledgers are recorded in the attempt folder. A repeated assignment repeats the same bytes.
+    A repeated assignment repeats the same bytes.
     """
 
     job: EncodeJob
     pool_key: str | None = None
-    num_groups: int = 1  # of counts of ids, which are added up apart
 
-    def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[RunRef]:
+    def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[ItemEncoded]:
         import_in_workers(assignments.pipeline)
-        encoded = assignments | "EncodeItem" >> beam.ParDo(_EncodeItem(self.job, self.pool_key)).with_output_types(
-            ItemEncoded
-        )
-        return encoded | "MergeWhatShardsHold" >> MergeWhatShardsHold(self.job.attempts, self.pool_key, self.num_groups)
+        encode = _EncodeItem(self.job, self.pool_key)
+        return assignments | "EncodeItem" >> beam.ParDo(encode).with_output_types(ItemEncoded)
 
 
 @dataclasses.dataclass
 class ScatterItems(beam.PTransform):
-    """PCollection[Assignment] -> PCollection[ItemScattered], the first pass of a shuffle; all is recorded, too."""
+    """PCollection[Assignment] -> PCollection[ItemScattered], the first pass of a shuffle; recorded, too."""
 
     job: EncodeJob
     num_buckets: int
@@ -70,29 +67,27 @@ class ScatterItems(beam.PTransform):
 
 @dataclasses.dataclass
 class GatherParts(beam.PTransform):
-    """PCollection[ShufflePart] -> PCollection[RunRef], the second pass: shards, and what EncodeItems gives of them."""
+    """PCollection[ShufflePart] -> PCollection[PartGathered], the second pass; recorded, too."""
 
     job: EncodeJob
     pool_key: str | None = None
-    num_groups: int = 1  # of counts of ids, which are added up apart
 
-    def expand(self, parts: beam.PCollection[ShufflePart]) -> beam.PCollection[RunRef]:
+    def expand(self, parts: beam.PCollection[ShufflePart]) -> beam.PCollection[PartGathered]:
         import_in_workers(parts.pipeline)
-        gathered = parts | "GatherPart" >> beam.ParDo(_GatherPart(self.job, self.pool_key)).with_output_types(
-            PartGathered
-        )
-        return gathered | "MergeWhatShardsHold" >> MergeWhatShardsHold(
-            self.job.attempts, self.pool_key, self.num_groups
-        )
+        gather = _GatherPart(self.job, self.pool_key)
+        return parts | "GatherPart" >> beam.ParDo(gather).with_output_types(PartGathered)
 
 
 @dataclasses.dataclass
-class MergeWhatShardsHold(beam.PTransform):
-    """PCollection[ItemEncoded or PartGathered] -> PCollection[RunRef], merged digests; counts of ids are recorded."""
+class MergeDigestsAndCounts(beam.PTransform):
+    """PCollection[ItemEncoded or PartGathered] -> PCollection[RunRef], merged digests: a run for each partition.
+
+    Counts of token ids are merged and recorded, too.
+    """
 
     attempts: Attempts
-    pool_key: str | None = None
-    num_groups: int = 1  # of counts of ids, which are added up apart
+    pool_key: str | None
+    num_groups: int  # of counts of ids; each group is added up by itself
 
     def expand(self, written: beam.PCollection[ItemEncoded | PartGathered]) -> beam.PCollection[RunRef]:
         _ = (

@@ -60,11 +60,9 @@ class Job:
             ) from None
 
     def read_metrics(self) -> dict[str, int]:
-        """Our counters; none if the engine does not tell."""
-        with contextlib.suppress(grpc.RpcError, NotImplementedError):
-            request = beam_job_api_pb2.GetJobMetricsRequest(job_id=self.id)
-            return collect_metrics(PortableMetrics(self._service.GetJobMetrics(request, timeout=_CALL_S)))
-        return {}
+        """Our counters; none if the engine has no metrics."""
+        request = beam_job_api_pb2.GetJobMetricsRequest(job_id=self.id)
+        return collect_metrics(lambda: PortableMetrics(self._service.GetJobMetrics(request, timeout=_CALL_S)))
 
     def cancel(self) -> None:
         """Ask the engine to end the job, and wait until it has, a minute at most."""
@@ -73,7 +71,7 @@ class Job:
             self.wait_for_end(_CANCEL_S)
 
     def wait_for_end(self, seconds: float) -> None:
-        """Return when the job has ended, or after so many seconds."""
+        """Wait until the job has ended, for at most `seconds`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.read_state() not in _ENDED:
             time.sleep(_POLL_S)
@@ -91,7 +89,10 @@ class Job:
 
 
 def find_job(endpoint: str, name: str) -> Job | None:
-    """The job of that name that is alive; one that is being cancelled is waited for. None if there is none."""
+    """The job of that name that is alive; None if there is none. Waits for one that is being cancelled.
+
+    Raises StageError if the job server does not list its jobs.
+    """
     try:
         jobs = _connect(endpoint).GetJobs(beam_job_api_pb2.GetJobsRequest(), timeout=_CALL_S).job_info
     except grpc.RpcError as error:
@@ -114,7 +115,7 @@ def submit_job(pipeline: beam.Pipeline, endpoint: str, name: str) -> Job:
 def watch_job(
     job: Job, opening: str, num_items: int, detach: bool, on_progress: OnProgress | None, say: Callable[[str], None]
 ) -> dict[str, int]:
-    """Return the job's metrics when it is done. opening: to say at first. num_items: how many it has, for messages.
+    """Return the job's metrics when it is done. opening: what to say first. num_items: for messages.
 
     If this process is interrupted, the job is cancelled, unless detach. Raises what a worker raised, with its class;
     StageError for any other end.

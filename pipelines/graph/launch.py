@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import apache_beam as beam
 
 from pipelines.graph.count_graph import CountItems
-from pipelines.graph.encode_graph import EncodeItems, GatherParts, ScatterItems
+from pipelines.graph.encode_graph import EncodeItems, GatherParts, MergeDigestsAndCounts, ScatterItems
 from pipelines.graph.runner import StageOnBeam, open_pipeline
-from pipelines.graph.spread_items import SpreadItems
+from pipelines.graph.spread_items import Spread, SpreadItems
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.work.count_item import CountJob
@@ -30,7 +29,7 @@ def _say_nothing(_text: str) -> None:
 def count_items(
     options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress, say: Say = _say_nothing
 ) -> dict[str, int]:
-    """Run the count stage; what Beam measured. say: is told of jobs of an engine.
+    """Run the count stage; give what Beam measured. say: is told of jobs of an engine.
 
     Raises a TokError of a worker as it is, StageError for any other failure.
     """
@@ -76,20 +75,14 @@ def gather_parts(
     """Run the second pass of a shuffle. Raises as count_items does."""
     run = StageOnBeam("gather", job.attempts, len(parts), options, workers, None, say)
     with open_pipeline(run) as (pipeline, pool_key):
+        numbered = beam.Create([(part.number, part) for part in parts], reshuffle=False)
         _ = (
             pipeline
-            | "Parts"
-            >> beam.Create([(part.number, part) for part in parts], reshuffle=False).with_output_types(
-                tuple[int, ShufflePart]
-            )
-            | "SpreadParts" >> beam.GroupByKey()
-            | "PartByPart" >> beam.FlatMap(_drop_number).with_output_types(ShufflePart)
-            | "GatherParts" >> GatherParts(job, pool_key, count_groups(len(parts)))
+            | "Parts" >> numbered.with_output_types(tuple[int, ShufflePart])
+            | "SpreadParts" >> Spread(ShufflePart)
+            | "GatherParts" >> GatherParts(job, pool_key)
+            | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool_key, count_groups(len(parts)))
         )
-
-
-def _drop_number(group: tuple[int, Iterable[Any]]) -> Iterable[Any]:
-    return group[1]
 
 
 def add_count_graph(pipeline: beam.Pipeline, parts: list[str], job: CountJob, pool_key: str | None) -> None:
@@ -103,4 +96,5 @@ def add_encode_graph(
 ) -> None:
     """Add the encode stage over the work items of these parts of a plan."""
     items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
-    _ = items | "EncodeItems" >> EncodeItems(job, pool_key, count_groups(num_items))
+    encoded = items | "EncodeItems" >> EncodeItems(job, pool_key)
+    _ = encoded | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool_key, count_groups(num_items))

@@ -1,11 +1,12 @@
-"""Beam metrics: what each stage did, on every engine, under names of ours; and all of them together for the report."""
+"""Beam metrics: workers count what each stage does, under names of ours; the driver collects the sums of all steps."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import grpc
 from apache_beam.metrics import Metrics, MetricsFilter
 
 from pipelines.store.retries import take_new_retries
@@ -47,13 +48,18 @@ def _sum_up_languages(languages: Iterable[LanguageCounts]) -> Counter[str]:
     return amounts
 
 
-def collect_metrics(metrics: Any) -> dict[str, int]:
+def collect_metrics(ask: Callable[[], Any]) -> dict[str, int]:
     """Name of a counter of ours -> its sum over all steps; of committed work where the engine knows it.
 
-    metrics: what a Beam result says.
+    ask: gives the metrics of a Beam result or job. Beam's runners without metrics raise NotImplementedError, and job
+    servers without them refuse the call: then there are no counters.
     """
+    try:
+        counters = ask().query(MetricsFilter()).get("counters", ())
+    except (NotImplementedError, grpc.RpcError):
+        return {}
     totals: Counter[str] = Counter()
-    for one in metrics.query(MetricsFilter()).get("counters", ()):
+    for one in counters:
         if one.key.metric.namespace.startswith(f"{NAMESPACE}."):
             totals[one.key.metric.name] += one.result or 0
     return dict(sorted(totals.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +12,10 @@ import apache_beam as beam
 from pipelines.graph.across import pass_errors, run_here
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.measure import count_in_metrics
+from pipelines.graph.spread_items import RankedItem, Spread, rank_item
 from pipelines.work.read_source import Record, check_source, list_source_items, read_item, refuse_no_settings
 from schemas.document import Document, RejectedRecord
 from schemas.plan import Assignment
-
-_RankedItem = tuple[bytes, Assignment]
 
 
 class ReadRecords(NamedTuple):
@@ -30,9 +29,9 @@ class ReadDocuments(beam.PTransform):
     """PBegin -> (PCollection[Document], PCollection[RejectedRecord]): the documents of files, and what was rejected.
 
     files, settings: those of a [[source]] of a build file, with the same defaults; lang or lang_field is required.
-    base: folder against which relative patterns are resolved; None: the current one. Raises ConfigError for settings
-    that do not fit, where they are given. Files are listed when the pipeline runs, and pinned: one that changes
-    meanwhile fails the pipeline. The input is bounded; the order is unspecified.
+    base: folder against which relative patterns are resolved; None: the current one. Raises ConfigError at once for
+    wrong settings. Files are listed and pinned when the pipeline runs: one that changes meanwhile fails the pipeline.
+    The input is bounded; the order is unspecified.
 
     >>> import pathlib
     >>> _ = pathlib.Path("pages.jsonl").write_text('{"id": "page-1", "text": "a cat"}\\n{"id": "page-2"}\\n')
@@ -54,9 +53,8 @@ class ReadDocuments(beam.PTransform):
         records = (
             begin
             | "Source" >> beam.Create([json.dumps(self._settings)], reshuffle=False).with_output_types(str)
-            | "ListFiles" >> beam.ParDo(_ListFiles(self._base)).with_output_types(_RankedItem)
-            | "Spread" >> beam.GroupByKey()
-            | "OneByOne" >> beam.FlatMap(_drop_rank).with_output_types(Assignment)
+            | "ListFiles" >> beam.ParDo(_ListFiles(self._base)).with_output_types(RankedItem)
+            | "Spread" >> Spread(Assignment)
             | "ReadItem" >> beam.ParDo(_ReadItem(self._base)).with_output_types(Record)
         )
         return ReadRecords(
@@ -69,9 +67,9 @@ class _ListFiles(beam.DoFn):
     def __init__(self, base: str) -> None:
         self._base = base
 
-    def process(self, settings: str) -> Iterator[_RankedItem]:
+    def process(self, settings: str) -> Iterator[RankedItem]:
         for rank, assignment in run_here(lambda: list(list_source_items(json.loads(settings), self._base))):
-            yield rank.to_bytes(8, "big"), assignment
+            yield rank_item(rank, assignment)
 
 
 class _ReadItem(beam.DoFn):
@@ -91,10 +89,6 @@ class _ReadItem(beam.DoFn):
             "ReadDocuments",
             {"documents": num_documents, "text_bytes": text_bytes, "stored_bytes": assignment.size_bytes},
         )
-
-
-def _drop_rank(group: tuple[bytes, Iterable[Assignment]]) -> Iterable[Assignment]:
-    return group[1]
 
 
 def _list_documents(record: Record) -> list[Document]:

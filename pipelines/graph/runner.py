@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines.graph.across import find_error
@@ -55,7 +56,7 @@ class StageOnBeam:
 def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, str | None]]:
     """A pipeline that runs when the block ends, and the key of the worker pool for its heavy calls.
 
-    If an engine has a job that does this stage of this output already, that one is waited for instead.
+    If an engine already has a job for this stage of this output, waits for that one instead.
     Raises a TokError that a worker raised as it is; for any other failure a StageError that names the stage.
     """
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # failures are raised once, not logged as well
@@ -64,7 +65,7 @@ def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, str | None]
             with bind_to_loopback(), pool.reporting_to(run.on_progress):
                 with _make_local_pipeline(run.options) as pipeline:
                     yield pipeline, pool.key
-                run.metrics |= _collect(pipeline.result)
+                run.metrics |= collect_metrics(pipeline.result.metrics)
         else:
             with bind_to_loopback():
                 yield from _run_on_engine(run, PipelineOptions(list(run.options.runner)))
@@ -90,7 +91,7 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
     if (endpoint := find_endpoint(options)) is None:
         with beam.Pipeline(options=options) as pipeline:
             yield pipeline, None
-        run.metrics |= _collect(pipeline.result)
+        run.metrics |= collect_metrics(pipeline.result.metrics)
         return
     name = make_job_name(run.attempts, run.stage)
     pipeline = beam.Pipeline(runner=NamedRunner(name), options=options)
@@ -101,13 +102,6 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
         job = submit_job(pipeline, endpoint, name)
         opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
     run.metrics |= watch_job(job, opening, run.num_items, run.options.detach, run.on_progress, run.say)
-
-
-def _collect(result: Any) -> dict[str, int]:
-    try:
-        return collect_metrics(result.metrics())
-    except NotImplementedError:  # a runner without metrics
-        return {}
 
 
 def _make_local_pipeline(options: RunOptions) -> beam.Pipeline:
@@ -179,8 +173,6 @@ def check_runner_options(options: Sequence[str]) -> None:
             "--direct_running_mode=multi_processing: Beam's worker processes are told nothing of this pipeline's "
             "element types. Leave it out: the local runner has processes of its own (--workers N)."
         )
-    from apache_beam.runners.portability.portable_runner import PortableRunner
-
     runner = known.runner and _find_runner(known.runner)
     if not unknown or isinstance(runner, PortableRunner):
         return

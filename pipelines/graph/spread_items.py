@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
 
@@ -12,7 +13,21 @@ from pipelines.store.attempts import Attempts
 from pipelines.work.plan_parts import read_plan_part
 from schemas.plan import Assignment
 
-_RankedItem = tuple[bytes, Assignment]
+RankedItem = tuple[bytes, Assignment]  # as rank_item spells the key
+
+
+@dataclasses.dataclass
+class Spread(beam.PTransform):
+    """PCollection[tuple[key, T]] -> PCollection[T], spread over all workers. Each element has a key of its own."""
+
+    kind: type  # T
+
+    def expand(self, keyed: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        return (
+            keyed
+            | "GroupByKey" >> beam.GroupByKey()
+            | "DropKey" >> beam.FlatMap(_drop_key).with_output_types(self.kind)
+        )
 
 
 @dataclasses.dataclass
@@ -33,9 +48,8 @@ class SpreadItems(beam.PTransform):
         return (
             begin
             | "PlanParts" >> beam.Create(self.parts, reshuffle=False).with_output_types(str)
-            | "ReadPart" >> beam.ParDo(_ReadPart(self.attempts)).with_output_types(_RankedItem)
-            | "Spread" >> beam.GroupByKey()
-            | "OneByOne" >> beam.FlatMap(_drop_rank).with_output_types(Assignment)
+            | "ReadPart" >> beam.ParDo(_ReadPart(self.attempts)).with_output_types(RankedItem)
+            | "Spread" >> Spread(Assignment)
         )
 
 
@@ -43,10 +57,15 @@ class _ReadPart(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
-    def process(self, name: str) -> Iterator[_RankedItem]:
+    def process(self, name: str) -> Iterator[RankedItem]:
         for rank, assignment in read_plan_part(self._attempts, name):
-            yield rank.to_bytes(8, "big"), assignment
+            yield rank_item(rank, assignment)
 
 
-def _drop_rank(group: tuple[bytes, Iterable[Assignment]]) -> Iterable[Assignment]:
+def rank_item(rank: int, assignment: Assignment) -> RankedItem:
+    """A work item after its rank, spelled so that keys sort as ranks do."""
+    return rank.to_bytes(8, "big"), assignment
+
+
+def _drop_key(group: tuple[Any, Iterable[Any]]) -> Iterable[Any]:
     return group[1]

@@ -25,7 +25,7 @@ from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.tokenizer import Tokenizer
 
-# Of document digests: each is merged apart, so that memory stays small.
+# Of document digests. Each is merged by itself, so that memory stays small.
 _PARTITIONS = 16
 
 
@@ -35,7 +35,7 @@ class WriteShards(beam.PTransform):
 
     A hash of (lang, id), or of (lang, text) of documents without id, deals documents into buckets. A bucket is sorted
     by id, then content, and becomes one shard, or several where it reaches target_tokens. So equal documents give
-    equal bytes, whatever order, bundles and runner they come by. tokcore.open_shards(FOLDER) reads them.
+    equal bytes, in any order, in any bundles and on any runner. tokcore.open_shards(FOLDER) reads them.
 
     While the pipeline is built, an input that is unbounded, in other windows than the global one or with a trigger
     raises ConfigError, one of other elements TypeError. A folder that holds other shards fails the pipeline with
@@ -53,7 +53,7 @@ class WriteShards(beam.PTransform):
 
     folder: str  # URL
     tokenizer: Tokenizer
-    num_buckets: int = 1  # at least so many shards; each bucket is sorted and written by one worker
+    num_buckets: int = 1  # one worker sorts a bucket and writes its shards
     formats: Sequence[str] = ("arrow",)
     target_tokens: int = 1 << 27
     append: Sequence[str] = ()  # special tokens after each document
