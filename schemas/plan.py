@@ -78,6 +78,11 @@ class AssignedRange:
     end: int
     settings: ReadSettings
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file has other ranges. Its ordinals are then below its size: a record has at least one byte."""
+        return self.end - self.start < self.size_bytes
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
@@ -104,6 +109,10 @@ class Plan:
     @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
+
+    def list_largest_first(self) -> list[WorkItem]:
+        """The work items in the order in which workers get them."""
+        return sorted(self.items, key=lambda item: -item.size_bytes)
 
     def assignment(self, item: WorkItem) -> Assignment:
         """The work item with its files' pins and settings beside it."""

@@ -136,7 +136,7 @@ class ShardEncoded:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScatteredRun:
-    """Documents of one work item that the shuffle puts into one bucket, in the order of their places."""
+    """Documents of a work item that are in one bucket of a shuffle, in the order of their places."""
 
     run: RunRef  # its partition is the bucket
     documents: int
@@ -165,10 +165,10 @@ class ItemScattered:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShufflePart:
-    """What the second pass of a shuffle does in one piece: an interval of places, and the runs that have some."""
+    """A piece of work of a shuffle's second pass: an interval of places, and the runs with documents in it."""
 
     number: int
-    of: int  # how many parts there are, a power of two
+    num_parts: int  # a power of two
     num_buckets: int
     result_key: str  # of the shards
     runs: tuple[ScatteredRun, ...]

@@ -1,8 +1,8 @@
 """The global shuffle: where a document goes is a function of (seed, document key, sha256 of its text) alone.
 
-A place is a number of 128 bits. Documents of a split are in the order of their places. The numbers are cut into
-`num_parts` intervals of one length, and each part is a sequence of shards. So neither order nor shards depend on how
-inputs are cut, named, ordered or compressed.
+A place is a number of 128 bits. Documents of a split are in the order of their places. A part is an interval of
+places, and a sequence of shards; all parts have the same length. So neither order nor shards depend on how inputs are
+cut, named, ordered or compressed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tokcore.formats.provenance import PLACE_BYTES, Places
 
 _PREFIX = b"tokcore-shuffle-v1\0"
 
-# A part has about this many full shards, so that the last one, which is not full, hardly matters.
+# A part has about eight full shards, so that the last one, which is not full, hardly matters.
 _SHARDS_PER_PART = 8
 MOST_PARTS = 1 << 15
 
@@ -24,7 +24,7 @@ MOST_PARTS = 1 << 15
 _BYTES_PER_BUCKET = 32 << 20
 MOST_BUCKETS = 4096
 
-SPAN = 1 << 64  # of the first 64 bits of places, which decide about parts and buckets
+SPAN = 1 << 64  # how many heads there are: the first 64 bits of places, which decide about parts and buckets
 
 
 def compute_place(seed: int, key: bytes, text: bytes) -> bytes:
@@ -36,13 +36,20 @@ def compute_place(seed: int, key: bytes, text: bytes) -> bytes:
     >>> compute_place(7, b"k" * 32, b"a text").hex()
     '8874e3e5a5b317a18c7cf9a1c76e7ca1'
     """
-    told = _PREFIX + b"%d\0" % seed + key + hashlib.sha256(text).digest()
-    return hashlib.sha256(told).digest()[:PLACE_BYTES]
+    hashed = _PREFIX + b"%d\0" % seed + key + hashlib.sha256(text).digest()
+    return hashlib.sha256(hashed).digest()[:PLACE_BYTES]
 
 
 def get_heads(places: Places) -> npt.NDArray[np.uint64]:
-    """The first 64 bits of each place."""
+    """The head of each place: its first 64 bits."""
     return np.ascontiguousarray(places[:, :8]).view(">u8").reshape(-1).astype(np.uint64)
+
+
+def find_intervals(places: Places, of: int) -> npt.NDArray[np.int64]:
+    """The interval that each place is in, by number; get_interval gives their bounds. of: a power of two."""
+    if of == 1:  # whose length is no uint64
+        return np.zeros(len(places), np.int64)
+    return (get_heads(places) // np.uint64(SPAN // of)).astype(np.int64)
 
 
 def choose_num_parts(num_tokens: int, target_tokens: int) -> int:
@@ -62,7 +69,7 @@ def choose_num_buckets(planned_bytes: int) -> int:
 
 
 def get_interval(number: int, of: int) -> tuple[int, int]:
-    """The heads of places in an interval, end excluded. of: a power of two, how many intervals there are.
+    """The heads of the places in one of `of` intervals, end excluded. of: a power of two.
 
     >>> get_interval(1, 2) == (1 << 63, 1 << 64)
     True

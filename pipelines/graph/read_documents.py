@@ -13,7 +13,7 @@ from pipelines.graph.across import pass_errors, run_here
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.measure import count_in_metrics
 from pipelines.graph.spread_items import RankedItem, Spread, rank_item
-from pipelines.work.read_source import Record, check_source, list_source_items, read_item, refuse_no_settings
+from pipelines.work.read_source import Record, list_source_items, parse_source, read_item
 from schemas.document import Document, RejectedRecord
 from schemas.plan import Assignment
 
@@ -45,8 +45,7 @@ class ReadDocuments(beam.PTransform):
         super().__init__()
         self._settings = {"files": files, **settings}
         self._base = str(Path.cwd()) if base is None else base
-        refuse_no_settings(self._settings)
-        check_source(self._settings, self._base)
+        parse_source(self._settings, self._base)  # only to refuse wrong settings at once
 
     def expand(self, begin: beam.pvalue.PBegin) -> ReadRecords:
         import_in_workers(begin.pipeline)

@@ -1,4 +1,4 @@
-"""What verification asks of the order of documents: that of the plan, or that of a shuffle. No Beam."""
+"""How verification checks the order of documents: that of the plan, or that of a shuffle. No Beam."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tokcore.token_batch import TokenBatch
 
 
 class Order(Protocol):
-    """What sees all documents of some shards pass."""
+    """Checks the order of documents; is given all documents of some shards, batch by batch."""
 
     def add(self, shard: ShardFacts, batch: TokenBatch) -> None:
         """Look at the next documents of a shard, with the records that they came from."""
@@ -69,6 +69,7 @@ class PlanOrder:
             self._seen[number].append(ordinals[numbers == number])
 
     def close(self) -> None:
+        """Call it after the last document: looks for documents that are there twice, and for ordinals out of range."""
         for one, parts in zip(self._ranges, self._seen, strict=True):
             if not parts:
                 continue
@@ -76,22 +77,18 @@ class PlanOrder:
             twice = np.flatnonzero(ordinals[1:] == ordinals[:-1])
             if len(twice) and len(self._last) > 1:  # a single stream has reported it already
                 self._problems.append(f"shards: {one.uri}, ordinal {int(ordinals[twice[0]])} is there twice")
-            # Ordinals count records from the range's first byte; of a file that is cut, a record has at least one.
-            cut = one.end - one.start < one.size_bytes
-            end = one.end if cut else self._num_records.get(one.uri, 0)
+            end = one.end if one.is_cut else self._num_records.get(one.uri, 0)
             if int(ordinals[0]) < one.start or int(ordinals[-1]) >= end:
                 wrong = int(ordinals[0] if int(ordinals[0]) < one.start else ordinals[-1])
                 self._problems.append(f"shards: {one.uri}: ordinal {wrong} is none of {one.start} to {end - 1}")
 
 
 def list_ordinal_ends(plan: Plan, num_records: Mapping[str, int]) -> dict[str, int]:
-    """Uri of each planned file -> what ordinals of its records are below. num_records: read, by uri."""
+    """Uri of each planned file -> the end of its ordinals, excluded. num_records: read, by uri."""
     ends = {}
     for item in plan.items:
         for one in plan.assignment(item).ranges:
-            # Ordinals count records from the range's first byte; of a file that is cut, a record has at least one.
-            is_cut = one.end - one.start < one.size_bytes
-            ends[one.uri] = one.size_bytes if is_cut else num_records.get(one.uri, 0)
+            ends[one.uri] = one.size_bytes if one.is_cut else num_records.get(one.uri, 0)
     return ends
 
 
@@ -101,7 +98,7 @@ class ShuffledOrder:
     def __init__(
         self, heads: tuple[int, int], files: Mapping[str, int], problems: list[str], records: bytearray
     ) -> None:
-        """heads: the interval of the part. files: uri -> what ordinals are below. records: gets 32 bytes of each."""
+        """heads: the interval of the part. files: as list_ordinal_ends gives them. records: gets 32 bytes of each."""
         self._first, self._last = heads[0], heads[1] - 1
         self._files = files
         self._problems = problems

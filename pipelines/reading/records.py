@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from schemas.document import compute_document_key
 from schemas.plan import ReadSettings
 from tokcore.errors import FormatError
 from tokcore.labels import Labels
@@ -103,6 +104,14 @@ class Batch(NamedTuple):
     rejects: list[Reject]
     num_records: int
     skipped: Mapping[str, int] = MappingProxyType({})
+
+    def get_id(self, i: int) -> str | None:
+        """The id of document i; None if the source has no id field."""
+        return self.ids[i] if self.ids is not None else None
+
+    def compute_key(self, i: int) -> bytes:
+        """The document key of document i."""
+        return compute_document_key(self.langs[i], self.get_id(i), self.texts.text(i))
 
 
 class BatchBuilder:

@@ -9,6 +9,7 @@ from pipelines.store import urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import make_item_key
+from pipelines.work.language_totals import add_up_languages
 from schemas.document import find_twins
 from schemas.plan import Plan, WorkItem
 from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
@@ -42,13 +43,10 @@ def sum_up_languages(
 
     Raises StageError for two languages whose names differ in case only.
     """
-    totals: dict[str, LanguageCounts] = {}
-    for item in items:
-        for lang, counts in item.languages.items():
-            totals[lang] = totals[lang] + counts if lang in totals else counts
+    totals = add_up_languages(item.languages for item in items)
     if (found := find_twins(totals)) is not None:
         raise StageError(
             f"languages {found[0]!r} and {found[1]!r} differ in case only, and languages name files, which many disks "
             f"would take for one. Spell them alike in the data, or set lang for each source."
         )
-    return dict(sorted(totals.items()))
+    return totals

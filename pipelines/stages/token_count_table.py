@@ -11,7 +11,7 @@ from pipelines.stages.results import read_record
 from pipelines.stages.stage import write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
-from pipelines.work.token_count_runs import count_groups, make_token_counts_key, read_id_run
+from pipelines.work.token_count_runs import add_up_id_runs, count_groups, make_token_counts_key
 from schemas.refs import RunRef, StoredFile
 from schemas.stage_manifests import CorpusAbout, ShardsManifest
 from tokcore import token_counts
@@ -26,10 +26,8 @@ def write_token_counts(attempts: Attempts, num_items: int, num_tokens: int) -> S
 
     Raises StageError if its counts do not add up to num_tokens.
     """
-    rows = token_counts.add_up([])
-    for group in range(count_groups(num_items)):
-        run = read_record(attempts, make_token_counts_key(group), RunRef)
-        rows = token_counts.add_up([rows, read_id_run(attempts, run)])
+    keys = map(make_token_counts_key, range(count_groups(num_items)))
+    rows = add_up_id_runs(attempts, (read_record(attempts, key, RunRef) for key in keys))
     if (total := int(rows.counts.sum())) != num_tokens:
         raise StageError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
     table = token_counts.make_table(rows)

@@ -10,12 +10,12 @@ from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.work.digest_runs import hash_digests
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.language_totals import sum_up_encoded
+from pipelines.work.language_totals import add_up_languages, sum_up_encoded
 from pipelines.work.runs import read_sections
 from pipelines.work.semantics import SEMANTICS
-from pipelines.work.token_count_runs import read_id_run
+from pipelines.work.token_count_runs import add_up_id_runs
 from schemas.manifest import FileEntry, Manifest, compute_identity
-from schemas.refs import ItemEncoded, LanguageCounts, ShardsCommitted, StoredFile
+from schemas.refs import ItemEncoded, ShardsCommitted, StoredFile
 from schemas.shard_entries import make_shard_entries, write_folder_indexes
 from schemas.stage_manifests import (
     CorpusAbout,
@@ -45,7 +45,7 @@ def commit_shards(
     """
     attempts = job.attempts
     items = sorted(items, key=lambda item: item.item)
-    languages = _sum_up(items)
+    languages = add_up_languages(item.languages for item in items)
     num_documents = sum(counts.num_documents for counts in languages.values())
     digest, num_digests = hash_digests(_read_digests(job, items))
     shards = [shard for item in items for shard in item.shards]
@@ -86,14 +86,6 @@ def commit_shards(
     return ShardsCommitted(attempts.output, manifest.content_id(), len(shards), num_documents, num_tokens)
 
 
-def _sum_up(items: Sequence[ItemEncoded]) -> dict[str, LanguageCounts]:
-    totals: dict[str, LanguageCounts] = {}
-    for item in items:
-        for lang, counts in item.languages.items():
-            totals[lang] = totals[lang] + counts if lang in totals else counts
-    return dict(sorted(totals.items()))
-
-
 def _read_digests(job: EncodeJob, items: Sequence[ItemEncoded]) -> Iterator[Iterator[CountRows]]:
     for partition in range(job.num_partitions):
         runs = [run for item in items for run in item.digests if run.partition == partition]
@@ -102,9 +94,7 @@ def _read_digests(job: EncodeJob, items: Sequence[ItemEncoded]) -> Iterator[Iter
 
 
 def _write_token_counts(attempts: Attempts, items: Sequence[ItemEncoded], num_tokens: int) -> StoredFile:
-    rows = token_counts.add_up([])
-    for item in items:
-        rows = token_counts.add_up([rows, read_id_run(attempts, item.token_counts)])
+    rows = add_up_id_runs(attempts, (item.token_counts for item in items))
     if (total := int(rows.counts.sum())) != num_tokens:
         raise LedgerError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
     table: Any = token_counts.make_table(rows)

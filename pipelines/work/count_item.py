@@ -16,7 +16,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.item_reader import ItemReader, LanguageTally, write_rejects_to
 from pipelines.work.runs import write_section
-from schemas.document import compute_document_key, is_selected
+from schemas.document import is_selected
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
@@ -95,8 +95,7 @@ def make_item_key(number: int) -> str:
 
 
 def _is_sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
-    identifier = batch.ids[i] if batch.ids is not None else None
-    return is_selected(compute_document_key(batch.langs[i], identifier, batch.texts.text(i)), job.seed, "sample", share)
+    return is_selected(batch.compute_key(i), job.seed, "sample", share)
 
 
 class LanguageTables:

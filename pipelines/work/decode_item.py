@@ -13,9 +13,9 @@ from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.make_jobs import find_special_ids
-from schemas.document import compute_document_key
+from pipelines.work.scatter_item import compute_places
 from schemas.plan import Assignment
-from schemas.shuffle import SPAN, compute_place
+from schemas.shuffle import find_intervals
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import FormatError
 from tokcore.format_table import find_shard_at
@@ -32,11 +32,13 @@ class StoredPart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecodeJob:
+    """What a worker needs to compare one work item."""
+
     output: str
     base: str
     assignment: Assignment
     parts: tuple[StoredPart, ...]  # that may have documents of the work item: its own, or all of a shuffle
-    limit: int | None
+    limit: int | None  # documents to compare, at least; None: all
     config: ShardsConfig
 
 
@@ -52,11 +54,8 @@ def _find_parts(job: DecodeJob, seed: int) -> list[StoredPart]:
     numbers: set[int] = set()
     left = job.limit or 0
     for _, batch in ItemReader(job.assignment, job.base):
-        for i in range(min(left, batch.texts.num_texts)):
-            text = batch.texts.text(i)
-            key = compute_document_key(batch.langs[i], batch.ids[i] if batch.ids is not None else None, text)
-            head = int.from_bytes(compute_place(seed, key, text)[:8], "big")
-            numbers.add(head * len(job.parts) // SPAN)
+        places = compute_places(seed, batch, slice(0, min(left, batch.texts.num_texts)))
+        numbers.update(find_intervals(places, len(job.parts)).tolist())
         left -= batch.texts.num_texts
         if left <= 0:
             break
@@ -99,7 +98,7 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
 
 
 def _make_comparer(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Callable[[list[int]], str]:
-    """What tells whether tokens are those of the text: of some tokens it says what is wrong, or nothing.
+    """A function that says what is wrong with tokens of the text; "" if nothing is.
 
     Tokens of a lossless tokenizer must decode to the text. Those of another must be what the text is encoded to: that
     is all there is to compare, as several texts may share them.
@@ -116,12 +115,8 @@ def _index_written(job: DecodeJob, folder: str, paths: Sequence[str]) -> dict[tu
     places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
     for path in paths:
         shards = open_shards(f"{folder}/{path}", split="all")
-        if job.config.shuffle is not None:
-            for row in _find_rows(job.assignment, f"{folder}/{path}"):
-                document = shards.document(row)
-                places.setdefault((document.source, document.ordinal), []).append((shards, row))
-            continue
-        for row in range(len(shards)):
+        is_shuffled = job.config.shuffle is not None
+        for row in _find_rows(job.assignment, f"{folder}/{path}") if is_shuffled else range(len(shards)):
             document = shards.document(row)
             places.setdefault((document.source, document.ordinal), []).append((shards, row))
     return places
@@ -139,7 +134,6 @@ def _find_rows(assignment: Assignment, path: str) -> list[int]:
         where = by_source.get(one.uri, np.zeros(0, np.int64))
         ordinals = provenance.ordinals[where]
         # Only of a file that is cut do ordinals say which range has the record.
-        is_cut = one.end - one.start < one.size_bytes
-        own = (ordinals >= one.start) & (ordinals < one.end) if is_cut else np.ones(len(where), bool)
+        own = (ordinals >= one.start) & (ordinals < one.end) if one.is_cut else np.ones(len(where), bool)
         rows += where[own].tolist()
     return rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 
 import numpy as np
@@ -22,12 +22,13 @@ from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import ItemReader, write_rejects_to
+from pipelines.work.language_totals import add_up_languages
 from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
-from schemas.document import compute_document_key, is_selected
+from schemas.document import is_selected
 from schemas.plan import AssignedRange, Assignment
-from schemas.refs import ItemEncoded, LanguageCounts, ShardEncoded
+from schemas.refs import ItemEncoded
 from tokcore.errors import IdentityError
 from tokcore.labels import repeat_label
 from tokcore.texts import Texts
@@ -74,7 +75,7 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
         ItemEncoded(
             item=assignment.number,
             ledgers=tuple(reader.ledgers),
-            languages=_sum_up_languages(reader.languages(), shards),
+            languages=add_up_languages([reader.languages(), *(one.languages for one in shards)]),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
             token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", counts),
@@ -83,15 +84,6 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
         ),
     )
     return recorded, False
-
-
-def _sum_up_languages(read: Mapping[str, LanguageCounts], shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
-    """What was read of each language, with what its documents became in the shards."""
-    totals = dict(read)
-    for one in shards:
-        for lang, counts in one.languages.items():
-            totals[lang] += counts
-    return totals
 
 
 def cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:
@@ -122,7 +114,7 @@ def encode_texts(
         TokenBatch(
             tokens=ids,
             offsets=offsets,
-            ids=[batch.ids[i] for i in at] if batch.ids is not None else [None] * len(at),
+            ids=[batch.get_id(i) for i in at],
             langs=batch.langs.take(at),
             sources=repeat_label(source.uri, len(at)),
             # The record's number in its range, plus the range's first byte: unique and ascending within a file.
@@ -139,9 +131,7 @@ def choose_splits(job: EncodeJob, batch: Batch, part: slice, is_validation: bool
         return ["validation" if is_validation else "train"] * (part.stop - part.start)
     out = []
     for i in range(part.start, part.stop):
-        identifier = batch.ids[i] if batch.ids is not None else None
-        key = compute_document_key(batch.langs[i], identifier, batch.texts.text(i))
-        out.append("validation" if is_selected(key, job.seed, "validation", share) else "train")
+        out.append("validation" if is_selected(batch.compute_key(i), job.seed, "validation", share) else "train")
     return out
 
 

@@ -1,6 +1,6 @@
-"""What a worker does in the second pass of a shuffle: put one part of all documents in order, and write its shards.
+"""What a worker does in the second pass of a shuffle: sort the documents of one part, and write its shards.
 
-A part is an interval of places. It is taken in steps, each of which fits into memory and is sorted there. No Beam.
+A part is an interval of places. It is sorted in steps, each of which fits into memory. No Beam.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import numpy as np
 
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.language_totals import add_up_languages
 from pipelines.work.scatter_item import scatter_item
 from pipelines.work.scattered_runs import Scattered, join_scattered, read_scattered
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
 from schemas.plan import Plan
-from schemas.refs import ItemScattered, LanguageCounts, PartGathered, ScatteredRun, ShardEncoded, ShufflePart
+from schemas.refs import ItemScattered, PartGathered, ScatteredRun, ShufflePart
 from schemas.shuffle import choose_num_buckets, get_heads, get_interval
 
 # Ids that are sorted at a time: 128 MB, and about as much again while they are put in order.
@@ -34,7 +35,7 @@ def make_part_key(part: int) -> str:
 
 
 def make_parts(items: Sequence[ItemScattered], num_parts: int, num_buckets: int, result_key: str) -> list[ShufflePart]:
-    """The second pass: which runs have documents of each part. result_key: of the shards."""
+    """The parts of the second pass, each with the runs that hold its documents. result_key: of the shards."""
     runs: dict[int, list[ScatteredRun]] = {}
     for item in items:
         for run in item.runs:
@@ -76,7 +77,7 @@ def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
         key,
         PartGathered(
             number=part.number,
-            languages=_sum_up_languages(shards),
+            languages=add_up_languages(one.languages for one in shards),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
             token_counts=write_id_run(job.attempts, key, counts),
@@ -94,31 +95,30 @@ def gather_again(job: EncodeJob, plan: Plan, number: int, num_parts: int, result
 
 def _iterate_in_order(job: EncodeJob, part: ShufflePart) -> Iterator[Scattered]:
     for start, end, runs in _make_steps(part):
-        found = [
-            documents.slice(first, last)
-            for run in runs
-            for documents in read_scattered(job.attempts, run)
-            for first, last in [_find_within(documents, start, end)]
-            if last > first
-        ]
+        found = []
+        for run in runs:
+            for documents in read_scattered(job.attempts, run):
+                first, last = _find_within(documents, start, end)
+                if last > first:
+                    found.append(documents.slice(first, last))
         if not found:
             continue
         ordered = join_scattered(found).sort()
-        del found
+        del found, documents
         # A few at a time, because writers copy what they get.
         for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
             yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
 
 
 def _make_steps(part: ShufflePart) -> Iterator[tuple[int, int, list[ScatteredRun]]]:
-    """Intervals of heads, in order, together the part: each has about as many documents as fit into memory."""
-    start, end = get_interval(part.number, part.of)
-    for bucket in _find_buckets(part.number, part.of, part.num_buckets):
+    """The part in intervals of heads, in order, and the runs of each. About the documents of one fit into memory."""
+    start, end = get_interval(part.number, part.num_parts)
+    for bucket in _find_buckets(part.number, part.num_parts, part.num_buckets):
         runs = [run for run in part.runs if run.run.partition == bucket]
         first, last = get_interval(bucket, part.num_buckets)
         first, last = max(first, start), min(last, end)
         # Places are spread evenly, so equal intervals have about equal shares.
-        share = max(1, part.of // part.num_buckets)
+        share = max(1, part.num_parts // part.num_buckets)
         tokens, documents = sum(run.tokens for run in runs) // share, sum(run.documents for run in runs) // share
         num_steps = max(1, -(-tokens // STEP_TOKENS), -(-documents // STEP_DOCUMENTS))
         bounds = [first + (last - first) * i // num_steps for i in range(num_steps + 1)]
@@ -127,15 +127,7 @@ def _make_steps(part: ShufflePart) -> Iterator[tuple[int, int, list[ScatteredRun
 
 
 def _find_within(documents: Scattered, start: int, end: int) -> tuple[int, int]:
-    """Which of some documents in order have heads from start to end, end excluded: the first, and the one after."""
+    """Where the documents with heads from start to end, end excluded, begin and end. documents: in order."""
     heads = get_heads(documents.places)
     first = int(np.searchsorted(heads, np.uint64(start), side="left"))
     return first, int(np.searchsorted(heads, np.uint64(end - 1), side="right"))
-
-
-def _sum_up_languages(shards: Sequence[ShardEncoded]) -> dict[str, LanguageCounts]:
-    totals: dict[str, LanguageCounts] = {}
-    for one in shards:
-        for lang, counts in one.languages.items():
-            totals[lang] = totals[lang] + counts if lang in totals else counts
-    return dict(sorted(totals.items()))

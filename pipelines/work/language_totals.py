@@ -1,9 +1,20 @@
-"""What a manifest of shards says of each language. No Beam."""
+"""Totals of each language: added up, and as the manifest of the shards has them. No Beam."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from schemas.refs import LanguageCounts
 from schemas.stage_manifests import EncodedLanguage
+
+
+def add_up_languages(counts: Iterable[Mapping[str, LanguageCounts]]) -> dict[str, LanguageCounts]:
+    """The sums of each language, in the order of names."""
+    totals: dict[str, LanguageCounts] = {}
+    for one in counts:
+        for lang, more in one.items():
+            totals[lang] = totals[lang] + more if lang in totals else more
+    return dict(sorted(totals.items()))
 
 
 def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage:

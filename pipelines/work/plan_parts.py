@@ -1,7 +1,7 @@
 """The work items of a plan in files, which workers read: a graph holds their names, never what is in them. No Beam.
 
 A part is JSON lines: first the rank of its first item and the read settings, then an item a line. Its name ends with
-the sha256 of its bytes, so a plan has the same parts whoever writes them.
+the sha256 of its bytes, so every attempt that writes a plan's parts writes the same files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
-# So many names fit into any graph: with these limits they take at most 100 kB, however large the plan is.
+# The names of all parts take at most 100 kB of a graph, however large the plan is.
 MAX_PARTS = 1024
 _ITEMS_PER_PART = 1000
 
 
 def count_parts(num_items: int) -> int:
-    """How many parts a plan of so many work items has."""
+    """How many parts a plan with num_items work items has."""
     return min(MAX_PARTS, -(-num_items // _ITEMS_PER_PART))
 
 
@@ -35,7 +35,7 @@ def name_part(number: int, sha256: str) -> str:
 
 def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     """Write the plan's work items, the largest first, into files of the working folder; their names."""
-    items = sorted(plan.items, key=lambda item: -item.size_bytes)
+    items = plan.list_largest_first()
     num_parts = count_parts(len(items))
     names = []
     for number in range(num_parts):

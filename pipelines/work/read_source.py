@@ -15,7 +15,7 @@ from schemas.plan import Assignment
 from schemas.refs import RejectRef
 from tokcore.errors import ConfigError
 
-# Where messages say that a setting stands.
+# Stands in messages where the path of a build file would.
 _PLACE = "ReadDocuments"
 
 
@@ -26,11 +26,12 @@ class Record(NamedTuple):
     rejected: RejectedRecord | None
 
 
-def check_source(settings: Mapping[str, Any], base: str) -> BuildConfig:
-    """Those settings of a [[source]], checked as those of a build file are. Raises ConfigError for the first wrong one.
+def parse_source(settings: Mapping[str, Any], base: str) -> BuildConfig:
+    """A build file with this [[source]] alone. Raises ConfigError for the first setting that is wrong.
 
     base: folder against which relative patterns are resolved.
     """
+    _check_types(settings)
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
     text = "\n".join(["version = 1", "[build]", 'output = "-"', "[learn]", "vocab_size = 512", "[[source]]", *lines])
     return parse_config(text, urls.join(base, _PLACE))
@@ -41,8 +42,8 @@ def list_source_items(settings: Mapping[str, Any], base: str) -> Iterator[tuple[
 
     Raises ConfigError for a pattern without files, StageError if a store does not answer.
     """
-    plan = plan_inputs(check_source(settings, base), None)
-    for rank, item in enumerate(sorted(plan.items, key=lambda item: -item.size_bytes)):
+    plan = plan_inputs(parse_source(settings, base), None)
+    for rank, item in enumerate(plan.list_largest_first()):
         yield rank, plan.assignment(item)
 
 
@@ -56,8 +57,7 @@ def read_item(assignment: Assignment, base: str) -> Iterator[Record]:
     for _, batch in ItemReader(assignment, base, waiting.append):
         yield from _take(waiting, uris)
         for i in range(batch.texts.num_texts):
-            id = batch.ids[i] if batch.ids is not None else None
-            yield Record(Document(batch.langs[i], id, batch.texts.text(i)), None)
+            yield Record(Document(batch.langs[i], batch.get_id(i), batch.texts.text(i)), None)
     yield from _take(waiting, uris)
 
 
@@ -67,8 +67,8 @@ def _take(waiting: list[RejectRef], uris: Mapping[int, str]) -> Iterator[Record]
     waiting.clear()
 
 
-def refuse_no_settings(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a value that no source has."""
+def _check_types(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a value of a type that no setting has."""
     for name, value in settings.items():
         if not isinstance(value, str | bool | int | list):
             raise ConfigError(f"{_PLACE}: {name} = {value!r:.80}: expected a str, bool, int or a list of str")

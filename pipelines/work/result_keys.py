@@ -7,10 +7,11 @@ So content ids take names without it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipelines.work.semantics import SEMANTICS
+from pipelines.work.sort_documents import Sortable
 from schemas.plan import Assignment, Plan
 from schemas.stage_manifests import ShardsConfig
 from tokcore.canonical import hash_sha256, write_canonical_json
@@ -54,6 +55,15 @@ def _describe_ranges(assignment: Assignment) -> list[dict[str, Any]]:
         }
         for one in assignment.ranges
     ]
+
+
+def make_bucket_key(settings_sha256: str, documents: Iterable[Sortable]) -> str:
+    """The key of the shards that WriteShards makes of these documents, in this order."""
+    hasher = hashlib.sha256(settings_sha256.encode())
+    for one in documents:
+        for part in (b"\1" if one.has_id else b"\0", one.id, one.lang.encode(), one.text):
+            hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.hexdigest()[:_DIGITS]
 
 
 def make_table_key(identity: str) -> str:

@@ -16,10 +16,9 @@ from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
-from pipelines.work.encode_job import EncodeJob
+from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import ItemReader, write_rejects_to
 from pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
-from schemas.document import compute_document_key
 from schemas.plan import Assignment
 from schemas.refs import ItemScattered, Spilled
 from schemas.shuffle import compute_place, get_heads
@@ -62,13 +61,9 @@ def scatter_item(
                 first = spills.count_ahead(texts.num_texts)
                 if first == texts.num_texts:
                     continue
-                places = _compute_places(job, batch, part)
-                wanted = np.arange(len(places)) >= first
-                if heads is not None:
-                    found = get_heads(places)
-                    # The end may be 2^64, which no uint64 is.
-                    wanted &= (found >= np.uint64(heads[0])) & (found <= np.uint64(heads[1] - 1))
-                where = np.flatnonzero(wanted)
+                assert job.shuffle is not None
+                places = compute_places(job.shuffle, batch, part)
+                where = _find_wanted(places, first, heads)
                 if len(where):
                     tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
                     splits = choose_splits(job, batch, part, source.settings.validation)
@@ -89,14 +84,22 @@ def scatter_item(
     )
 
 
-def _compute_places(job: EncodeJob, batch: Batch, part: slice) -> Places:
-    assert job.shuffle is not None
-    places = bytearray()
-    for i in range(part.start, part.stop):
-        text = batch.texts.text(i)
-        key = compute_document_key(batch.langs[i], batch.ids[i] if batch.ids is not None else None, text)
-        places += compute_place(job.shuffle, key, text)
-    return np.frombuffer(bytes(places), np.uint8).reshape(-1, PLACE_BYTES)
+def _find_wanted(places: Places, first: int, heads: tuple[int, int] | None) -> Positions:
+    """Positions of the documents from the first on that lie in the interval of heads, if there is one."""
+    wanted = np.arange(len(places)) >= first
+    if heads is not None:
+        found = get_heads(places)
+        # The end may be 2^64, which no uint64 is.
+        wanted &= (found >= np.uint64(heads[0])) & (found <= np.uint64(heads[1] - 1))
+    return np.flatnonzero(wanted)
+
+
+def compute_places(seed: int, batch: Batch, part: slice) -> Places:
+    """Where a shuffle puts each document of a part of the batch."""
+    places = b"".join(
+        compute_place(seed, batch.compute_key(i), batch.texts.text(i)) for i in range(part.start, part.stop)
+    )
+    return np.frombuffer(places, np.uint8).reshape(-1, PLACE_BYTES)
 
 
 class _Spills:
@@ -112,7 +115,7 @@ class _Spills:
         self._ahead = sum(one.documents for one in self._done)
 
     def count_ahead(self, num: int) -> int:
-        """How many of the next documents are in a file of an earlier attempt; call once for each."""
+        """How many of the next num documents are in a file of an earlier attempt. Tell it of each document once."""
         ahead = min(num, self._ahead)
         self._ahead -= ahead
         return ahead

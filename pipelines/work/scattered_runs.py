@@ -1,7 +1,7 @@
 """Documents between the two passes of a shuffle: tokenized, in attempt files, in the order of their places.
 
-A file has a section for each bucket, an Arrow stream. A section is read whole: it is no larger than what a worker of
-the first pass held.
+A file has a section for each bucket, an Arrow stream. A section is read whole, for a worker of the first pass held all
+of it in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.store.attempts import Attempts, NewFile
 from pipelines.store.redaction import redact
 from pipelines.work.encode_job import Positions
 from schemas.refs import RunRef, ScatteredRun
-from schemas.shuffle import get_heads
+from schemas.shuffle import find_intervals
 from tokcore.arrow_files import Sink
 from tokcore.canonical import Sha256Writer, hash_sha256
 from tokcore.errors import LedgerError
@@ -87,12 +87,7 @@ def join_scattered(parts: Sequence[Scattered]) -> Scattered:
 def write_scattered(new: NewFile, documents: Scattered, num_buckets: int) -> tuple[ScatteredRun, ...]:
     """Write documents, in any order, to a new file: a sorted run for each bucket that has some."""
     ordered = documents.sort()
-    buckets = (
-        (get_heads(ordered.places) // np.uint64((1 << 64) // num_buckets)).astype(np.int64)
-        if num_buckets > 1
-        else (np.zeros(len(ordered.places), np.int64))
-    )
-    bounds = np.searchsorted(buckets, np.arange(num_buckets + 1)).tolist()
+    bounds = np.searchsorted(find_intervals(ordered.places, num_buckets), np.arange(num_buckets + 1)).tolist()
     runs = []
     for bucket, (start, end) in enumerate(itertools.pairwise(bounds)):
         if end > start:

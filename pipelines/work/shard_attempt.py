@@ -85,7 +85,7 @@ class ShardAttempt:
         """The finished shard, and the counts of its ids, which need a file only if the shard is recorded."""
         for writer in self._writers:
             writer.close()
-        of_records = self._provenance.close() if self._provenance is not None else ""
+        provenance_sha256 = self._provenance.close() if self._provenance is not None else ""
         self._stack.close()
         reach("encode.shard")
         content = self._content.hexdigest()
@@ -97,7 +97,8 @@ class ShardAttempt:
         )
         apart = get_provenance_path(facts.stem)
         files = tuple(
-            new.stored(path, of_records if path == apart else content) for path, new in sorted(self._files.items())
+            new.stored(path, provenance_sha256 if path == apart else content)
+            for path, new in sorted(self._files.items())
         )
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
         digests = write_digests(self._job.attempts, facts.shard, self._digests, self._job.num_partitions)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import operator
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -26,14 +25,14 @@ class Sortable(NamedTuple):
 
 
 def choose_bucket(document: Document, num_buckets: int) -> int:
-    """Which of so many shards a document goes to: by a hash of its language and id, or of its text if it has no id."""
+    """The bucket of a document, below num_buckets: by a hash of its language and id, or of its text if it has no id."""
     key = compute_document_key(document.lang, document.id, _get_bytes(document))
     return int.from_bytes(key[:8], "big") % num_buckets
 
 
 @contextlib.contextmanager
 def sort_documents(documents: Iterable[Document], memory_bytes: int) -> Iterator[SortedDocuments]:
-    """The documents in order, to be gone through any number of times while the block runs."""
+    """The documents in order. They can be read any number of times while the block runs."""
     with contextlib.ExitStack() as stack:
         runs: list[IO[bytes]] = []
         waiting: list[Sortable] = []
@@ -63,7 +62,7 @@ class SortedDocuments:
     def __iter__(self) -> Iterator[Sortable]:
         for file in self._runs:
             file.seek(0)
-        return heapq.merge(*map(_read, self._runs), self._rest, key=operator.itemgetter(slice(None)))
+        return heapq.merge(*map(_read, self._runs), self._rest)
 
     @property
     def num_runs(self) -> int:

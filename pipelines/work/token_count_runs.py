@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts, compute_key
@@ -13,14 +14,14 @@ from tokcore.errors import LedgerError
 from tokcore.kernel import IdRows
 from tokcore.token_counts import add_up, read_id_rows, write_id_rows
 
-# Work items are dealt into groups, whose counts are added up apart, so that no worker gets those of all items. The
-# driver adds up the groups.
+# Work items are dealt into groups. Workers add up the counts of each group, so none gets those of all items; the driver
+# adds up the groups.
 _MAX_GROUPS = 64
 _ITEMS_PER_GROUP = 16
 
 
 def count_groups(num_items: int) -> int:
-    """How many groups so many work items are dealt into."""
+    """How many groups num_items work items are dealt into."""
     return min(_MAX_GROUPS, -(-num_items // _ITEMS_PER_GROUP))
 
 
@@ -43,6 +44,14 @@ def read_id_run(attempts: Attempts, run: RunRef) -> IdRows:
     if hash_sha256(data) != run.sha256:
         raise LedgerError(f"{redact(url)}: not the counts that were written there")
     return read_id_rows(io.BytesIO(data))
+
+
+def add_up_id_runs(attempts: Attempts, runs: Iterable[RunRef]) -> IdRows:
+    """The sums of several; one of them is in memory at a time."""
+    total = add_up([])
+    for run in runs:
+        total = add_up([total, read_id_run(attempts, run)])
+    return total
 
 
 def merge_id_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:

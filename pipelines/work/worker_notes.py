@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
@@ -27,16 +28,14 @@ def note_item(attempts: Attempts, item: int) -> None:
 
 
 def read_notes(attempts: Attempts) -> tuple[WorkerProcess, ...]:
-    """The processes that left notes, and how many items each did; of all attempts, also those that were repeated."""
+    """The processes that left notes, and how many items each did. An item that was done twice counts twice."""
     items: Counter[WorkerProcess] = Counter()
     for path in storage.list_tree(folder := _get_folder(attempts)):
         note = json.loads(storage.read_bytes(urls.join(folder, path)))
         ancestors = tuple(note.pop("ancestors"))
         items[WorkerProcess(**note, ancestors=ancestors)] += 1
     ordered = sorted(items, key=lambda one: (one.host, one.started or 0, one.process))
-    return tuple(
-        WorkerProcess(one.host, one.process, one.started, one.executable, one.ancestors, items[one]) for one in ordered
-    )
+    return tuple(dataclasses.replace(one, items=items[one]) for one in ordered)
 
 
 def _get_folder(attempts: Attempts) -> str:

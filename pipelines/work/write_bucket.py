@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -11,6 +10,8 @@ import numpy as np
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.item_reader import LanguageTally
+from pipelines.work.language_totals import add_up_languages
+from pipelines.work.result_keys import make_bucket_key
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.sort_documents import Sortable, SortedDocuments, sort_documents
 from pipelines.work.token_count_runs import write_id_run
@@ -23,7 +24,6 @@ from tokcore.tokenizer import Tokenizer
 
 _BATCH_BYTES = 4 << 20
 _SORT_BYTES = 64 << 20
-_KEY_DIGITS = 12
 _ONE_STREAM = ("", "train")
 _NO_FILE = StoredFile("", "", 0, "", "")
 
@@ -33,13 +33,13 @@ def write_bucket(
 ) -> ItemEncoded:
     """Write the documents of a bucket to shards, sorted by id, then content; equal documents give equal bytes.
 
-    sort_bytes: more documents than that in memory go through sorted files.
+    sort_bytes: text that is sorted in memory; more goes through sorted files.
     """
     if (done := job.attempts.result(make_item_key(bucket), ItemEncoded)) is not None:
         return done
     tallies: dict[str, LanguageTally] = {}
     with sort_documents(documents, sort_bytes) as ordered, contextlib.ExitStack() as stack:
-        streams = ShardStreams(job, bucket, _make_key(job, ordered), stack)
+        streams = ShardStreams(job, bucket, make_bucket_key(job.settings_sha256, ordered), stack)
         first = 0
         for batch in _cut_into_batches(ordered):
             _write_batch(job, tokenizer, streams, batch, first)
@@ -49,16 +49,13 @@ def write_bucket(
                 tally.num_documents += 1
                 tally.text_bytes += len(one.text)
         shards, counts = streams.close()
-    languages = {lang: tally.freeze() for lang, tally in sorted(tallies.items())}
-    for shard in shards:
-        for lang, more in shard.languages.items():
-            languages[lang] += more
+    read = {lang: tally.freeze() for lang, tally in tallies.items()}
     return job.attempts.record(
         make_item_key(bucket),
         ItemEncoded(
             item=bucket,
             ledgers=(),
-            languages=languages,
+            languages=add_up_languages([read, *(one.languages for one in shards)]),
             shards=tuple(one.shard for one in shards),
             digests=tuple(run for one in shards for run in one.digests),
             token_counts=write_id_run(job.attempts, f"bucket-{bucket:05d}", counts),
@@ -66,15 +63,6 @@ def write_bucket(
             rejects=_NO_FILE,
         ),
     )
-
-
-def _make_key(job: EncodeJob, ordered: SortedDocuments) -> str:
-    """The result key of the bucket's shards: it follows from settings, tokenizer and documents."""
-    hasher = hashlib.sha256(job.settings_sha256.encode())
-    for one in ordered:
-        for part in (b"\1" if one.has_id else b"\0", one.id, one.lang.encode(), one.text):
-            hasher.update(len(part).to_bytes(8, "little") + part)
-    return hasher.hexdigest()[:_KEY_DIGITS]
 
 
 def _cut_into_batches(ordered: SortedDocuments) -> Iterator[list[Sortable]]:
@@ -93,7 +81,7 @@ def _cut_into_batches(ordered: SortedDocuments) -> Iterator[list[Sortable]]:
 def _write_batch(
     job: EncodeJob, tokenizer: Tokenizer, streams: ShardStreams, batch: list[Sortable], first: int
 ) -> None:
-    """first: number of the batch's first document in its bucket."""
+    """Tokenize a batch, and write it to the shards. first: number of its first document in the bucket."""
     where = streams.unfinished([_ONE_STREAM] * len(batch))
     if not len(where):
         return

@@ -1437,9 +1437,9 @@ _BUILDING = (
     Defect(
         "small-items-first",
         "the smallest work items are handed out first, and a large one is left at the end",
-        "pipelines/work/plan_parts.py",
-        "items = sorted(plan.items, key=lambda item: -item.size_bytes)",
-        "items = sorted(plan.items, key=lambda item: item.size_bytes)",
+        "schemas/plan.py",
+        "return sorted(self.items, key=lambda item: -item.size_bytes)",
+        "return sorted(self.items, key=lambda item: item.size_bytes)",
         _tests("pipelines/test_plan_parts.py::test_large_items_come_first"),
     ),
     Defect(
@@ -1582,8 +1582,8 @@ _BUILDING = (
         "validation-by-record-number",
         "validation documents are chosen by their place in the file",
         "pipelines/work/encode_item.py",
-        "key = compute_document_key(batch.langs[i], identifier, batch.texts.text(i))",
-        'key = compute_document_key(batch.langs[i], identifier, b"%d" % batch.ordinals[i])',
+        "is_selected(batch.compute_key(i), job.seed",
+        'is_selected(b"%d" % batch.ordinals[i], job.seed',
         _tests("pipelines/test_encode_item.py::test_the_split_of_a_document_follows_from_it_alone"),
     ),
     Defect(
