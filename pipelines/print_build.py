@@ -44,16 +44,16 @@ def print_build(output: str, build: BuildManifest, all_languages: bool = False) 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
     """Print what Beam measured of each stage that ran, a line each."""
-    for stage, told in metrics.items():
-        if told:
-            found = f", {hits:,} found done" if (hits := told.get("cache_hits", 0)) else ""
-            amounts = f"{told.get('items', 0):,} work items{found}, {told.get('records', 0):,} records"
-            rejects = [
-                f"{name.removeprefix('rejected:')}: {n:,}" for name, n in told.items() if name.startswith("rejected:")
-            ]
-            rejected = f", rejected {', '.join(rejects)}" if rejects else ""
-            size = f"{told.get('stored_bytes', 0):,} bytes stored, {told.get('text_bytes', 0):,} of text"
-            print(f"{stage:<10} {amounts}{rejected}, {size}")
+    for stage, measured in metrics.items():
+        if not measured:
+            continue
+        found = f", {hits:,} found done" if (hits := measured.get("cache_hits", 0)) else ""
+        amounts = f"{measured.get('items', 0):,} work items{found}, {measured.get('records', 0):,} records"
+        reasons = {name: n for name, n in measured.items() if name.startswith("rejected:")}
+        rejects = ", ".join(f"{name.removeprefix('rejected:')}: {n:,}" for name, n in reasons.items())
+        rejected = f", rejected {rejects}" if rejects else ""
+        size = f"{measured.get('stored_bytes', 0):,} bytes stored, {measured.get('text_bytes', 0):,} of text"
+        print(f"{stage:<10} {amounts}{rejected}, {size}")
 
 
 def _list_languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:

@@ -424,8 +424,8 @@ TABLES: Mapping[str, tuple[str, type]] = {
 }
 
 
-# What a build file says of other things than the result.
-_ELSEWHERE = frozenset({"path", "build", "storage", "engine"})
+# What the result does not follow from.
+_NOT_OF_RESULT = frozenset({"path", "build", "storage", "engine"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,10 +480,10 @@ class BuildConfig:
         return (self.learn.layout or "") if MODELS[self.learn.model].layouts else ""
 
     def hash_settings(self) -> str:
-        """sha256 of all that the build file says of the result, patterns of inputs and where they start included."""
-        fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _ELSEWHERE]
-        told = {name: repr(getattr(self, name)) for name in fields}
-        return hash_sha256(write_canonical_json({**told, "seed": str(self.build.seed)}))
+        """sha256 of every setting that the result follows from, patterns of inputs and their base folder included."""
+        fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
+        settings = {name: repr(getattr(self, name)) for name in fields}
+        return hash_sha256(write_canonical_json({**settings, "seed": str(self.build.seed)}))
 
     @property
     def counting_steps(self) -> tuple[str, ...]:

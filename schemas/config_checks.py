@@ -71,11 +71,9 @@ def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
     if not file.has("pretokenize", "pattern"):
         config = dataclasses.replace(config, pretokenize=dataclasses.replace(config.pretokenize, pattern=model.pattern))
     of_layout = model.layouts.get(config.layout, {})
-    control = dict.fromkeys(config.learn.control_symbols if "control_symbols" in model.uses else (), PLAIN)
-    own_special = {
-        **model.own_special,
-        **{text: role for text, role in control.items() if text not in model.own_special},
-    }
+    own_special = dict(model.own_special)
+    for text in config.learn.control_symbols if "control_symbols" in model.uses else ():
+        own_special.setdefault(text, PLAIN)
     roles = {**own_special, **{text: token.role for text, token in of_layout.items()}}
     if not roles:
         return config

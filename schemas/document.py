@@ -138,7 +138,7 @@ class EncodedDocument(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record that is no document, or a file that was rejected whole: the other element that ReadDocuments returns.
+    """A record that is no document, or a file that was rejected whole: what ReadDocuments returns beside documents.
 
     >>> RejectedRecord("en.jsonl", 0, 7, "json", "expected a value").record
     7

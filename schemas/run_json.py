@@ -48,7 +48,7 @@ class RunFacts:
     seconds: Annotated[float | None, Read(_read_seconds)] = None
     workers: int | None = None  # None for the workers of another runner
     kernel: str = ""
-    settings: str = ""  # of a build: sha256 of all that the build file says of the result, patterns of inputs included
+    settings: str = ""  # of a build: BuildConfig.hash_settings
     processes: tuple[WorkerProcess, ...] = ()  # of an engine
 
     def to_bytes(self) -> bytes:

@@ -64,8 +64,8 @@ def init(folder: str, path: str, force: bool) -> None:
 def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
     """Look at the input, show the plan and estimates; do no work.
 
-    Reads the start of some files of each source: wrong fields and formats are named. Ends with exit code 2 if they
-    would stop a build, or if the output holds a different one.
+    Reads the start of some files of each source, and names wrong fields and formats. Exit code 2 if they would stop a
+    build, or if the output holds a different build.
     """
     from pipelines.print_reports import make_check_report, print_check
 
@@ -92,9 +92,9 @@ def _make_stage_command(
     @click.option(
         "--replace",
         type=click.Choice(replaceable),
-        help="Remove what this step made, and all that follows from it; then make them again.",
+        help="Remove what this step made, and all that follows from it; then make it again.",
     )
-    @click.option("--from", "reuse", metavar="OUTPUT", help="Take over from this output the stages that still apply.")
+    @click.option("--from", "reuse", metavar="OUTPUT", help="Take over the stages of this output that still apply.")
     @JSON
     def command(
         build_file: str,
@@ -112,10 +112,6 @@ def _make_stage_command(
         as_json: bool,
         show_all: bool = False,
     ) -> None:
-        from pipelines.print_build import print_build, print_metrics
-        from pipelines.print_reports import print_no_work, print_stage
-        from pipelines.store.retries import describe_retries, list_retries
-
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
         from_other = make_absolute(reuse) if reuse else ""
@@ -129,22 +125,37 @@ def _make_stage_command(
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
         if as_json:
-            facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
-            print_json({**facts, **json.loads(manifest.to_bytes())})
+            _print_as_json(build, manifest)
         elif quiet:
             click.echo(manifest.root or manifest.content_id())
-        elif manifest.stage == "build":
-            print_build(build.output, manifest, show_all)
         else:
-            print_stage(build.output, manifest)
-        if not (as_json or quiet):
-            print_metrics(build.metrics)
-        if not (build.made or as_json or quiet):
-            print_no_work(build.output, manifest.stage, done)
-        if not (as_json or quiet) and (line := describe_retries()):
-            click.echo(line)
+            _print_for_people(build, manifest, done, show_all)
 
     return ALL(command) if name == "build" else command
+
+
+def _print_as_json(build: Any, manifest: Any) -> None:
+    from pipelines.store.retries import list_retries
+
+    facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
+    print_json({**facts, **json.loads(manifest.to_bytes())})
+
+
+def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> None:
+    """Print what the stage made. done: what the command has done, for a message. show_all: all rows of tables."""
+    from pipelines.print_build import print_build, print_metrics
+    from pipelines.print_reports import print_no_work, print_stage
+    from pipelines.store.retries import describe_retries
+
+    if manifest.stage == "build":
+        print_build(build.output, manifest, show_all)
+    else:
+        print_stage(build.output, manifest)
+    print_metrics(build.metrics)
+    if not build.made:
+        print_no_work(build.output, manifest.stage, done)
+    if line := describe_retries():
+        click.echo(line)
 
 
 STAGE_COMMANDS = (

@@ -1,4 +1,4 @@
-"""From words of the command line to what they name, and how a command ends or prints JSON."""
+"""What the arguments of a command line name; how a command fails, and how it prints JSON."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
 
 
 def fail(error: Exception | str, code: int) -> NoReturn:
+    """Print the error, without secrets, and end the process with this exit code."""
     from pipelines.store.redaction import redact
 
     # A message may quote file names and texts; their control characters must not reach a terminal.

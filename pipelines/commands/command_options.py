@@ -9,11 +9,9 @@ import click
 
 BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
 
-
 OUTPUT = click.option(
     "--output", metavar="URL", default="", help="Write here, not to build.output; relative to the current folder."
 )
-
 
 SET = click.option(
     "--set",
@@ -24,24 +22,20 @@ SET = click.option(
     "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
 )
 
-
 WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
-
 
 _ENGINE = click.option(
     "--engine",
     type=click.Choice(("local", "flink", "prism", "portable")),
-    help="Where the work is done: engine.name of the build file. --set engine.endpoint=HOST:PORT says more.",
+    help="Where the work is done: replaces engine.name. Its address: --set engine.endpoint=HOST:PORT.",
 )
-
 
 _DETACH = click.option(
     "--detach", is_flag=True, help="Ctrl-C and SIGTERM leave the engine's job running; the next run goes on with it."
 )
 _SHARED = click.option(
-    "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this one."
+    "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this machine."
 )
-
 
 TOKENIZER = click.option(
     "--tokenizer",
@@ -51,18 +45,13 @@ TOKENIZER = click.option(
     help="An output, tokcore.json, tokenizer.json, a folder of them, or a rank file.",
 )
 
-
 PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file: its split pattern.")
-
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
-
 ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")
 
-
 _QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and only the hash of the result.")
-
 
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what each stage finds, makes and commits.")
 

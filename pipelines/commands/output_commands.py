@@ -1,4 +1,4 @@
-"""Commands that look at an output or mend it: verify, repair, show, curve, audit, diff, gc."""
+"""Commands that inspect or repair an output: verify, repair, show, curve, audit, diff, gc."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
     """Make damaged and missing files of an output again.
 
-    From the pinned inputs, and from what is left. A file gets its place only if its bytes are those that were
-    committed. Exit code 1 if something stays damaged; each such file is named, with what to do.
+    Makes them from the pinned inputs, and from what is left. A file is put in its place only if it has the bytes that
+    were committed. Exit code 1 if a file stays damaged: each such file is named, with what to do.
     """
     from pipelines.inspect.repair import repair as run
     from pipelines.local.run_options import RunOptions
@@ -161,8 +161,8 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
 def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     """List odd tokens of an output.
 
-    Tokens that were written rarely or never, that no text encodes to, that come from one document (with --sources, from
-    one file), or that hold invisible characters.
+    Lists tokens that were written rarely or never, that no text encodes to, that come from one document (with
+    --sources, from one file), or that hold invisible characters.
     """
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
@@ -179,8 +179,8 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
 def curve(output: str, sizes: str, as_json: bool) -> None:
     """Show bytes per token of every language at every size.
 
-    From one learned BPE and its count tables: equal to what tokenizers learned for these sizes give. Without --sizes,
-    the powers of two from 512 on, and the tokenizer's own size.
+    Needs one learned BPE and its count tables. The numbers are those of tokenizers learned for these sizes. Without
+    --sizes: the powers of two from 512 on, and the tokenizer's own size.
     """
     from pipelines.inspect.curve import compute_curve, print_curve
 

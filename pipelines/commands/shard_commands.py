@@ -18,15 +18,13 @@ _END = click.option(
     "--end", type=click.IntRange(0), metavar="ID", help="The id that ends each document, for files without bounds."
 )
 
-
 _READ_DTYPE = click.option(
     "--from-dtype",
     "read_dtype",
     default="",
     metavar="DTYPE",
-    help="Of ids in files that nothing says it of: uint16, ...",
+    help="Dtype of the ids, for files that do not say it: uint16, ...",
 )
-
 
 _VOCAB_SIZE = click.option(
     "--vocab-size", type=click.IntRange(1), metavar="N", help="Every id is below it; default: what the files say."
@@ -44,8 +42,8 @@ _VOCAB_SIZE = click.option(
 @click.option(
     "--to", "target", type=click.Choice(list(SHARD_FORMATS)), required=True, metavar="FORMAT", help=_FORMATS_TO
 )
-@click.option("-o", "path", required=True, metavar="FOLDER", help="The folder to make; nothing may have that name.")
-@click.option("--dtype", default="", metavar="DTYPE", help="Of ids, in formats that leave the choice.")
+@click.option("-o", "path", required=True, metavar="FOLDER", help="The folder to make; it must not exist yet.")
+@click.option("--dtype", default="", metavar="DTYPE", help="Dtype of the ids, in formats that leave the choice.")
 @click.option(
     "--compression",
     type=click.Choice(["zstd", "lz4", "none"]),
@@ -72,9 +70,9 @@ def convert(
 ) -> None:
     """Write token shards in another format, without tokenizing again.
 
-    FROM is an output, a folder of shards of any format, or a file of one, written by tokcore or by others. FOLDER
-    becomes what the format's reader opens. Ids, languages and sources go along; formats without room for them get a
-    .documents file beside each shard. FOLDER appears when it is complete: killed, the same command starts again.
+    FROM is an output, a folder of shards of any format, or a file of one, written by tokcore or by others. The
+    format's own reader opens FOLDER. Ids, languages and sources are kept; formats without room for them get a
+    .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """
     from pipelines.inspect.convert import convert_shards
     from tokcore.conversion import Reading
@@ -101,7 +99,7 @@ def convert(
 
 @click.command(epilog=format_examples("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair"))
 @click.argument("path", metavar="PATH")
-@click.option("--repair", is_flag=True, help="Make indexes again that are gone or wrong, where the data allow it.")
+@click.option("--repair", is_flag=True, help="Make missing and wrong indexes again, where the data allow it.")
 @_END
 @_READ_DTYPE
 @_VOCAB_SIZE
@@ -111,8 +109,8 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
 
     PATH is a folder of shards, or a file of one, written by tokcore or by others. Reads all of it: sizes, headers,
     bounds, dtypes, ids and, with --end, ends of documents; then indexes of folders. Names each breach with file and
-    byte, row or document. --repair makes the .idx of Megatron, datatrove's and OLMo's bounds (from documents files, or
-    with --end) and index.json again. Exit code 1 if something is wrong.
+    byte, row or document. --repair makes these again: the .idx of Megatron, the bounds of datatrove and OLMo (from
+    documents files, or with --end), and index.json. Exit code 1 if something is wrong.
     """
     from pipelines.inspect.fsck import check_shards
     from tokcore.shard_checks import Rules

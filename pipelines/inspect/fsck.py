@@ -45,7 +45,7 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
         raise ConfigError(f"{url}: there is no such file or folder")
     if repair and _has_manifest(place):
         raise ConfigError(
-            f"{url}: belongs to an output, whose manifest has its hashes: `tokcore repair OUTPUT` mends it"
+            f"{url}: belongs to an output, whose manifest has its hashes: `tokcore repair OUTPUT` repairs it"
         )
     files = find_all_shards(place)
     if not files:

@@ -26,7 +26,7 @@ from pipelines.inspect.verify_manifests import (
     require_all_manifests,
 )
 from pipelines.inspect.verify_order import DigestSum, list_ordinal_ends
-from pipelines.inspect.verify_shards import Found, check_item, check_part, make_rules
+from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
@@ -40,6 +40,7 @@ from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_item
 from schemas.manifest import AnyManifest, FileEntry
+from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.shuffle import choose_num_parts, get_interval
@@ -251,28 +252,12 @@ def _check_content(
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     plan, made = read_plan(output, manifests.plan), manifests.shards
     rules = make_rules(spec, made.config, plan)
-    shards: dict[int, list[ShardRef]] = {}
-    for shard in list_named_shards(made):
-        shards.setdefault(shard.facts.item, []).append(shard)
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests.counts.files if manifests.counts is not None else ()
     ledgers, written = read_file_ledgers(output), add_up([])
-    records = {file.uri: file.records for file in ledgers}
+    checks = _list_checks(output, rules, plan, made, {file.uri: file.records for file in ledgers})
     num_documents = made.totals.records.documents
-    checks: list[Callable[[], Found]]
-    if made.config.shuffle is None:
-        checks = [
-            functools.partial(check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), records)
-            for item in plan.items
-        ]
-    else:
-        num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
-        ends = list_ordinal_ends(plan, records)
-        checks = [
-            functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
-            for number in range(num_parts)
-        ]
     with (
         ThreadPoolExecutor(options.num_workers) as threads,
         DigestSum(num_documents) as digests,
@@ -298,6 +283,28 @@ def _check_content(
     problems.extend(check_token_counts(output, made, written))
     problems.extend(_find_differing_sums(made, languages, ledgers, documents_of))
     return documents_of.total()
+
+
+def _list_checks(
+    output: str, rules: Rules, plan: Plan, made: ShardsManifest, num_records: Mapping[str, int]
+) -> list[Callable[[], Found]]:
+    """What reads the shards, one call for each work item or part of a shuffle. num_records: read, by uri."""
+    shards: dict[int, list[ShardRef]] = {}
+    for shard in list_named_shards(made):
+        shards.setdefault(shard.facts.item, []).append(shard)
+    if made.config.shuffle is None:
+        return [
+            functools.partial(
+                check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
+            )
+            for item in plan.items
+        ]
+    num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
+    ends = list_ordinal_ends(plan, num_records)
+    return [
+        functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
+        for number in range(num_parts)
+    ]
 
 
 def _find_differing_sums(
@@ -351,16 +358,16 @@ def _decode(
         files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
     limit = None if decode is None else -(-decode // max(1, len(plan.items)))
     config = manifests.shards.config
-    num_parts = choose_num_parts(manifests.shards.totals.tokens, config.target_tokens)
+    is_shuffled = config.shuffle is not None
+    num_tokens = manifests.shards.totals.tokens
+    num_parts = choose_num_parts(num_tokens, config.target_tokens) if is_shuffled else len(plan.items)
     parts = tuple(StoredPart(tuple(shards.get(i, ())), tuple(files.get(i, ()))) for i in range(num_parts))
     jobs = [
         DecodeJob(
             output,
             base,
             plan.assignment(item),
-            (StoredPart(tuple(shards.get(item.number, ())), tuple(files.get(item.number, ()))),)
-            if config.shuffle is None
-            else parts,
+            parts if is_shuffled else (parts[item.number],),
             limit,
             config,
         )

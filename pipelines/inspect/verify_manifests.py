@@ -122,7 +122,7 @@ def check_manifests(output: str, manifests: BuiltManifests, spec: TokenizerSpec 
     for check in checks:
         try:
             yield from check()
-        except VersionError as error:  # what this release expects of the rest says nothing
+        except VersionError as error:  # this release does not know what the rest should be
             yield str(error)
             return
         except TokError as error:

@@ -66,8 +66,8 @@ def _encode(
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    work = _do_work if config.shuffle is None else _do_shuffled_work
-    spec = work(run, config, plan, learned, attempts)
+    encode = _encode_items if config.shuffle is None else _shuffle_items
+    spec = encode(run, config, plan, learned, attempts)
     with run.progress.stage("check", minor=True):
         return _check_and_finish(run, config, plan, planned, spec, attempts)
 
@@ -138,7 +138,7 @@ def _check_and_finish(
     )
 
 
-def _prepare(
+def _make_job(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> tuple[TokenizerSpec, EncodeJob]:
     """What the tokenizer is made of, and what workers are told."""
@@ -148,11 +148,11 @@ def _prepare(
     return spec, make_encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
 
 
-def _do_work(
+def _encode_items(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
-    """Have all work items encoded; what the tokenizer is made of."""
-    spec, job = _prepare(run, config, plan, learned, attempts)
+    """Have all work items encoded; return what the tokenizer is made of."""
+    spec, job = _make_job(run, config, plan, learned, attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         # Imports Beam, which takes most of a second: so only when the stage has work.
@@ -162,18 +162,18 @@ def _do_work(
     return spec
 
 
-def _do_shuffled_work(
+def _shuffle_items(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
-    """As _do_work, in two passes: tokenize all work items, then put each part of the documents in order."""
-    spec, job = _prepare(run, config, plan, learned, attempts)
+    """As _encode_items, in two passes: tokenize all work items, then put each part of the documents in order."""
+    spec, job = _make_job(run, config, plan, learned, attempts)
     num_buckets = choose_num_buckets(plan.size_bytes)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         from pipelines.graph.launch import gather_parts, scatter_items
 
-        told = scatter_items(run.options, plan, job, num_buckets, run.workers, shown.report, run.progress.say)
-        run.metrics["encode"] = told
+        measured = scatter_items(run.options, plan, job, num_buckets, run.workers, shown.report, run.progress.say)
+        run.metrics["encode"] = measured
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):

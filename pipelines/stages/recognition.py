@@ -1,7 +1,7 @@
 """A finished build is known by its build file: its inputs are not listed again where that costs requests to a store.
 
-What is compared: every setting of the build file, patterns included, with what run.json of the output says; and the
-manifests with the settings, as for every build. What the patterns match by now is not looked at: `tokcore check` is.
+It is known if its run.json has the hash of the same settings, patterns included, and if its manifests agree with the
+settings, as in every build. What the patterns match by now is not looked at; `tokcore check` does that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 
 def find_finished(output: str, config: BuildConfig, imported: TokenizerSpec | None) -> BuildManifest | None:
-    """The manifest of a finished build of this build file, whose inputs need not be looked at; None if they do.
+    """The manifest of the finished build of this build file; None if there is none, or if its inputs must be listed.
 
-    They do where a disk holds some of them, which costs no requests. Raises StageError if a file of it is gone.
+    Inputs on disks are always listed, for that costs no requests. Raises StageError if a file of the build is gone.
     """
     patterns = [urls.resolve(config.base, pattern) for source in config.sources for pattern in source.files]
     if any(urls.is_local(pattern) for pattern in patterns):

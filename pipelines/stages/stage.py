@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, cast
 
 from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
+from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import (
     MANIFEST,
@@ -95,13 +95,13 @@ def run_stage(
     being committed; StageError if a file of the standing stage is gone.
     """
 
-    def standing() -> Manifest[Config, Totals, Language, About] | None:
+    def find_standing() -> Manifest[Config, Totals, Language, About] | None:
         manifest = find_manifest(run.output, key.stage)
         if manifest is not None and manifest.identity != key.identity:
             raise make_other_build_error(run.output, manifest, key.config, key.inputs, more_reasons)
         return cast("Manifest[Config, Totals, Language, About] | None", manifest)
 
-    if (manifest := standing()) is not None:
+    if (manifest := find_standing()) is not None:
         require_files(run.output, manifest)
         if run.progress.level > 0:
             finished = read_run_facts(run.output, key.stage).finished or "at an unknown time"
@@ -117,7 +117,7 @@ def run_stage(
     except TokError as error:
         # An equal build may have been faster, and have removed the working folder when it was done: what was in it
         # is missing then, and what is counted without it does not add up.
-        if (manifest := standing()) is not None:
+        if (manifest := find_standing()) is not None:
             return manifest
         if not isinstance(error, LedgerError):
             raise
@@ -125,19 +125,30 @@ def run_stage(
         storage.remove_tree(attempts.folder)
         raise LedgerError(f"{error}. Nothing was committed; run the command again to redo this stage") from error
     with run.progress.stage("commit", len(made.files), "files", minor=True) as shown:
-        standing()  # a build that committed and is done holds no claim any more
-        _require_inputs(run.output, key)
-        files = [file for file, _ in made.files]
-        if urls.is_local(run.output):
-            publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
-        else:
-            _settle_objects(attempts, files)
-        manifest = commit(
-            run.output, _make_manifest(key, made), _collect_facts(run, key.stage, started, attempts), attempts.scratch
-        )
+        find_standing()  # a build that committed and is done holds no claim any more
+        manifest = _publish_and_commit(run, key, made, attempts, started, shown)
     run.made.append(key.stage)
     run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
     return manifest
+
+
+def _publish_and_commit(
+    run: BuildRun,
+    key: StageKey[Config],
+    made: Made[Totals, Language, About],
+    attempts: Attempts,
+    started: float,
+    shown: Phase,
+) -> Manifest[Config, Totals, Language, About]:
+    """Give the files of a claimed stage their final names, and create its manifest."""
+    _require_inputs(run.output, key)
+    files = [file for file, _ in made.files]
+    if urls.is_local(run.output):
+        publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
+    else:
+        _settle_objects(attempts, files)
+    facts = _collect_facts(run, key.stage, started, attempts)
+    return commit(run.output, _make_manifest(key, made), facts, attempts.scratch)
 
 
 def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:

@@ -53,7 +53,7 @@ class Attempts:
     def new_file(self, name: str, skip_empty: bool = False) -> Iterator[NewFile]:
         """A file under a new attempt name, hashed while it is written and durable when the block ends.
 
-        skip_empty: if nothing was written, an object store, where each file is a request, gets none.
+        skip_empty: create nothing if nothing was written, in an object store, where each file costs a request.
         Raises StageError if the store does not hold what was written.
         """
         attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
@@ -141,7 +141,7 @@ class NewFile:
     url: str
     file: Sha256Writer
     object: NewObject | None = None  # in an object store
-    is_checked: bool = False  # whether a store holds what was written
+    is_checked: bool = False  # whether it was asked if the store holds what was written
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
         """Check the closed file and describe it. content_sha256: None if the content is the file's own bytes.
@@ -196,7 +196,7 @@ def publish(
 
 
 def remove_attempts(attempts: Attempts) -> None:
-    """Remove the working folder, and the folder of all of them if nothing else is in it."""
+    """Remove the working folder, and the folder of all working folders if nothing else is in it."""
     storage.remove_tree(attempts.folder)
     if not storage.list_tree(all_of_them := urls.join(attempts.output, FOLDER)):
         storage.remove_tree(all_of_them)

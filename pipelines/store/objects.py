@@ -144,7 +144,7 @@ class NewObject:
 def write_once(url: str, skip_empty: bool = False) -> Iterator[NewObject]:
     """A new object to write. When the block ends it is there, or its failure says why not; if it fails, it is not.
 
-    skip_empty: it is not there, either, if nothing was written.
+    skip_empty: create nothing if nothing was written.
     """
     new = NewObject(url)
     try:

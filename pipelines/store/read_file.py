@@ -24,7 +24,8 @@ class ReadFile(io.RawIOBase):
     """A file opened for reading: seekable, and `read(n)` gives exactly n bytes unless the end of file is nearer.
 
     A transient error reopens the file where it stood. With a pin, the end of file is where the pin says it is, and the
-    file's version is compared when it is opened, reopened and left: a difference is a StageError. Not thread-safe.
+    file's version is compared when it is opened (not that of an object), reopened and left: a difference is a
+    StageError. Not thread-safe.
     """
 
     def __init__(self, url: str, pin: FileId | None = None) -> None:
@@ -143,7 +144,7 @@ class ReadFile(io.RawIOBase):
         return data
 
     def _reopen(self) -> None:
-        # An object is not asked for twice: what is read of another one is refused when it is left.
+        # An object's version is asked for once, when it is left: that refuses what was read of another version, too.
         if self._is_open_again or not is_object_store(self._system):
             self._check_pin()
         self._is_open_again = True

@@ -92,7 +92,7 @@ def count_retry(why: str) -> None:
 
 
 def take_new_retries() -> int:
-    """How much was tried again in this process since the last call; for metrics, which add up."""
+    """How many retries there were in this process since the last call; for metrics, which are added up."""
     global _num_told
     with _lock:
         num_new, _num_told = _counts.total() - _num_told, _counts.total()

@@ -106,7 +106,7 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
 def write_once(url: str, skip_empty: bool = False) -> Iterator[objects.NewObject]:
     """A new object to write under its final name, with all its bytes at once when the block ends, if the name is free.
 
-    Its require_content() says whether it is there. skip_empty: nothing is there if nothing was written.
+    Its require_content() says whether it is there. skip_empty: create nothing if nothing was written.
     """
     with name_errors("write", url), objects.write_once(url, skip_empty) as new:
         yield new

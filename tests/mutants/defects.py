@@ -1104,8 +1104,8 @@ _STORING = (
         "known-without-its-patterns",
         "a finished build is taken for another one that only has other patterns",
         "schemas/build_tables.py",
-        '_ELSEWHERE = frozenset({"path", "build", "storage", "engine"})',
-        '_ELSEWHERE = frozenset({"path", "build", "storage", "engine", "sources"})',
+        '_NOT_OF_RESULT = frozenset({"path", "build", "storage", "engine"})',
+        '_NOT_OF_RESULT = frozenset({"path", "build", "storage", "engine", "sources"})',
         _tests("stores/test_finished.py::test_other_patterns_or_settings_are_another_build"),
     ),
     Defect(
@@ -1365,9 +1365,9 @@ _BUILDING = (
         "manifest-before-files",
         "the manifest is created before the files have their names",
         "pipelines/stages/stage.py",
-        "        files = [file for file, _ in made.files]\n",
-        "        commit(run.output, _make_manifest(key, made), RunFacts(), attempts.scratch)\n"
-        "        files = [file for file, _ in made.files]\n",
+        "    files = [file for file, _ in made.files]\n",
+        "    commit(run.output, _make_manifest(key, made), RunFacts(), attempts.scratch)\n"
+        "    files = [file for file, _ in made.files]\n",
         _tests("pipelines/test_commit.py"),
     ),
     Defect(
@@ -1414,7 +1414,7 @@ _BUILDING = (
         "a-faster-build-not-found",
         "a build whose working folder an equal one has removed fails, though its stage is there",
         "pipelines/stages/stage.py",
-        "        if (manifest := standing()) is not None:\n            return manifest\n        if not isinstance",
+        "        if (manifest := find_standing()) is not None:\n            return manifest\n        if not isinstance",
         "        if not isinstance",
         _tests("chaos/test_overtaken.py"),
     ),

@@ -278,7 +278,7 @@ def test_what_the_data_do_not_allow_is_left_as_it_is(tmp_path):
 def test_an_output_is_mended_by_repair(tmp_path):
     folder = make_folder("mds", tmp_path / "shards" / "mds")
     (tmp_path / "shards" / "manifest.json").write_text("{}")
-    with pytest.raises(ConfigError, match="`tokcore repair OUTPUT` mends it"):
+    with pytest.raises(ConfigError, match="`tokcore repair OUTPUT` repairs it"):
         check(folder, repair=True)
     assert check(folder).problems == ()
 
