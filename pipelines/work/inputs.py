@@ -49,15 +49,15 @@ def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut) -> I
     output: URL of the build's output; None: there is none. left_out: is told of what is not taken. Raises ConfigError
     for a pattern that leaves no file, and for one that would read the output; StageError if a store does not answer.
     """
-    listings = _Listings(config)
+    listings = _Listings(config, output, left_out)
     for number, source in enumerate(config.sources):
         excluded = _Excluded(config, number, source)
         for position, pattern in enumerate(source.files):
             where = config.at("source", number, "files", position)
             if source.split is not None:
-                found = _list_split(config.base, pattern, where, source.split, output, excluded, left_out, listings)
+                found = _list_split(listings, pattern, where, source.split, excluded)
             else:
-                found = _list_source(config.base, pattern, where, output, excluded, left_out, listings)
+                found = _list_source(listings, pattern, where, excluded)
             for pin in found:
                 yield Found(number, where, _spell_as_written(config.base, pattern, pin.url), pin)
 
@@ -65,16 +65,20 @@ def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut) -> I
 class _Listings:
     """What the patterns of all sources match. Those in stores are listed at once, some at a time, not one by one."""
 
-    def __init__(self, config: BuildConfig) -> None:
-        self.own = OwnOutputs()  # among them
+    def __init__(self, config: BuildConfig, output: str | None, left_out: LeftOut) -> None:
+        """output, left_out: as for find_inputs."""
+        self.base = config.base
+        self.output = output
+        self.left_out = left_out
+        self.own = OwnOutputs()  # outputs of tokcore among the inputs
         resolved: list[str] = []
         for source in config.sources:
-            with contextlib.suppress(ConfigError):  # which is raised where its place in the build file is known
+            with contextlib.suppress(ConfigError):  # raised again where its place in the build file is known
                 resolved += [_resolve(config.base, pattern, source.split is not None) for pattern in source.files]
         remote = [url for url in dict.fromkeys(resolved) if not urls.is_local(url)]
         for url in remote:
             with contextlib.suppress(ConfigError):
-                urls.open_file_system(url)  # libraries are set up by one thread
+                urls.open_file_system(url)  # here, so that one thread sets up the store's library
         self._found = dict(zip(remote, run_at_once(self._list, remote), strict=True))
 
     def find(self, url: str) -> list[storage.FileId]:
@@ -118,18 +122,11 @@ class _Excluded:
         return False
 
 
-def _list_source(
-    base: str,
-    pattern: str,
-    where: str,
-    output: str | None,
-    excluded: _Excluded,
-    left_out: LeftOut,
-    listings: _Listings,
-) -> list[storage.FileId]:
-    shown = f"{where} = {redact(pattern)!r}"
+def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Excluded) -> list[storage.FileId]:
+    """The files of a pattern that the source takes. where: its place in the build file."""
+    shown, output = f"{where} = {redact(pattern)!r}", listings.output
     try:
-        url = urls.resolve(base, pattern)
+        url = urls.resolve(listings.base, pattern)
         path = _get_path(url)
         if output is not None:
             _refuse_output(shown, url, path, output, excluded)
@@ -153,8 +150,8 @@ def _list_source(
             raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
         else:
             kept.append(pin)
-    left_out.excluded += dropped.excluded
-    left_out.no_data |= dropped.no_data
+    listings.left_out.excluded += dropped.excluded
+    listings.left_out.no_data |= dropped.no_data
     if not kept:
         raise ConfigError(
             f"{shown}: all {len(found)} files that match are left out: {dropped.explain()}. "
@@ -163,32 +160,23 @@ def _list_source(
     return kept
 
 
-def _list_split(
-    base: str,
-    folder: str,
-    where: str,
-    split: str,
-    output: str | None,
-    excluded: _Excluded,
-    left_out: LeftOut,
-    listings: _Listings,
-) -> list[storage.FileId]:
+def _list_split(listings: _Listings, folder: str, where: str, split: str, excluded: _Excluded) -> list[storage.FileId]:
     """The files of a split in a folder, by their names below it."""
     shown = f"{where} = {redact(folder)!r}"
     if is_glob(folder):
         raise ConfigError(f"{shown}: split chooses files in a folder. Name the folder alone, or remove split.")
-    found = _list_source(base, _spell_split(folder), where, output, excluded, left_out, listings)
-    start = _get_path(urls.resolve(base, folder)).rstrip("/")
+    found = _list_source(listings, _spell_split(folder), where, excluded)
+    start = _get_path(urls.resolve(listings.base, folder)).rstrip("/")
     files = {_get_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
     for name in [name for name in files if _is_no_data(name)]:
-        left_out.no_data[files.pop(name).url] = "a mark of another tool"
+        listings.left_out.no_data[files.pop(name).url] = "a mark of another tool"
     splits = find_splits(files, start.rpartition("/")[2])
     if (named := find_split(split, splits)) is None:
         has = f"has the splits {', '.join(splits)}" if splits else "has no files"
         raise ConfigError(f'{shown}: split = "{split}": the folder {has}. Write one of them, or name its files.')
     for name, pin in files.items():
         if name not in splits[named]:
-            left_out.no_data[pin.url] = f"not of the split {named}"
+            listings.left_out.no_data[pin.url] = f"not of the split {named}"
     return [files[name] for name in splits[named]]
 
 
