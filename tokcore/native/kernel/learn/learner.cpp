@@ -489,7 +489,7 @@ std::optional<Candidate> Learner::next_candidate() {
 
 // The next merges that do not change each other: no symbol is a left part of one and a right part of another.
 // Then no merge lowers the count of another, and no pair that a merge creates comes before another merge of
-// the batch. Empty if no pair is left. By score, and where other rules decide ties, every merge is a batch of
+// the batch. Empty if no pair is left. By score, and by the rules of SentencePiece, every merge is a batch of
 // its own.
 std::vector<MergeStep> Learner::next_batch(Learned& learned) {
   constexpr uint8_t kLeft = 1, kRight = 2;

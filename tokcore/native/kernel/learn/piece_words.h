@@ -1,8 +1,8 @@
 // DESCRIPTION
-// make_piece_words turns words of UTF-8 into runs of symbols that pieces are learned from: the most frequent
-// characters, up to a share of the text, are the symbols, and whatever else there is divides a word: rarer
-// characters, U+001F, and texts that are tokens already. Words that hold U+2585, which SentencePiece keeps
-// for itself, ill-formed bytes or the count 0 take no part. Linear; memory: 4 bytes a character. Thread-safe.
+// make_piece_words turns words of UTF-8 into the runs of symbols that pieces are learned from. The symbols
+// are the most frequent characters, up to a share of the text. All else divides a word: rarer characters,
+// U+001F, and texts that are tokens already. Words with the count 0, with ill-formed bytes, or with U+2585,
+// which SentencePiece keeps for itself, take no part. Linear; memory: 4 bytes a character. Thread-safe.
 #pragma once
 
 #include <cstddef>

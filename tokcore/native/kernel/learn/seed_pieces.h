@@ -1,7 +1,7 @@
 // DESCRIPTION
 // find_seed_pieces lists the runs of two or more symbols that a Unigram model starts from: those that may be
-// a piece, occur at least twice, and do not always go on with the same symbol. It sorts all suffixes, up to
-// the longest piece, those that begin with the same symbol at a time, and so sees each such run once, with
+// a piece, occur at least twice, and do not always go on with the same symbol. It sorts all suffixes, cut off
+// at the longest piece, one group with the same first symbol at a time. So it sees each such run once, with
 // the sum of its words' counts. The result does not depend on the order of words, nor on how often one is
 // listed. O(n log n) for n symbols; memory: 8 bytes a symbol, and 16 for each that the most frequent symbol
 // begins. Thread-safe.

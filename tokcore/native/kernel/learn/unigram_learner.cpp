@@ -18,9 +18,11 @@ namespace {
 using Wide = unsigned __int128;
 
 constexpr size_t kRoundsBeforeCut = 2;
-constexpr size_t kKeptOf = 4, kKept = 3;  // of the pieces, three of four stay after a cut
+// SentencePiece's numbers. Three of four pieces stay after a cut. A piece that is expected more rarely than
+// kLeastExpected drops out. Characters that dropped out get the least score, each kScoreStep above the one before.
+constexpr size_t kKeptOf = 4, kKept = 3;
 constexpr double kLeastExpected = 0.5;
-constexpr float kStepBelowLeast = 0.0001f;
+constexpr float kScoreStep = 0.0001f;
 constexpr size_t kWordsAtATime = 1024;
 
 double to_double(Wide number) {
@@ -148,7 +150,7 @@ class UnigramLearner {
       others.clear();
       const int64_t score =
           lattices_[0].find_alternative(pieces_, piece, [&](uint32_t other) { others.push_back(other); });
-      if (score > pieces_.fixed_score(piece)) continue;  // it is cut itself
+      if (score > pieces_.fixed_score(piece)) continue;  // encoding would cut it
       candidates.push_back({find_loss(used, sum, piece, others), piece});
     }
     const size_t wanted = std::max(options_.num_before_last_cut, pieces_.num_alive() * kKept / kKeptOf);
@@ -161,7 +163,7 @@ class UnigramLearner {
     count_round();
   }
 
-  // How much the text's likelihood would fall, a token, if others took the place of a piece.
+  // How much the log-likelihood of the text would fall, per token, if others took the place of a piece.
   static double find_loss(const std::vector<uint64_t>& used, uint64_t sum, uint32_t piece,
                           const std::vector<uint32_t>& others) {
     const auto all = static_cast<double>(sum), own = static_cast<double>(used[piece]);
@@ -189,7 +191,8 @@ class UnigramLearner {
     pieces_.keep(kept);
   }
 
-  // All characters, those that dropped out with scores from the least one up, and the best of the others.
+  // All characters, then the best of the other pieces. Characters that dropped out get the least score, or a
+  // little more.
   std::vector<LearnedPiece> finish() {
     std::vector<LearnedPiece> found(words_.code_points.size()), others;
     std::vector<uint8_t> has_score(found.size());
@@ -208,7 +211,7 @@ class UnigramLearner {
     for (const uint32_t symbol : words_.by_count) {
       if (has_score[symbol]) continue;
       found[symbol] = {{symbol}, static_cast<float>(pieces_.least_score()) + above};
-      above += kStepBelowLeast;
+      above += kScoreStep;
     }
     const auto comes_before = [](const LearnedPiece& a, const LearnedPiece& b) {
       return a.score != b.score ? a.score > b.score : a.symbols < b.symbols;

@@ -19,9 +19,9 @@ namespace tokcore {
 
 struct UnigramOptions {
   size_t num_pieces = 0;           // the most to return; at least the symbols of the words
-  size_t num_before_last_cut = 0;  // rounds end when there are at most so many
+  size_t num_before_last_cut = 0;  // the rounds end when no more are left
   size_t num_seeds = 1'000'000;    // besides the symbols
-  double scale = 1;                // what a count of one is in the words' counts
+  double scale = 1;                // what one occurrence adds to the words' counts
   uint64_t min_seed_count = 2;     // on the scale of the counts
   size_t threads = 1;              // at least 1
   int64_t* rounds_done = nullptr;  // rises with each round, for other threads to read; may be null

@@ -1,7 +1,7 @@
 // DESCRIPTION
-// Graphemes as tokenizers 0.23.3 has them: the characters that a reader takes for one. Consonants that are
-// joined by a virama count as several, which is seen only where a mark of two bytes follows them. A byte that
-// is no part of a character is a grapheme of its own. Thread-safe.
+// Graphemes, the characters that a reader takes for one, as tokenizers 0.23.3 has them. Here consonants that
+// a virama joins are several graphemes; that can be seen only where a mark of two bytes follows them. A byte
+// that is no part of a character is a grapheme of its own. Thread-safe.
 #pragma once
 
 #include <cstddef>
