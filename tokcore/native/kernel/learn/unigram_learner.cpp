@@ -19,7 +19,8 @@ using Wide = unsigned __int128;
 
 constexpr size_t kRoundsBeforeCut = 2;
 // SentencePiece's numbers. Three of four pieces stay after a cut. A piece that is expected more rarely than
-// kLeastExpected drops out. Characters that dropped out get the least score, each kScoreStep above the one before.
+// kLeastExpected drops out. Characters that dropped out get the least score, each kScoreStep above the one
+// before.
 constexpr size_t kKeptOf = 4, kKept = 3;
 constexpr double kLeastExpected = 0.5;
 constexpr float kScoreStep = 0.0001f;
