@@ -35,7 +35,7 @@ _TOOLS = frozenset(
 )
 
 # These run stages, on the runner that the options after -- name.
-_STAGES = frozenset({"build", "count", "learn", "encode"})
+_STAGES = frozenset({"build", "count", "learn", "encode", "pack"})
 
 
 class _Terminated(KeyboardInterrupt):

@@ -25,7 +25,7 @@ from pipelines.local.terminal import (
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import require_manifest
+from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
@@ -35,6 +35,7 @@ from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
 
 # What is between an output and a shard in a URL.
+_PACKED = "packed"  # the stage of rows, and its folder
 _SHARDS = "/shards/"
 
 # Folders from an output to a shard's file: shards, the format, the language.
@@ -55,7 +56,12 @@ _IDS_WIDTH = WIDTH - _TEXT_WIDTH - 2
 
 
 def list_shards(output: str) -> list[dict[str, Any]]:
-    """The shards that an output's manifest names, in its order. Raises ConfigError if there is none."""
+    """The shards that an output's manifest names, in its order. Raises ConfigError if there is none.
+
+    output: its URL; with `/packed` behind it, the shards of rows.
+    """
+    output, stage = _find_stage(output)
+    made = require_manifest(output, stage, "build")
     return [
         {
             "shard": shard.facts.stem,
@@ -65,8 +71,14 @@ def list_shards(output: str) -> list[dict[str, Any]]:
             "size_bytes": sum(file.size_bytes for file in shard.files),
             "files": [file.path for file in shard.files],
         }
-        for shard in list_named_shards(require_manifest(output, "shards", "build"))
+        for shard in list_named_shards(made)
     ]
+
+
+def _find_stage(url: str) -> tuple[str, str]:
+    """The output and the stage whose shards a URL means."""
+    above, _, last = url.rstrip("/").rpartition("/")
+    return (above, _PACKED) if last == _PACKED else (url, "shards")
 
 
 def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool) -> None:
@@ -85,9 +97,13 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
     if len(shown) < len(shards):
         print(f"and {len(shards) - len(shown):,} more (--all shows all)")
     documents, tokens = (sum(one[name] for one in shards) for name in ("documents", "tokens"))
-    print(f"\n{len(shards):,} shards in {urls.join(output, 'shards')}: {documents:,} documents, {tokens:,} tokens")
+    output, stage = _find_stage(output)
+    what = "rows" if stage == _PACKED else "documents"
+    print(f"\n{len(shards):,} shards in {urls.join(output, stage)}: {documents:,} {what}, {tokens:,} tokens")
+    if stage != _PACKED and find_manifest(output, _PACKED) is not None:
+        print(f"Their documents are packed into rows, too:\n  tokcore show {urls.join(output, _PACKED)}")
     if shards:
-        name = urls.join(output, "shards", shards[0]["files"][0])
+        name = urls.join(output, stage, shards[0]["files"][0])
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")
 
 

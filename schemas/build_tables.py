@@ -23,6 +23,7 @@ from schemas.stage_manifests import (
     LearnedConfig,
     MixConfig,
     NaturalMix,
+    PackedConfig,
     ShardsConfig,
     SpecialConfig,
     StageConfigs,
@@ -46,6 +47,7 @@ from tokcore.sentencepiece_tables import NORMALIZER
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
+MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 
 
 def _list_defaults(name: str) -> str:
@@ -339,6 +341,35 @@ class ShuffleTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PackTable:
+    """[pack]: rows of one length, written beside the shards"""
+
+    length: Annotated[
+        int | None, "ids of a row; not set: no packed rows are written", Limits(least=1, most=MAX_ROW_LENGTH)
+    ] = None
+    strategy: Annotated[
+        Literal["concatenate", "best-fit", "one"],
+        "documents back to back, cut where rows end; put together so that rows are full; or in rows of their own",
+    ] = "best-fit"
+    cut: Annotated[
+        Literal["long", "never"],
+        "for best-fit and one: a document longer than a row is cut at multiples of length, or fails the build",
+    ] = "long"
+    last: Annotated[
+        Literal["pad", "keep"], "the last row of each split, if it is partial: filled up, or kept as it is"
+    ] = "pad"
+    padding: Annotated[
+        str | None,
+        "special token that fills rows; not set: the one of role padding, else the last of encode.append",
+    ] = None
+    formats: Annotated[
+        tuple[str, ...],
+        "file formats of the rows; not set: those of shards.formats",
+        Limits(options=tuple(SHARD_FORMATS), distinct=True),
+    ] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
@@ -418,6 +449,7 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "encode": ("encode", EncodeTable),
     "shards": ("shards", ShardsTable),
     "shuffle": ("shuffle", ShuffleTable),
+    "pack": ("pack", PackTable),
     "tokenizer": ("tokenizer", TokenizerTable),
     "storage": ("storage", StorageTable),
     "engine": ("engine", EngineTable),
@@ -446,6 +478,7 @@ class BuildConfig:
     encode: EncodeTable = EncodeTable()
     shards: ShardsTable = ShardsTable()
     shuffle: ShuffleTable = ShuffleTable()
+    pack: PackTable = PackTable()
     tokenizer: TokenizerTable | None = None
     storage: StorageTable = StorageTable()
     engine: EngineTable = EngineTable()
@@ -514,7 +547,7 @@ class BuildConfig:
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
         counts = self.count_identity() if self.tokenizer is None else None
-        return StageConfigs(self.learn_identity(), self.encode_identity(), counts)
+        return StageConfigs(self.learn_identity(), self.encode_identity(), counts, self.pack_identity())
 
     def count_identity(self) -> CountsConfig:
         """The settings that can change count tables, besides the plan's."""
@@ -584,6 +617,24 @@ class BuildConfig:
             seed=self.build.seed if self.shards.validation else None,
             dtype=self.shards.dtype if any(find_format(name).dtypes for name in self.shards.formats) else "",
             shuffle=self.shuffle.seed,
+        )
+
+    def pack_identity(self) -> PackedConfig | None:
+        """The settings that can change packed rows, besides those of shards; None if there are none."""
+        pack = self.pack
+        if pack.length is None:
+            return None
+        formats = tuple(sorted(pack.formats or self.shards.formats))
+        return PackedConfig(
+            length=pack.length,
+            strategy=pack.strategy,
+            cut=pack.cut if pack.strategy != "concatenate" else "long",
+            last=pack.last,
+            formats=formats,
+            target_tokens=self.shards.target_tokens,
+            compression=self.shards.compression,
+            padding=pack.padding or "",
+            dtype=self.shards.dtype if any(find_format(name).dtypes for name in formats) else "",
         )
 
 

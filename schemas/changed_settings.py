@@ -12,6 +12,7 @@ from schemas.stage_manifests import (
     CountsConfig,
     ImportedConfig,
     LearnedConfig,
+    PackedConfig,
     PlanConfig,
     RejectedConfig,
     ShardsConfig,
@@ -36,6 +37,10 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),
         **dict.fromkeys(("prepend", "append", "special_text"), "encode"),
         "seed": "build",
+    },
+    PackedConfig: {
+        **dict.fromkeys(("length", "strategy", "cut", "last", "formats", "padding"), "pack"),
+        **dict.fromkeys(("target_tokens", "compression", "dtype"), "shards"),
     },
 }
 
@@ -88,7 +93,7 @@ def _spell(value: object, is_decimal: bool) -> str:
 def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     """(key of the build file, value) of each setting that a stage's configuration holds."""
     if isinstance(config, StageConfigs):
-        for part in (config.counts, config.tokenizer, config.shards):
+        for part in (config.counts, config.tokenizer, config.shards, config.packed):
             yield from _iterate_settings(part)
     elif isinstance(config, ImportedConfig):
         yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}".strip()

@@ -60,7 +60,8 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     else:
         config = dataclasses.replace(config, of_roles=tuple(unset))
     shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
-    return dataclasses.replace(config, shards=shards)
+    pack = dataclasses.replace(config.pack, formats=tuple(sorted(config.pack.formats)))
+    return dataclasses.replace(config, shards=shards, pack=pack)
 
 
 def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
@@ -130,6 +131,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_end(config, file)
     _check_dtype(config, file)
     _check_target_tokens(config, file)
+    _check_pack(config, file)
 
 
 def _declares_special(config: BuildConfig) -> bool:
@@ -364,7 +366,8 @@ def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
     dtype = config.shards.dtype
     choosing = [name for name, one in SHARD_FORMATS.items() if dtype in one.dtypes]
     # A default that is spelled out does no harm.
-    if dtype != list_settings(type(config.shards))["dtype"].default and not {*choosing} & {*config.shards.formats}:
+    written = {*config.shards.formats, *config.pack.formats}
+    if dtype != list_settings(type(config.shards))["dtype"].default and not {*choosing} & written:
         raise file.error(
             ("shards", "dtype"),
             f"= {show_value(dtype)}: is for {', '.join(choosing)}, and shards.formats names none of them. "
@@ -388,6 +391,31 @@ def _check_target_tokens(config: BuildConfig, file: BuildFile) -> None:
                 ("shards", "target_tokens"),
                 f"= {config.shards.target_tokens}: expected at most {limit} for the format {name}, which cannot count "
                 f"more in one file.",
+            )
+
+
+def _check_pack(config: BuildConfig, file: BuildFile) -> None:
+    pack = config.pack
+    if pack.length is None:
+        for name, setting in list_settings(type(pack)).items():
+            if getattr(pack, name) != setting.default:
+                raise file.error(
+                    ("pack", name), "is for packed rows, and pack.length is not set: add, for example, length = 4096."
+                )
+        return
+    if pack.strategy == "concatenate" and pack.cut == "never":
+        raise file.error(
+            ("pack", "cut"),
+            '= "never": strategy = "concatenate" cuts documents wherever a row ends. Write strategy = "best-fit" or '
+            '"one", or remove cut.',
+        )
+    for name in pack.formats:
+        limit = SHARD_FORMATS[name].most_tokens
+        if limit is not None and config.shards.target_tokens > limit:
+            raise file.error(
+                ("pack", "formats"),
+                f"names {name}, which cannot count more than {limit} ids in one file, and shards.target_tokens = "
+                f"{config.shards.target_tokens}: lower it, or leave {name} out.",
             )
 
 

@@ -186,6 +186,43 @@ class PartGathered:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PackGroup:
+    """What is packed in one piece: some documents of a split, or rows of them back to back."""
+
+    number: int  # among all groups
+    lang: str  # empty unless shards are kept apart by language
+    split: str
+    # Documents of the split, end excluded; where documents are concatenated, ids of the split.
+    start: int
+    end: int
+    is_last: bool  # of its split
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PackedSums:
+    """What is in some rows."""
+
+    rows: int
+    documents: int  # that begin in them
+    pieces: int
+    cut: int  # of the documents, those that go on in another row
+    tokens: int  # padding left out
+    padding: int
+
+    def __add__(self, other: PackedSums) -> PackedSums:
+        return PackedSums(*map(sum, zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupPacked:
+    """A finished group."""
+
+    number: int
+    shards: tuple[ShardRef, ...]
+    sums: PackedSums
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ItemEncoded:
     """A finished work item of the encode stage."""
 

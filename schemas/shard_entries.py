@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
-from schemas.stage_manifests import ShardsConfig, ShardsManifest
+from schemas.stage_manifests import PackedManifest, ShardsConfig, ShardsManifest
 from tokcore.canonical import hash_sha256
 from tokcore.format_table import find_format, list_paths
+from tokcore.formats.pieces import get_pieces_path
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 
@@ -20,7 +21,7 @@ def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
     return tuple(FileEntry.of(file, shard.facts) for file in shard.files)
 
 
-def list_named_shards(manifest: ShardsManifest) -> list[ShardRef]:
+def list_named_shards(manifest: ShardsManifest | PackedManifest) -> list[ShardRef]:
     """The shards that a manifest names, in its order, as the first entry of each describes it."""
     files: dict[tuple[str, str, str], list[StoredFile]] = {}
     facts: dict[tuple[str, str, str], ShardFacts] = {}
@@ -33,10 +34,15 @@ def list_named_shards(manifest: ShardsManifest) -> list[ShardRef]:
     return [ShardRef(own, _find_content(own, files[key]), tuple(files[key])) for key, own in facts.items()]
 
 
+def list_apart(facts: ShardFacts) -> tuple[str, str]:
+    """Paths of the files of a shard whose content is not that of the shard: provenance and pieces."""
+    return get_provenance_path(facts.stem), get_pieces_path(facts.stem)
+
+
 def _find_content(facts: ShardFacts, files: Sequence[StoredFile]) -> str:
-    """The content_sha256 of a shard; the file that says where its documents came from has one of its own."""
-    apart = get_provenance_path(facts.stem)
-    return next((file.content_sha256 for file in files if file.path != apart), "")
+    """The content_sha256 of a shard; files that say where its documents came from have one of their own."""
+    apart = list_apart(facts)
+    return next((file.content_sha256 for file in files if file.path not in apart), "")
 
 
 def make_shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:

@@ -285,6 +285,38 @@ class CorpusAbout:
 ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]
 
 
+# -------------------------------------------------------------------------------------------------------------- packed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PackedConfig:
+    length: int  # ids of a row
+    strategy: Literal["concatenate", "best-fit", "one"]
+    cut: Literal["long", "never"]
+    last: Literal["pad", "keep"]
+    formats: tuple[str, ...]
+    target_tokens: int
+    compression: str
+    padding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # as the build file has it; "": by the tokenizer
+    dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PackedTotals:
+    shards: int
+    rows: int
+    documents: int
+    pieces: int  # parts of documents in rows
+    cut: int  # documents in more than one row
+    tokens: int  # of documents, all in all rows
+    padding: int  # ids that fill rows
+    fingerprint: str  # of the tokenizer
+
+
+# As of shards, with rows as documents; padding counts as tokens there.
+PackedManifest = Manifest[PackedConfig, PackedTotals, Nothing, ShardFacts | CorpusAbout]
+
+
 # --------------------------------------------------------------------------------------------------------------- build
 
 
@@ -295,6 +327,7 @@ class StageConfigs:
     tokenizer: LearnedConfig | ImportedConfig
     shards: ShardsConfig
     counts: CountsConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # not of an imported tokenizer
+    packed: PackedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only with [pack]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -320,7 +353,7 @@ BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]
 # -------------------------------------------------------------------------------------------------------- reading back
 
 # In the order of work; each has a folder of that name in the output.
-STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
+STAGES = ("plan", "rejected", "counts", "tokenizer", "shards", "packed")
 BUILD = "build"
 
 _KINDS: Mapping[str, Any] = {
@@ -329,6 +362,7 @@ _KINDS: Mapping[str, Any] = {
     "counts": CountsManifest,
     "tokenizer": TokenizerManifest,
     "shards": ShardsManifest,
+    "packed": PackedManifest,
     BUILD: BuildManifest,
 }
 
@@ -343,6 +377,8 @@ def parse_manifest(data: bytes, name: str, stage: Literal["counts"]) -> CountsMa
 def parse_manifest(data: bytes, name: str, stage: Literal["tokenizer"]) -> TokenizerManifest: ...
 @overload
 def parse_manifest(data: bytes, name: str, stage: Literal["shards"]) -> ShardsManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["packed"]) -> PackedManifest: ...
 @overload
 def parse_manifest(data: bytes, name: str, stage: Literal["build"]) -> BuildManifest: ...
 @overload

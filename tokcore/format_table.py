@@ -19,6 +19,7 @@ from tokcore.formats.megatron import MegatronFormat
 from tokcore.formats.nanogpt import NanogptFormat
 from tokcore.formats.olmo import OlmoFormat
 from tokcore.formats.parquet_shards import ParquetFormat
+from tokcore.formats.pieces import PiecesFile, find_pieces, get_pieces_path
 from tokcore.formats.provenance import Provenance, find_provenance, get_provenance_path
 from tokcore.formats.saved_datasets import SavedDatasetFormat
 from tokcore.formats.shard_format import ShardFormat, ShardReader
@@ -63,6 +64,10 @@ class FormatFile(NamedTuple):
     def find_provenance(self) -> Provenance | None:
         """The shard's provenance file; None if it is not there: only shards of a shuffled build have one."""
         return find_provenance(self.path, self._list_ends())
+
+    def find_pieces(self) -> PiecesFile | None:
+        """What the shard's rows are made of; None if there is no pieces file: only packed shards have one."""
+        return find_pieces(self.path, self._list_ends())
 
     def _list_ends(self) -> tuple[str, str]:
         # Foreign files may lack what our names have between stem and suffix.
@@ -110,12 +115,15 @@ def needs_documents(formats: Iterable[str]) -> bool:
     return not all(find_format(name).has_columns for name in formats)
 
 
-def list_all_paths(formats: Sequence[str], stem: str, is_shuffled: bool = False) -> tuple[str, ...]:
+def list_all_paths(
+    formats: Sequence[str], stem: str, is_shuffled: bool = False, is_packed: bool = False
+) -> tuple[str, ...]:
     """Paths of all files of a shard in these formats, below the folder of all shards, in the order of paths."""
+    pieces = (get_pieces_path(stem),) if is_packed else ()
     documents = (get_documents_path(stem),) if needs_documents(formats) else ()
     provenance = (get_provenance_path(stem),) if is_shuffled else ()
     paths = (path for name in formats for path in list_paths(find_format(name), stem))
-    return tuple(sorted((*paths, *documents, *provenance)))
+    return tuple(sorted((*paths, *documents, *provenance, *pieces)))
 
 
 def find_shard_at(path: str) -> FormatFile | None:

@@ -7,26 +7,22 @@ ids, is in no row. No torch is imported; `torch.utils.data.DataLoader(loader, ba
 from __future__ import annotations
 
 import os
-import resource
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.shard_format import ShardReader
+from tokcore.errors import ConfigError
 from tokcore.row_order import RowOrder, Rows, check_weights
-from tokcore.shards import MAX_OPEN, OpenableShard, open_shards
+from tokcore.row_streams import RowReader, RowStream
+from tokcore.shards import OpenableShard, open_shards
 from tokcore.token_batch import Ids
 
 # Rows that are looked up together: what a row costs is then a copy of its ids.
 _CHUNK_ROWS = 8192
 
 _VERSION = 1
-_FILES_PER_SHARD = 4
-_FILES_OF_OTHERS = 128
 
 
 class Batch(NamedTuple):
@@ -90,6 +86,8 @@ class Loader:
         self._mixture = dict(sorted(mixture.items())) if mixture is not None else None
         shards = open_shards(url, split)
         self._streams = _make_streams(shards.list_files(), self._mixture)
+        for stream in self._streams:
+            stream.align(length)
         self._sizes = [stream.num_tokens // length for stream in self._streams]
         for stream, size in zip(self._streams, self._sizes, strict=True):
             if not size:
@@ -225,64 +223,26 @@ class Loader:
         return _Chunk(self._streams, streams, rows, sizes, self.length)
 
 
-class _Stream:
-    """Shards whose ids follow each other."""
-
-    def __init__(self, files: Sequence[OpenableShard], name: str) -> None:
-        self.name = name
-        self._files = files
-        self._open: OrderedDict[int, ShardReader] = OrderedDict()
-        nums = [file.num_tokens if file.num_tokens is not None else file.open().num_tokens for file in files]
-        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(nums, np.int64))])
-        self.num_tokens = int(self.starts[-1])
-
-    def open(self, number: int) -> ShardReader:
-        """A shard. Raises FormatError, naming it, if it is damaged or not what the manifest says."""
-        if (shard := self._open.get(number)) is not None:
-            return shard
-        shard = self._files[number].open()
-        expected = int(self.starts[number + 1] - self.starts[number])
-        if shard.num_tokens != expected:
-            raise FormatError(f"{self._files[number].path}: {shard.num_tokens} ids, expected {expected}")
-        self._open[number] = shard
-        # What is at a URL is not mapped: its index is in memory.
-        if len(self._open) > (MAX_OPEN if self._files[number].files else _count_openable()):
-            self._open.popitem(last=False)
-        return shard
-
-    def close(self) -> _Stream:
-        """The same stream without what cannot be pickled."""
-        other = object.__new__(_Stream)
-        vars(other).update({**vars(self), "_open": OrderedDict()})
-        return other
-
-
-def _count_openable() -> int:
-    """How many shards may be open: each holds files, of which a process may have so many."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(16, min((soft if soft > 0 else 1 << 20) - _FILES_OF_OTHERS, 1 << 15) // _FILES_PER_SHARD)
-
-
-def _make_streams(files: Sequence[OpenableShard], mixture: Mapping[str, int] | None) -> list[_Stream]:
+def _make_streams(files: Sequence[OpenableShard], mixture: Mapping[str, int] | None) -> list[RowStream]:
     """All shards as one stream, or one for each language of a mixture."""
     if mixture is None:
-        return [_Stream(files, "")]
+        return [RowStream(files, "")]
     by_folder: dict[str, list[OpenableShard]] = {}
     for file in files:
         by_folder.setdefault(Path(file.path).parent.name, []).append(file)
     check_weights(mixture, sorted(by_folder))
-    return [_Stream(by_folder[lang], f" of {lang}") for lang in mixture]
+    return [RowStream(by_folder[lang], f" of {lang}") for lang in mixture]
 
 
 class _Chunk:
     """Some steps, looked up: where the ids of each row are, and the bounds of documents in it."""
 
-    def __init__(self, streams: Sequence[_Stream], of_rows: Rows, rows: Rows, sizes: Rows, length: int) -> None:
+    def __init__(self, streams: Sequence[RowStream], of_rows: Rows, rows: Rows, sizes: Rows, length: int) -> None:
         """of_rows: the stream of each row. rows: numbers in the streams. sizes: rows of each step."""
         self._length = length
         self._last = np.cumsum(sizes)
         self._first = self._last - sizes
-        self._pieces: list[list[tuple[ShardReader, int, int, int]]] = [[] for _ in rows]
+        self._pieces: list[list[tuple[RowReader, int, int, int]]] = [[] for _ in rows]
         in_step = np.arange(len(rows)) - np.repeat(self._first, sizes)
         self._piece_rows: list[Rows] = []
         self._piece_places: list[Rows] = []  # in the row
@@ -296,7 +256,7 @@ class _Chunk:
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(of_keys)])
         self._bounds_first, self._bounds_last = ends[self._first], ends[self._last]
 
-    def _look_up(self, stream: _Stream, where: Rows, begins: Rows) -> None:
+    def _look_up(self, stream: RowStream, where: Rows, begins: Rows) -> None:
         """Note the pieces of rows, and the bounds in them. begins: of rows, in ids of the stream."""
         ends = begins + self._length
         shard = np.searchsorted(stream.starts, begins, side="right") - 1
@@ -312,7 +272,7 @@ class _Chunk:
             more = np.flatnonzero(begins + at < ends)
             where, begins, ends, shard, at = where[more], begins[more], ends[more], shard[more] + 1, at[more]
 
-    def _add(self, reader: ShardReader, rows: Rows, at: Rows, start: Rows, end: Rows) -> None:
+    def _add(self, reader: RowReader, rows: Rows, at: Rows, start: Rows, end: Rows) -> None:
         """Note pieces of a shard, from start to end, each of which is at a place in its row."""
         for row, *piece in zip(rows.tolist(), at.tolist(), start.tolist(), end.tolist(), strict=True):
             self._pieces[row].append((reader, *piece))

@@ -26,6 +26,8 @@ from tokcore.errors import FormatError, IdentityError
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, find_shard_at, list_all_paths, list_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents
+from tokcore.formats.pieces import SUFFIX as PIECES
+from tokcore.formats.pieces import PiecesFile
 from tokcore.formats.provenance import SUFFIX as PROVENANCE
 from tokcore.formats.provenance import Provenance
 from tokcore.formats.shard_format import ShardFacts, ShardReader
@@ -41,6 +43,7 @@ MAX_OPEN = 64
 
 # The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
 _MANIFEST = "manifest.json"
+_STAGES = ("shards", "packed")  # of a build, whose manifests name shards; of the second, rows are the documents
 _LEVELS_UP = 2
 
 
@@ -88,6 +91,17 @@ class OpenableShard(NamedTuple):
         with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
             named[0].copy_to(self.cache or folder)
             return Provenance(f"{self.cache or folder}/{named[0].name}")
+
+    def find_pieces(self) -> PiecesFile | None:
+        """What its rows are made of, if it is a packed shard; else None."""
+        if not self.files:
+            return FormatFile(self.format, self.path).find_pieces()
+        named = [file for file in self.files if file.name.endswith(PIECES)]
+        if not named:
+            return None
+        with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
+            named[0].copy_to(self.cache or folder)
+            return PiecesFile(f"{self.cache or folder}/{named[0].name}")
 
     def _open_copies(self, folder: str) -> ShardReader:
         for file in self.files:
@@ -313,7 +327,7 @@ def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> 
         raise FormatError(f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. Is the build finished?")
     origin, data = found
     content = parse_canonical(data, origin)
-    if content.get("stage") != "shards":
+    if content.get("stage") not in _STAGES:
         raise FormatError(f"{url}: a build without shards. Is it finished?")
     root = origin.removesuffix(f"/{_MANIFEST}")
     files, fingerprint = _list_named_shards(root, content)
@@ -406,7 +420,7 @@ def _find_manifest(place: Path) -> tuple[Path, Any] | None:
                 content = json.loads(data)
             except (ValueError, RecursionError) as error:
                 raise FormatError(f"{path}: not a manifest: {error}") from error
-            if isinstance(content, dict) and content.get("stage") == "shards":
+            if isinstance(content, dict) and content.get("stage") in _STAGES:
                 return root, parse_canonical(data, str(path))
     return None
 
@@ -465,7 +479,9 @@ def _list_named_shards(root: Path | str, content: Any) -> tuple[list[OpenableSha
                 facts.tokens,
                 tuple(
                     RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
-                    for name in dict.fromkeys([file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True)])
+                    for name in dict.fromkeys(
+                        [file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True, is_packed=True)]
+                    )
                     if here is None and name in by_path
                 ),
             )

@@ -184,9 +184,9 @@ class ShardContent:
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         parts = (
             b"".join(digests),
-            _pack_strings(batch.ids),
-            _pack_labels(batch.langs),
-            _pack_labels(batch.sources),
+            pack_strings(batch.ids),
+            pack_labels(batch.langs),
+            pack_labels(batch.sources),
             np.ascontiguousarray(batch.ordinals, "<i8").tobytes(),
         )
         for column, part in zip(self._columns, parts, strict=True):
@@ -221,11 +221,13 @@ def _start_document_hash(lang: str) -> hashlib._Hash:
     return hashlib.sha256(_DOCUMENT_PREFIX + struct.pack("<I", len(encoded)) + encoded)
 
 
-def _pack_labels(labels: Labels) -> bytes:
+def pack_labels(labels: Labels) -> bytes:
+    """What digests take of strings: of each a byte 1, its UTF-8 length (uint32), the UTF-8."""
     return labels.map_to_bytes([_pack(name) for name in labels.names])
 
 
-def _pack_strings(values: Sequence[str | None]) -> bytes:
+def pack_strings(values: Sequence[str | None]) -> bytes:
+    """The same of strings that may be absent: of None, a byte 0 and a length of 0."""
     none = _PRESENCE_AND_LENGTH.pack(False, 0)
     return b"".join([none if value is None else _pack(value) for value in values])
 

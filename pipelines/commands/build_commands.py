@@ -1,4 +1,4 @@
-"""init, check, and the commands that run stages: build, count, learn, encode."""
+"""init, check, and the commands that run stages: build, count, learn, encode, pack."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ STAGE_COMMANDS = (
         "build",
         "built",
         lambda build: build.run(),
-        ("plan", "count", "learn", "encode"),
+        ("plan", "count", "learn", "encode", "pack"),
         "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
         "tokcore build BUILD.toml",
         "tokcore build BUILD.toml --output out/second --from out/first",
@@ -193,5 +193,13 @@ STAGE_COMMANDS = (
         ("encode",),
         "Tokenize the corpus into shards.",
         "tokcore encode BUILD.toml",
+    ),
+    _make_stage_command(
+        "pack",
+        "packed",
+        lambda build: build.pack(),
+        ("pack",),
+        "Pack the documents of the shards into rows of one length, as [pack] says.",
+        "tokcore pack BUILD.toml",
     ),
 )

@@ -14,9 +14,11 @@ from pipelines.work.read_source import Record
 from schemas.document import Document, EncodedDocument, RejectedRecord
 from schemas.plan import Assignment
 from schemas.refs import (
+    GroupPacked,
     ItemCounted,
     ItemEncoded,
     ItemScattered,
+    PackGroup,
     PartGathered,
     RunRef,
     ShardsCommitted,
@@ -29,9 +31,11 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 _URN = "tokcore:coder:json:v1"
 _REFS = (
     Assignment,
+    GroupPacked,
     ItemCounted,
     ItemEncoded,
     ItemScattered,
+    PackGroup,
     PartGathered,
     RejectedRecord,
     RunRef,

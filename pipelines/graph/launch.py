@@ -8,16 +8,18 @@ import apache_beam as beam
 
 from pipelines.graph.count_graph import CountItems
 from pipelines.graph.encode_graph import EncodeItems, GatherParts, MergeDigestsAndCounts, ScatterItems
+from pipelines.graph.pack_graph import PackGroups
 from pipelines.graph.runner import StageOnBeam, open_pipeline
 from pipelines.graph.spread_items import Spread, SpreadItems
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.pack_group import PackJob
 from pipelines.work.plan_parts import write_plan_parts
 from pipelines.work.token_count_runs import count_groups
 from schemas.plan import Plan
-from schemas.refs import ShufflePart
+from schemas.refs import PackGroup, ShufflePart
 
 Say = Callable[[str], None]
 
@@ -82,6 +84,21 @@ def gather_parts(
             | "SpreadParts" >> Spread(ShufflePart)
             | "GatherParts" >> GatherParts(job, pool_key)
             | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool_key, count_groups(len(parts)))
+        )
+
+
+def pack_groups(
+    options: RunOptions, groups: Sequence[PackGroup], job: PackJob, workers: Workers, say: Say = _say_nothing
+) -> None:
+    """Run the pack stage. Raises as count_items does."""
+    run = StageOnBeam("pack", job.attempts, len(groups), options, workers, None, say)
+    with open_pipeline(run) as (pipeline, pool_key):
+        numbered = beam.Create([(group.number, group) for group in groups], reshuffle=False)
+        _ = (
+            pipeline
+            | "Groups" >> numbered.with_output_types(tuple[int, PackGroup])
+            | "SpreadGroups" >> Spread(PackGroup)
+            | "PackGroups" >> PackGroups(job, pool_key)
         )
 
 

@@ -48,7 +48,8 @@ def diff(one: str, other: str) -> dict[str, Any]:
         "counts": _diff_counts(a, b),
         "tokenizer": _diff_tokenizer(a, b),
         "documents": _diff_documents(a, b),
-        "shards": _diff_shards(a, b),
+        "shards": _diff_shards(a.shards, b.shards),
+        "packed": _diff_shards(a.packed, b.packed),
         "card": _diff_card(a, b),
         "root": _make_pair(a.root, b.root),
     }
@@ -65,6 +66,7 @@ class _Side:
         self.counts = find_manifest(output, "counts")
         self.tokenizer = find_manifest(output, "tokenizer")
         self.shards = find_manifest(output, "shards")
+        self.packed = find_manifest(output, "packed")
         self.build = find_manifest(output, BUILD)
         self.root = self.build.root if self.build is not None else ""
         if not set(self.stages()) - {BUILD}:
@@ -72,7 +74,7 @@ class _Side:
 
     def stages(self) -> dict[str, AnyManifest]:
         """The finished stages, in the order of work, and the build."""
-        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards, self.build)
+        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards, self.packed, self.build)
         return {made.stage: made for made in every if made is not None}
 
     def files(self) -> dict[str, tuple[InputFile, ReadSettings]]:
@@ -306,8 +308,8 @@ def _diff_documents(a: _Side, b: _Side) -> dict[str, Any]:
     return found
 
 
-def _diff_shards(a: _Side, b: _Side) -> dict[str, Any]:
-    if (both := _find_both(a.shards, b.shards)) is None:
+def _diff_shards(one_made: AManifest | None, other_made: AManifest | None) -> dict[str, Any]:
+    if (both := _find_both(one_made, other_made)) is None:
         return {}
     contents = [{s.facts.place: s.content_sha256 for s in list_named_shards(made)} for made in both]
     stored = [

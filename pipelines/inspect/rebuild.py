@@ -9,7 +9,8 @@ import dataclasses
 import itertools
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
@@ -20,12 +21,12 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.make_again import make_shards_again
+from pipelines.work.make_again import make_shards_again, pack_again
 from pipelines.work.make_jobs import make_encode_job
 from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import ShardsManifest
+from schemas.stage_manifests import PackedManifest, ShardsManifest
 from tokcore.errors import ConfigError, TokError
 from tokcore.format_table import FormatFile
 from tokcore.tokenizer_spec import FILE_NAME
@@ -63,14 +64,22 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     if problems:
         return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
     built = require_all_manifests(manifests)
-    shard = _find(built.shards, name)
+    made, shard = _find([built.shards, *([built.packed] if built.packed is not None else [])], name)
     plan = read_plan(output, built.plan)
+    if made.stage == "packed":  # follows from the shards
+        for entry in built.shards.files:
+            problems.extend(check_file(output, "shards", entry))
+        if problems:
+            return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
-        attempts, ref = _encode_again(output, built, plan, shard, folder, base or read_base(output))
+        if made.stage == "packed":
+            attempts, ref = _pack_again(output, built, made, shard, folder)
+        else:
+            attempts, ref = _encode_again(output, built, plan, shard, folder, base or read_base(output))
         if ref is None:
             problems.append(f"{shard.facts.shard}: its inputs give no such shard")
         else:
-            _compare(output, shard, attempts, ref, problems, notes)
+            _compare(output, made.stage, shard, attempts, ref, problems, notes)
     return Rebuilt(
         shard.facts.shard,
         tuple(problems),
@@ -82,14 +91,17 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     )
 
 
-def _find(made: ShardsManifest, name: str) -> ShardRef:
-    wanted = name.removeprefix("shards/")
-    shards = list_named_shards(made)
+def _find(stages: Sequence[ShardsManifest | PackedManifest], name: str) -> tuple[Any, ShardRef]:
+    """The shard of that name, and the manifest that names it. Packed ones are named with `packed/` before."""
+    is_packed = name.startswith("packed/")
+    made = next((one for one in stages if (one.stage == "packed") == is_packed), None)
+    shards = list_named_shards(made) if made is not None else []
+    wanted = name.removeprefix("packed/" if is_packed else "shards/")
     found = [shard for shard in shards if wanted in _list_names(shard)]
-    if len(found) != 1:
+    if len(found) != 1 or made is None:
         examples = ", ".join(s.facts.place for s in (found or shards)[:3])
         raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
-    return found[0]
+    return made, found[0]
 
 
 def _list_names(shard: ShardRef) -> set[str]:
@@ -117,39 +129,55 @@ def _encode_again(
     return attempts, next(same, None)
 
 
+def _pack_again(
+    output: str, manifests: BuiltManifests, made: PackedManifest, shard: ShardRef, folder: str
+) -> tuple[Attempts, ShardRef | None]:
+    attempts = Attempts(folder, made.stage, made.identity)
+    again = pack_again(output, manifests.shards, made, load_spec(output), attempts, shard.facts.item)
+    return attempts, next((ref for ref in again if ref.facts.stem == shard.facts.stem), None)
+
+
 def _compare(
-    output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef, problems: list[str], notes: list[str]
+    output: str,
+    stage: str,
+    shard: ShardRef,
+    attempts: Attempts,
+    ref: ShardRef,
+    problems: list[str],
+    notes: list[str],
 ) -> None:
     again = {file.path: file for file in ref.files}
-    stored_wrong = [wrong for entry in shard.files for wrong in check_file(output, "shards", entry)]
+    stored_wrong = [wrong for entry in shard.files for wrong in check_file(output, stage, entry)]
     problems.extend(stored_wrong)
     for entry in shard.files:
         if entry.path not in again:
-            problems.append(f"shards/{entry.path}: not made again")
+            problems.append(f"{stage}/{entry.path}: not made again")
         elif again[entry.path].content_sha256 != entry.content_sha256:
-            problems.append(f"shards/{entry.path}: its inputs give other content than was committed")
+            problems.append(f"{stage}/{entry.path}: its inputs give other content than was committed")
         elif again[entry.path].sha256 != entry.sha256:
-            _explain_bytes(output, entry, problems, notes)
+            _explain_bytes(output, stage, entry, problems, notes)
     if problems:
-        problems.extend(_find_first_difference(output, shard, attempts, ref))
+        problems.extend(_find_first_difference(output, stage, shard, attempts, ref))
 
 
-def _explain_bytes(output: str, entry: StoredFile, problems: list[str], notes: list[str]) -> None:
+def _explain_bytes(output: str, stage: str, entry: StoredFile, problems: list[str], notes: list[str]) -> None:
     """The same content in other bytes: another version's doing, or else a problem."""
-    then, now = read_run_facts(output, "shards").packages, find_package_versions()
+    then, now = read_run_facts(output, stage).packages, find_package_versions()
     changed = [f"{name} {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]
-    text = f"shards/{entry.path}: the same content in other bytes"
+    text = f"{stage}/{entry.path}: the same content in other bytes"
     if changed:
         notes.append(f"{text}: {', '.join(changed)}")
     else:
         problems.append(f"{text}, with the same versions of the libraries that write them")
 
 
-def _find_first_difference(output: str, shard: ShardRef, attempts: Attempts, ref: ShardRef) -> Iterator[str]:
+def _find_first_difference(
+    output: str, stage: str, shard: ShardRef, attempts: Attempts, ref: ShardRef
+) -> Iterator[str]:
     """The first document that is not the same in the stored file and the one made again."""
     again = urls.join(attempts.output, "again")
     publish(attempts, again, ref.files)
-    with copy_shard_if_remote(output, shard) as stored:
+    with copy_shard_if_remote(output, shard, stage) as stored:
         for name, path in find_main_files(ref):
             one, other = FormatFile(name, f"{stored}/{path}"), FormatFile(name, f"{again}/{path}")
             try:
@@ -157,10 +185,10 @@ def _find_first_difference(output: str, shard: ShardRef, attempts: Attempts, ref
                 for row, (old, new) in enumerate(pairs):
                     if old != new:
                         source, ordinal = (new or old or ("", 0))[:2]
-                        yield f"shards/{path}: document {row} ({source}, ordinal {ordinal}) is the first that differs"
+                        yield f"{stage}/{path}: document {row} ({source}, ordinal {ordinal}) is the first that differs"
                         break
             except (TokError, OSError) as error:
-                yield f"shards/{path}: cannot be compared by document: {error}"
+                yield f"{stage}/{path}: cannot be compared by document: {error}"
 
 
 def _read_documents(file: FormatFile) -> Iterator[tuple[str, int, str | None, str, bytes]]:

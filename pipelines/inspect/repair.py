@@ -27,7 +27,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.make_again import make_shards_again
+from pipelines.work.make_again import make_shards_again, pack_again
 from pipelines.work.make_jobs import make_encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
@@ -35,7 +35,7 @@ from schemas.shard_entries import list_named_shards, make_shard_settings, write_
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
 from tokcore.errors import ConfigError, TokError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_format import ShardFacts, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME
 
@@ -93,6 +93,8 @@ class _Repair:
             else:
                 self._repair_shards(shards, self._plan)
                 self._repair_indexes(shards)
+        if packed := damaged.get("packed"):
+            self._repair_packed(packed)
         for entry in damaged.get(BUILD, []):
             self._repair_card(entry)
         if not storage.list_tree(urls.join(self._output, FOLDER)):
@@ -201,6 +203,34 @@ class _Repair:
             token_counts.write_id_table(file, token_counts.make_table(ids.take()))
             file.flush()
             self._put("shards", entry, file.name)
+
+    def _repair_packed(self, entries: list[FileEntry[Any]]) -> None:
+        """Pack the groups again whose shards are damaged, from the shards of the build."""
+        made, shards, tokenizer = (self._manifests.get(stage) for stage in ("packed", "shards", "tokenizer"))
+        lost = f"tokenizer/{FILE_NAME}" in self._names_left() or any(one.startswith("shards/") for one in self.left)
+        if made is None or shards is None or tokenizer is None or lost:
+            for entry in entries:
+                self._give_up("packed", entry, "follows from the shards, of which one is still damaged")
+            return
+        spec = load_spec(self._output)
+        of_groups = [entry for entry in entries if isinstance(entry.about, ShardFacts)]
+        for number in sorted({entry.about.item for entry in of_groups}):
+            with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
+                attempts = Attempts(folder, "packed", made.identity)
+                again = {
+                    file.path: file
+                    for shard in pack_again(self._output, shards, made, spec, attempts, number)
+                    for file in shard.files
+                }
+                for entry in (entry for entry in of_groups if entry.about.item == number):
+                    file = again.get(entry.path)
+                    self._put("packed", entry, attempts.find(file) if file is not None else "")
+        config = made.config
+        settings = ShardSettings(spec.fingerprint, spec.vocab_size, config.compression, config.dtype or "int32")
+        indexes = write_folder_indexes(config.formats, list_named_shards(made), settings)
+        for entry in entries:
+            if not isinstance(entry.about, ShardFacts):
+                self._put_bytes("packed", entry, indexes[entry.path].data if entry.path in indexes else b"")
 
     def _repair_card(self, entry: FileEntry[Any]) -> None:
         shards, tokenizer = self._manifests.get("shards"), self._manifests.get("tokenizer")

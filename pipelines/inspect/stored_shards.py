@@ -22,9 +22,9 @@ class OpenShard(NamedTuple):
     reader: ShardReader
 
 
-def copy_shard_if_remote(output: str, shard: ShardRef) -> AbstractContextManager[str]:
-    """The folder, on this machine, below which the shard's files are, while the block runs."""
-    return copy_if_remote(urls.join(output, "shards"), [file.path for file in shard.files])
+def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") -> AbstractContextManager[str]:
+    """The folder, on this machine, below which the shard's files are, while the block runs. stage: that wrote it."""
+    return copy_if_remote(urls.join(output, stage), [file.path for file in shard.files])
 
 
 def find_main_files(shard: ShardRef) -> list[FormatFile]:

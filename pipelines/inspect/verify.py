@@ -26,6 +26,7 @@ from pipelines.inspect.verify_manifests import (
     require_all_manifests,
 )
 from pipelines.inspect.verify_order import DigestSum, list_ordinal_ends
+from pipelines.inspect.verify_packed import check_group
 from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
@@ -35,16 +36,19 @@ from pipelines.stages.ledger import FileLedger
 from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
+from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_item
+from pipelines.work.make_jobs import make_pack_job
+from pipelines.work.result_keys import make_table_key
 from schemas.manifest import AnyManifest, FileEntry
+from schemas.pack_groups import list_groups
 from schemas.plan import Plan
-from schemas.refs import ShardRef, StoredFile
+from schemas.refs import PackedSums, ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.shuffle import choose_num_parts, get_interval
-from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, ShardsManifest, parse_manifest
+from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, PackedManifest, ShardsManifest, parse_manifest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
@@ -154,6 +158,9 @@ def _check_parts(
         if spec is not None and not problems:
             with progress.stage("read", num_documents, "documents", minor=True) as shown:
                 num_read = _check_content(output, built, spec, options, problems, shown)
+        if spec is not None and built.packed is not None and not problems:
+            with progress.stage("rows", built.packed.totals.rows, "rows", minor=True) as shown:
+                _check_packed(output, built, built.packed, spec, options, problems, shown)
         if not problems and decode != 0:
             wanted = num_documents if decode is None else decode
             with progress.stage("decode", wanted, "documents", minor=True) as shown:
@@ -305,6 +312,34 @@ def _list_checks(
         functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
         for number in range(num_parts)
     ]
+
+
+def _check_packed(
+    output: str,
+    manifests: BuiltManifests,
+    made: PackedManifest,
+    spec: TokenizerSpec,
+    options: RunOptions,
+    problems: list[str],
+    shown: Phase,
+) -> None:
+    """Pack the documents of the shards again, and compare all rows."""
+    # Nothing is written, so the folder is never made.
+    attempts = Attempts(output, made.stage, made.identity)
+    job = make_pack_job(made.config, attempts, output, manifests.shards, spec, make_table_key(made.identity))
+    shards: dict[int, list[ShardRef]] = {}
+    for shard in list_named_shards(made):
+        shards.setdefault(shard.facts.item, []).append(shard)
+    sums = PackedSums(0, 0, 0, 0, 0, 0)
+    groups = list_groups(list_named_shards(manifests.shards), made.config)
+    with ThreadPoolExecutor(options.num_workers) as threads:
+        for found in threads.map(lambda group: check_group(output, job, group, shards.get(group.number, ())), groups):
+            problems.extend(found.problems)
+            shown.advance(found.sums.rows)
+            sums += found.sums
+    told = {name: getattr(made.totals, name) for name in to_jsonable(sums)}
+    if not problems and told != to_jsonable(sums):
+        problems.append(f"packed/{MANIFEST}: its totals are {told}, the rows have {to_jsonable(sums)}")
 
 
 def _find_differing_sums(

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from pipelines.inspect.verify_packed import check_packed_manifest
 from pipelines.inspect.verify_shards import is_well_placed
 from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
@@ -29,7 +30,13 @@ from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
 from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
 from schemas.plan import Plan
 from schemas.refs import ShardRef, spell_shard_name
-from schemas.shard_entries import list_named_shards, make_shard_entries, make_shard_settings, write_folder_indexes
+from schemas.shard_entries import (
+    list_apart,
+    list_named_shards,
+    make_shard_entries,
+    make_shard_settings,
+    write_folder_indexes,
+)
 from schemas.shuffle import choose_num_parts
 from schemas.stage_manifests import (
     BUILD,
@@ -39,6 +46,7 @@ from schemas.stage_manifests import (
     CountsManifest,
     ImportedConfig,
     LedgerTotals,
+    PackedManifest,
     PlanManifest,
     RejectedManifest,
     ShardsConfig,
@@ -50,7 +58,6 @@ from schemas.stage_manifests import (
 )
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import FormatError, TokError, VersionError
-from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import read_table_totals
@@ -65,6 +72,7 @@ _MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "counts": ("plan",),
     "tokenizer": ("counts",),
     "shards": ("plan", "tokenizer"),
+    "packed": ("shards", "tokenizer"),
 }
 
 
@@ -78,17 +86,20 @@ class BuiltManifests:
     tokenizer: TokenizerManifest
     shards: ShardsManifest
     counts: CountsManifest | None  # not of an imported tokenizer
+    packed: PackedManifest | None  # only with [pack]
 
     def stages(self) -> dict[str, AnyManifest]:
         """All but the build's, in the order of work."""
-        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards)
+        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards, self.packed)
         return {made.stage: made for made in every if made is not None}
 
 
 def require_all_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
     """The manifests by stage, the build's included, as a whole. Raises FormatError if there are too few or too many."""
     build: BuildManifest = manifests[BUILD]
-    expected = {stage for stage in STAGES if stage != "counts" or build.config.counts is not None}
+    absent = {"counts"} if build.config.counts is None else set()
+    absent |= {"packed"} if build.config.packed is None else set()
+    expected = set(STAGES) - absent
     if set(build.inputs) != expected or not expected <= set(manifests):
         raise FormatError(f"{MANIFEST}: names the stages {sorted(build.inputs)}, expected {sorted(expected)}")
     parts: dict[str, Any] = {stage: manifests.get(stage) for stage in (*STAGES, BUILD)}
@@ -118,6 +129,7 @@ def check_manifests(output: str, manifests: BuiltManifests, spec: TokenizerSpec 
         lambda: _check_counts(manifests.counts) if manifests.counts is not None else iter(()),
         lambda: _check_tokenizer(manifests, spec) if spec is not None else iter(()),
         lambda: _check_shards(plan(), manifests),
+        lambda: check_packed_manifest(manifests.packed, manifests.shards, manifests.tokenizer.totals.vocab_size),
     ]
     for check in checks:
         try:
@@ -166,7 +178,9 @@ def _check_build(manifests: BuiltManifests) -> Iterator[str]:
     if build.languages != sum_up_languages(shards, tokenizer, counts):
         yield f"{MANIFEST}: its languages are not what its stages say"
     of_tokenizer = ImportedConfig() if isinstance(tokenizer.config, ImportedConfig) else tokenizer.config
-    if build.config != StageConfigs(of_tokenizer, shards.config, counts.config if counts is not None else None):
+    of_counts = counts.config if counts is not None else None
+    of_packed = manifests.packed.config if manifests.packed is not None else None
+    if build.config != StageConfigs(of_tokenizer, shards.config, of_counts, of_packed):
         yield f"{MANIFEST}: its config is not that of its stages"
 
 
@@ -369,10 +383,10 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
     """That the entries of a shard's files say the same of it."""
     found = {entry.path: entry for entry in made.files}
     for shard in shards:
-        apart = get_provenance_path(shard.facts.stem)  # whose content is its own
+        apart = list_apart(shard.facts)
         for expected in make_shard_entries(shard):
             entry = found[expected.path]
-            content = expected.content_sha256 if expected.path == apart else shard.content_sha256
+            content = expected.content_sha256 if expected.path in apart else shard.content_sha256
             if (entry.about, entry.content_sha256) != (expected.about, content):
                 yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
 

@@ -1,4 +1,6 @@
-"""A build: plan, count, learn, encode. Each stage ends with a manifest, and is skipped if it has one.
+"""A build: plan, count, learn, encode, and pack where rows are wanted.
+
+Each stage ends with a manifest, and is skipped if it has one.
 
 sources --plan--> input ranges --count--> count tables --learn--> tokenizer --encode--> token shards
 """
@@ -26,6 +28,7 @@ from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
+from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.recognition import find_finished
 from pipelines.stages.replacing import (
@@ -56,6 +59,7 @@ from schemas.stage_manifests import (
     STAGES,
     BuildManifest,
     CountsManifest,
+    PackedManifest,
     PlanManifest,
     ShardsManifest,
     TokenizerManifest,
@@ -74,7 +78,7 @@ class Build:
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     output: str = ""  # URL; empty: as the build file says
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
-    replace: str = ""  # plan, count, learn or encode: what to make again, with all that follows
+    replace: str = ""  # plan, count, learn, encode or pack: what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
@@ -123,6 +127,7 @@ class Build:
                 count_corpus(self._run(), plan, planned)
             learned = self._learn()
             encode_corpus(self._run(), plan, planned, learned)
+            pack_corpus(self._run())
             return self.finish()
 
     # ---------------------------------------------------------------------------------------------------------- stages
@@ -165,6 +170,14 @@ class Build:
                 self._take_tokenizer()
             plan, planned = self._planned()
             return encode_corpus(self._run(), plan, planned, require_manifest(self.output, "tokenizer", "learn"))
+
+    def pack(self) -> PackedManifest:
+        """Pack the documents of the shards into rows. Raises ConfigError if the build file does not say how."""
+        with self._at_work():
+            self._settle(None)
+            if (packed := pack_corpus(self._run())) is None:
+                raise ConfigError(f"{self.config.at('pack', 'length')}: is not set: add, for example, length = 4096.")
+            return packed
 
     def finish(self) -> BuildManifest:
         """Commit the build: one manifest that names the stages' manifests, and the root."""

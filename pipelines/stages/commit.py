@@ -22,6 +22,7 @@ from schemas.stage_manifests import (
     BUILD,
     BuildManifest,
     CountsManifest,
+    PackedManifest,
     PlanManifest,
     RejectedManifest,
     ShardsManifest,
@@ -53,6 +54,8 @@ def find_manifest(output: str, stage: Literal["counts"]) -> CountsManifest | Non
 def find_manifest(output: str, stage: Literal["tokenizer"]) -> TokenizerManifest | None: ...
 @overload
 def find_manifest(output: str, stage: Literal["shards"]) -> ShardsManifest | None: ...
+@overload
+def find_manifest(output: str, stage: Literal["packed"]) -> PackedManifest | None: ...
 @overload
 def find_manifest(output: str, stage: Literal["build"]) -> BuildManifest | None: ...
 @overload

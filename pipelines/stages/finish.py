@@ -35,6 +35,8 @@ def commit_build(run: BuildRun) -> BuildManifest:
     shards = require_manifest(run.output, "shards", "encode")
     tokenizer = require_manifest(run.output, "tokenizer", "learn")
     counts = find_manifest(run.output, "counts")
+    if run.config.pack_identity() is not None:
+        require_manifest(run.output, "packed", "pack")
     stages = {name: made for name in STAGES if (made := find_manifest(run.output, name)) is not None}
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
 

@@ -21,10 +21,11 @@ from tokcore.errors import StageError
 
 # What a command makes -> the stages to remove, in the order of removal.
 _REMOVE: Mapping[str, tuple[str, ...]] = {
-    "plan": (BUILD, "shards", "tokenizer", "counts", "rejected", "plan"),
-    "count": (BUILD, "shards", "tokenizer", "counts", "rejected"),
-    "learn": (BUILD, "shards", "tokenizer"),
-    "encode": (BUILD, "shards"),
+    "plan": (BUILD, "packed", "shards", "tokenizer", "counts", "rejected", "plan"),
+    "count": (BUILD, "packed", "shards", "tokenizer", "counts", "rejected"),
+    "learn": (BUILD, "packed", "shards", "tokenizer"),
+    "encode": (BUILD, "packed", "shards"),
+    "pack": (BUILD, "packed"),
 }
 
 _COMMANDS: Mapping[str, str] = {
@@ -33,7 +34,8 @@ _COMMANDS: Mapping[str, str] = {
     "counts": "count",
     "tokenizer": "learn",
     "shards": "encode",
-    BUILD: "encode",
+    "packed": "pack",
+    BUILD: "pack",
 }
 
 _TO_REMOVE = "replace.json"  # what is being removed

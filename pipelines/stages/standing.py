@@ -19,7 +19,7 @@ from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, PlanManifest,
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.tokenizer_spec import TokenizerSpec
 
-_COMMANDS = ("plan", "count", "learn", "encode")
+_COMMANDS = ("plan", "count", "learn", "encode", "pack")
 _MAX_REASONS = 12  # of a stage
 _OTHER_RELEASE = "another release of tokcore made it"
 
@@ -105,6 +105,7 @@ def _collect_configs(config: BuildConfig, imported: TokenizerSpec | None, is_cou
         "counts": configs.counts,
         "tokenizer": tokenizer,
         "shards": configs.shards,
+        "packed": configs.packed,
         BUILD: configs,
     }
 
@@ -115,6 +116,8 @@ def _find_reasons(
     """Why a stage after the plan is not the one of this build."""
     if made.stage == "counts" and now["counts"] is None:
         return ["tokenizer.from was not set, now the tokenizer is imported and nothing is counted"]
+    if made.stage == "packed" and now["packed"] is None:
+        return [f"pack.length was {made.config.length}, now not set"]
     config = made.config if now[made.stage] is None else now[made.stage]
     reasons = describe_changed_settings(made.config, config)
     reasons += [

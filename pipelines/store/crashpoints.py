@@ -40,6 +40,12 @@ POINTS = {
 # A build reaches these only if it is to replace a stage.
 REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are removed, and others are not"}
 
+# A build reaches these only if it packs rows.
+PACKING_POINTS = {
+    "pack.shard": "a shard of rows is in files, but not described",
+    "pack.group": "a group is packed, but not recorded",
+}
+
 # A conversion reaches these, and the first ones of files: it is no build.
 CONVERTING_POINTS = {
     "convert.shard": "a shard is in files of the working folder, and others are not",
@@ -64,7 +70,7 @@ def watch(visit: Callable[[str], None] | None) -> None:
 
 def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
-    if name not in (points := {**POINTS, **REPLACING_POINTS, **CONVERTING_POINTS}):
+    if name not in (points := {**POINTS, **REPLACING_POINTS, **PACKING_POINTS, **CONVERTING_POINTS}):
         raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
     visits: Counter[str] = Counter()
     lock = threading.Lock()

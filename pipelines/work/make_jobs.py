@@ -7,15 +7,22 @@ from collections.abc import Iterable
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.pack_group import PackJob, make_pack_settings
 from pipelines.work.result_keys import hash_shards_settings
 from schemas.shard_entries import make_shard_settings
-from schemas.stage_manifests import CountsConfig, ShardsConfig
+from schemas.stage_manifests import CountsConfig, PackedConfig, ShardsConfig, ShardsManifest
 from tokcore.errors import ConfigError
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.masking import check_mask
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # What worker processes import at once, while the driver imports Beam.
-WORKER_MODULES = ("pipelines.work.count_item", "pipelines.work.encode_item", "pipelines.work.gather_part")
+WORKER_MODULES = (
+    "pipelines.work.count_item",
+    "pipelines.work.encode_item",
+    "pipelines.work.gather_part",
+    "pipelines.work.pack_group",
+)
 
 
 def make_count_job(
@@ -67,6 +74,41 @@ def make_encode_job(
         unknown=spec.model.unknown,
         settings_sha256=hash_shards_settings(config, spec.fingerprint),
         shuffle=config.shuffle,
+    )
+
+
+def make_pack_job(
+    config: PackedConfig, attempts: Attempts, output: str, shards: ShardsManifest, spec: TokenizerSpec, result_key: str
+) -> PackJob:
+    """What the workers of the pack stage need. output: of the build. spec: of its tokenizer.
+
+    Raises ConfigError if the tokenizer has no token that could fill rows.
+    """
+    settings = ShardSettings(spec.fingerprint, spec.vocab_size, config.compression, config.dtype or "int32")
+    return PackJob(
+        attempts=attempts,
+        output=output,
+        shards_sha256=shards.as_input().sha256,
+        settings=settings,
+        formats=config.formats,
+        target_tokens=config.target_tokens,
+        rows=make_pack_settings(config, find_padding_id(spec, config, shards.config.append)),
+        result_key=result_key,
+    )
+
+
+def find_padding_id(spec: TokenizerSpec, config: PackedConfig, append: tuple[str, ...]) -> int:
+    """The id that fills rows: of pack.padding, else of the token of role padding, else of the last appended one."""
+    named = config.padding or next(iter(spec.texts_of("padding")), "") or next(reversed(append), "")
+    found = next((token.id for token in spec.special if token.text == named and token.id is not None), None)
+    if found is not None:
+        return found
+    there = ", ".join(repr(token.text) for token in spec.special) or "none"
+    if config.padding:
+        raise ConfigError(f"pack.padding = {named!r}: is not a special token of the tokenizer; it has {there}")
+    raise ConfigError(
+        f"pack.padding: is missing: the tokenizer has no special token of role padding, and encode.append is empty. "
+        f"Name one of its special tokens: it has {there}"
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -27,6 +26,7 @@ from tokcore.formats.arrow_columns import (
     make_rechunker,
     open_writer,
 )
+from tokcore.formats.beside import find_beside
 from tokcore.labels import label_arrow
 from tokcore.token_batch import Offsets, TokenBatch
 
@@ -50,15 +50,8 @@ def find_documents(path: str, suffixes: tuple[str, ...]) -> Documents | None:
 
     suffixes: possible ends of path that are not the shard's name.
     """
-    file = Path(path)
-    stem = file.name.removesuffix(next(suffix for suffix in (*suffixes, "") if file.name.endswith(suffix))) + SUFFIX
-    folder = file.parent
-    # Above the shard may be folders of its language, its split and its format.
-    above = list(folder.parents[:3])
-    for place in (folder, *(up / FOLDER for up in above), *(up / FOLDER / folder.name for up in above[1:])):
-        if (place / stem).is_file():
-            return Documents(str(place / stem))
-    return None
+    found = find_beside(path, suffixes, FOLDER, SUFFIX)
+    return Documents(found) if found is not None else None
 
 
 class DocumentsWriter:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import RecordBatches, open_writer
+from tokcore.formats.beside import find_beside
 from tokcore.labels import Labels, label_arrow, repeat_label
 from tokcore.token_batch import Offsets, TokenBatch
 
@@ -155,11 +155,5 @@ def find_provenance(path: str, suffixes: tuple[str, ...]) -> Provenance | None:
 
     suffixes: possible ends of path that are not the shard's name.
     """
-    file = Path(path)
-    stem = file.name.removesuffix(next(suffix for suffix in (*suffixes, "") if file.name.endswith(suffix))) + SUFFIX
-    folder = file.parent
-    above = list(folder.parents[:3])  # of its language, its split and its format
-    for place in (*(up / FOLDER for up in above), *(up / FOLDER / folder.name for up in above[1:])):
-        if (place / stem).is_file():
-            return Provenance(str(place / stem))
-    return None
+    found = find_beside(path, suffixes, FOLDER, SUFFIX)
+    return Provenance(found) if found is not None else None

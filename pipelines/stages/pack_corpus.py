@@ -1,0 +1,97 @@
+"""The pack stage: from token shards to shards of rows of one length."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.results import read_record
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reach
+from pipelines.work.make_jobs import make_pack_job
+from pipelines.work.pack_group import make_group_key
+from pipelines.work.result_keys import make_table_key
+from schemas.pack_groups import list_groups
+from schemas.refs import GroupPacked, PackedSums, ShardRef
+from schemas.shard_entries import list_named_shards, write_folder_indexes
+from schemas.stage_manifests import CorpusAbout, Nothing, PackedConfig, PackedManifest, PackedTotals, ShardsManifest
+from tokcore.errors import LedgerError
+from tokcore.formats.shard_format import ShardFacts
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+
+def pack_corpus(run: BuildRun) -> PackedManifest | None:
+    """Pack the documents of the shards into rows, if the build file asks for it.
+
+    Raises ConfigError for a document that may not be cut and is longer than a row, LedgerError if what is in the rows
+    is not what is in the shards.
+    """
+    config = run.config.pack_identity()
+    if config is None:
+        return None
+    shards = require_manifest(run.output, "shards", "encode")
+    learned = require_manifest(run.output, "tokenizer", "learn")
+    key = StageKey("packed", config, {"shards": shards.as_input(), "tokenizer": learned.as_input()})
+    url = urls.join(run.output, "tokenizer", FILE_NAME)
+
+    def make(attempts: Attempts) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
+        spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, learned.file(FILE_NAME).sha256)
+        return _pack(run, config, shards, spec, attempts, make_table_key(key.identity))
+
+    return run_stage(run, key, make)
+
+
+def _pack(
+    run: BuildRun,
+    config: PackedConfig,
+    shards: ShardsManifest,
+    spec: TokenizerSpec,
+    attempts: Attempts,
+    result_key: str,
+) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
+    job = make_pack_job(config, attempts, run.output, shards, spec, result_key)
+    groups = list_groups(list_named_shards(shards), config)
+    with run.progress.stage("pack"):
+        run.workers.start()
+        # Imports Beam, which takes most of a second: so only when the stage has work.
+        from pipelines.graph.launch import pack_groups
+
+        pack_groups(run.options, groups, job, run.workers, run.progress.say)
+    reach("stage.worked")
+    packed = [read_record(attempts, make_group_key(group.number), GroupPacked) for group in groups]
+    totals = sum_up_packed(packed, spec.fingerprint)
+    if wrong := find_unpacked(totals, shards):
+        raise LedgerError(f"pack: {wrong}")
+    rows = [shard for one in packed for shard in one.shards]
+    about = CorpusAbout(totals.rows, totals.tokens + totals.padding)
+    indexes = [
+        write_file(attempts, path, index.data, index.content_sha256)
+        for path, index in write_folder_indexes(config.formats, rows, job.settings).items()
+    ]
+    return Made(
+        [*((file, shard.facts) for shard in rows for file in shard.files), *((file, about) for file in indexes)],
+        totals,
+    )
+
+
+def sum_up_packed(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTotals:
+    """The totals of the stage."""
+    sums = functools.reduce(PackedSums.__add__, (group.sums for group in groups), PackedSums(0, 0, 0, 0, 0, 0))
+    shards: list[ShardRef] = [shard for group in groups for shard in group.shards]
+    return PackedTotals(
+        len(shards), sums.rows, sums.documents, sums.pieces, sums.cut, sums.tokens, sums.padding, fingerprint
+    )
+
+
+def find_unpacked(totals: PackedTotals, shards: ShardsManifest) -> str:
+    """What is in the shards and not in the rows, or the other way round; empty if nothing is."""
+    there = sum(shard.facts.documents for shard in list_named_shards(shards))
+    if (totals.documents, totals.tokens) == (there, shards.totals.tokens):
+        return ""
+    return (
+        f"{there} documents of {shards.totals.tokens} tokens are in the shards, {totals.documents} of {totals.tokens} "
+        f"in the rows"
+    )

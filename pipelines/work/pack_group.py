@@ -1,0 +1,280 @@
+"""What a worker does to pack a group: read documents from the shards of the build, and write rows. No Beam.
+
+Rows are documents of one length to the formats. The shards of a group are closed like others, once they reach the
+target; a record carries the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts, NewFile
+from pipelines.store.crashpoints import reach
+from pipelines.store.local_copies import copy_if_remote
+from pipelines.store.redaction import redact
+from schemas.pack_groups import list_streams, list_windows
+from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
+from schemas.shard_entries import list_named_shards
+from schemas.stage_manifests import PackedConfig, parse_manifest
+from tokcore.canonical import hash_sha256
+from tokcore.errors import StageError
+from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
+from tokcore.formats.documents import DocumentsWriter, get_documents_path
+from tokcore.formats.pieces import PiecesWriter, get_pieces_path
+from tokcore.formats.provenance import get_provenance_path
+from tokcore.formats.shard_format import ShardFacts, ShardSettings, ShardWriter
+from tokcore.packed_rows import PackSettings, Part, RowBatch, make_rows
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PackJob:
+    """What every worker of the stage needs to know."""
+
+    attempts: Attempts
+    output: str  # URL of the build, whose shards are packed
+    shards_sha256: str  # of their manifest
+    settings: ShardSettings
+    formats: tuple[str, ...]
+    target_tokens: int
+    rows: PackSettings
+    result_key: str
+
+
+def make_pack_settings(config: PackedConfig, padding: int) -> PackSettings:
+    """How rows are made. padding: the id that fills them."""
+    return PackSettings(config.length, config.strategy, config.cut, config.last == "keep", padding)
+
+
+def make_group_key(group: int) -> str:
+    """The record key of a group."""
+    return f"packed-{group:05d}"
+
+
+def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
+    """Write the rows of a group. Raises ConfigError for a document that may not be cut and is longer than a row."""
+    key = make_group_key(group.number)
+    if (done := job.attempts.result(key, GroupPacked)) is not None:
+        return done
+    with contextlib.ExitStack() as stack:
+        shards = _RowShards(job, group, stack)
+        for rows in iterate_group(job, group):
+            shards.write(rows)
+        packed = GroupPacked(group.number, tuple(shards.close()), shards.sums)
+    reach("pack.group")
+    return job.attempts.record(key, packed)
+
+
+def iterate_group(job: PackJob, group: PackGroup) -> Iterator[RowBatch]:
+    """The rows of a group, in order, each window's numbered from 0."""
+    own = _list_own(job, group)
+    if job.rows.strategy == "concatenate":
+        yield from make_rows(_read_ids(job, own, group.start, group.end), job.rows, group.is_last)
+        return
+    windows = list_windows(group)
+    for window in windows:
+        is_last = group.is_last and window == windows[-1]
+        yield from make_rows(_read_documents(job, own, *window), job.rows, is_last)
+
+
+class _Own(NamedTuple):
+    """A shard of the group's stream."""
+
+    shard: ShardRef
+    first_document: int
+    first_token: int
+
+
+def _list_own(job: PackJob, group: PackGroup) -> list[_Own]:
+    """The shards of the stream. Raises StageError if the manifest is not the one that the stage was started with."""
+    url = urls.join(job.output, "shards", "manifest.json")
+    data = storage.read_bytes(url)
+    if hash_sha256(data) != job.shards_sha256:
+        raise StageError(f"{redact(url)}: was replaced while its shards were packed. Run the command again.")
+    shards = list_streams(list_named_shards(parse_manifest(data, url, "shards")))[group.lang, group.split]
+    own, documents, tokens = [], 0, 0
+    for shard in shards:
+        own.append(_Own(shard, documents, tokens))
+        documents, tokens = documents + shard.facts.documents, tokens + shard.facts.tokens
+    return own
+
+
+def _read_documents(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterator[Part]:
+    """Documents start to end of the stream, end excluded."""
+    for one in own:
+        if one.first_document >= end or one.first_document + one.shard.facts.documents <= start:
+            continue
+        at = one.first_document
+        for batch in _read_batches(job, one.shard):
+            low, high = max(start - at, 0), min(end - at, batch.num_documents)
+            if low < high:
+                yield Part(one.shard.facts.place, at - one.first_document + low, batch.slice(low, high))
+            at += batch.num_documents
+            if at >= end:
+                break
+
+
+def _read_ids(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterator[Part]:
+    """The documents that have ids from start to end of the stream, cut there; end excluded.
+
+    An empty document is where the id before it is.
+    """
+    for one in own:
+        if one.first_token > end or one.first_token + one.shard.facts.tokens < start:
+            continue
+        at, row = one.first_token, 0
+        for batch in _read_batches(job, one.shard):
+            begins = batch.offsets[:-1] - batch.offsets[0] + at
+            ends = batch.offsets[1:] - batch.offsets[0] + at
+            places = np.maximum(begins - 1, 0)
+            wanted = np.where(ends > begins, (ends > start) & (begins < end), (places >= start) & (places < end))
+            if len(where := np.flatnonzero(wanted)):
+                low, high = int(where[0]), int(where[-1]) + 1
+                skipped = max(start - int(begins[low]), 0)
+                some = _cut_end(batch.slice(low, high), int(ends[high - 1]) - end)
+                yield Part(one.shard.facts.place, row + low, some, skipped)
+            at, row = int(ends[-1]) if len(ends) else at, row + batch.num_documents
+            if at > end:
+                break
+
+
+def _cut_end(batch: TokenBatch, num: int) -> TokenBatch:
+    """The batch without the last so many ids, if the number is positive, all of which are of its last document."""
+    if num <= 0:
+        return batch
+    offsets = batch.offsets.copy()
+    offsets[-1] -= num
+    return batch._replace(offsets=offsets)
+
+
+def _read_batches(job: PackJob, shard: ShardRef) -> Iterator[TokenBatch]:
+    """All documents of a shard, with the records that they came from only where its files say so themselves."""
+    named = {file.path for file in shard.files}
+    one = next(one for one in READING_ORDER if list_paths(one, shard.facts.stem)[0] in named)
+    apart = get_provenance_path(shard.facts.stem)
+    wanted = [get_documents_path(shard.facts.stem), *list_paths(one, shard.facts.stem)]
+    with copy_if_remote(
+        urls.join(job.output, "shards"), [path for path in wanted if path in named and path != apart]
+    ) as folder:
+        reader = FormatFile(one.name, f"{folder}/{list_paths(one, shard.facts.stem)[0]}").open()
+        yield from reader.batches()
+
+
+def sum_up(rows: RowBatch, length: int) -> PackedSums:
+    """What is in some rows. length: ids of a full row."""
+    pieces, num = rows.pieces, rows.rows.num_documents
+    tokens = int(pieces.lengths.sum())
+    documents = int((pieces.starts == 0).sum())
+    # Of a document that is cut, this is the second piece alone.
+    cut = int(((pieces.starts > 0) & (pieces.starts <= length)).sum())
+    return PackedSums(num, documents, len(pieces.rows), cut, tokens, rows.rows.num_tokens - tokens)
+
+
+class _RowShards:
+    """The shards of a group, each closed at the row that reaches the target."""
+
+    def __init__(self, job: PackJob, group: PackGroup, stack: contextlib.ExitStack) -> None:
+        self._job = job
+        self._group = group
+        self._stack = stack
+        self._open: _RowShard | None = None
+        self._done: list[ShardRef] = []
+        self.sums = PackedSums(0, 0, 0, 0, 0, 0)
+
+    def write(self, batch: RowBatch) -> None:
+        job, start, num = self._job, 0, batch.rows.num_documents
+        self.sums += sum_up(batch, job.rows.length)
+        while start < num:
+            if self._open is None:
+                name = spell_shard_name(self._group.split, self._group.number, len(self._done))
+                facts = ShardFacts(
+                    name, self._group.number, self._group.lang, self._group.split, 0, 0, -1, job.result_key
+                )
+                self._open = _RowShard(job, facts, self._stack)
+            offsets = batch.rows.offsets
+            room = job.target_tokens - self._open.num_tokens
+            reached = int(np.searchsorted(offsets, offsets[start] + room, side="left"))
+            end = min(max(reached, start + 1), num)
+            self._open.write(batch.slice(start, end))
+            if self._open.num_tokens >= job.target_tokens:
+                self._done.append(self._open.close())
+                self._open = None
+            start = end
+
+    def close(self) -> list[ShardRef]:
+        """All shards of the group."""
+        if self._open is not None:
+            self._done.append(self._open.close())
+            self._open = None
+        return self._done
+
+
+class _RowShard:
+    """One shard of rows in every configured format, under attempt names."""
+
+    def __init__(self, job: PackJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
+        self._job = job
+        self._empty = empty
+        self._files: dict[str, NewFile] = {}
+        self._stack = stack.enter_context(contextlib.ExitStack())
+        self._content = ShardContent()
+        stem, settings = empty.stem, job.settings
+        formats = [SHARD_FORMATS[name] for name in job.formats]
+        self._writers: list[ShardWriter] = [
+            one.open_writer([self._new(path) for path in list_paths(one, stem)], settings) for one in formats
+        ]
+        if needs_documents(job.formats):
+            file = self._new(get_documents_path(stem))
+            self._writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
+        self._pieces = PiecesWriter(self._new(get_pieces_path(stem)), job.rows.length, settings.compression)
+
+    @property
+    def num_tokens(self) -> int:
+        return self._content.num_tokens
+
+    def _new(self, path: str) -> Any:
+        self._files[path] = self._stack.enter_context(self._job.attempts.new_final(path))
+        return self._files[path].file
+
+    def write(self, batch: RowBatch) -> None:
+        batch = number_rows(batch, self._content.num_documents)
+        for writer in self._writers:
+            writer.write(batch.rows)
+        self._pieces.write(batch.pieces)
+        update_content(self._content, batch.rows)
+
+    def close(self) -> ShardRef:
+        for writer in self._writers:
+            writer.close()
+        of_pieces = self._pieces.close()
+        self._stack.close()
+        reach("pack.shard")
+        content = self._content
+        facts = dataclasses.replace(
+            self._empty,
+            documents=content.num_documents,
+            tokens=content.num_tokens,
+            max_token_id=content.max_token_id,
+        )
+        apart, of_rows = get_pieces_path(facts.stem), content.hexdigest()
+        files = (new.stored(path, of_pieces if path == apart else of_rows) for path, new in sorted(self._files.items()))
+        return ShardRef(facts, of_rows, tuple(files))
+
+
+def number_rows(batch: RowBatch, first: int) -> RowBatch:
+    """The same rows with the numbers that they have in a shard. first: number of the first one."""
+    num = batch.rows.num_documents
+    rows = batch.rows._replace(ordinals=np.arange(first, first + num, dtype=np.int64))
+    numbers = np.repeat(np.arange(first, first + num, dtype=np.int64), np.diff(batch.bounds))
+    return batch._replace(rows=rows, pieces=batch.pieces._replace(rows=numbers))
+
+
+def update_content(content: ShardContent, rows: TokenBatch) -> None:
+    """Add rows to the digest of a shard."""
+    content.update(rows, compute_document_digests(rows.langs, rows.tokens, rows.offsets))

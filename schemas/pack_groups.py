@@ -1,0 +1,62 @@
+"""Groups of packed rows: which documents are packed together. They follow from the sizes of shards alone.
+
+Shards of a language and split, in the order of their manifest, are one sequence of documents. Where documents are
+concatenated, a group is some rows of it; otherwise it is some windows of documents (tokcore.packing), none of which
+looks at another. So each group can be made by itself, and groups depend neither on workers nor on how shards are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from schemas.refs import PackGroup, ShardRef
+from schemas.stage_manifests import PackedConfig
+from tokcore.packing import WINDOW_DOCUMENTS
+
+# A group has about this many full shards, so that the last one, which is not full, hardly matters.
+_SHARDS_PER_GROUP = 8
+
+StreamKey = tuple[str, str]  # (language, or empty where shards hold all; split)
+
+
+def list_streams(shards: Sequence[ShardRef]) -> dict[StreamKey, list[ShardRef]]:
+    """The shards of each language and split, in their order."""
+    streams: dict[StreamKey, list[ShardRef]] = {}
+    for shard in shards:
+        streams.setdefault((shard.facts.lang, shard.facts.split), []).append(shard)
+    return dict(sorted(streams.items()))
+
+
+def list_groups(shards: Sequence[ShardRef], config: PackedConfig) -> tuple[PackGroup, ...]:
+    """All groups, numbered over all streams."""
+    groups: list[PackGroup] = []
+    for (lang, split), own in list_streams(shards).items():
+        documents, tokens = (sum(getattr(one.facts, name) for one in own) for name in ("documents", "tokens"))
+        if not documents:
+            continue
+        bounds = [*_list_bounds(documents, tokens, config)]
+        for start, end in bounds:
+            groups.append(PackGroup(len(groups), lang, split, start, end, (start, end) == bounds[-1]))
+    return tuple(groups)
+
+
+def _list_bounds(documents: int, tokens: int, config: PackedConfig) -> Iterator[tuple[int, int]]:
+    wanted = _SHARDS_PER_GROUP * config.target_tokens
+    if config.strategy == "concatenate":
+        total = max(1, -(-tokens // config.length)) * config.length  # documents without ids have a row, too
+        step = max(1, wanted // config.length) * config.length
+        yield from ((start, min(start + step, total)) for start in range(0, total, step))
+        return
+    window = WINDOW_DOCUMENTS
+    num_windows = max(1, documents // window)
+    step = max(1, wanted * documents // (max(1, tokens) * window))
+    for first in range(0, num_windows, step):
+        last = first + step
+        yield first * window, last * window if last < num_windows else documents
+
+
+def list_windows(group: PackGroup) -> list[tuple[int, int]]:
+    """The windows of a group of documents: each as long as the window, the last one that or longer."""
+    num = max(1, (group.end - group.start) // WINDOW_DOCUMENTS)
+    starts = [group.start + i * WINDOW_DOCUMENTS for i in range(num)]
+    return [*zip(starts, [*starts[1:], group.end], strict=True)]

@@ -1,0 +1,22 @@
+"""Files beside a shard that no format owns: documents, provenance and pieces files, and where readers look for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def find_beside(path: str, ends: tuple[str, ...], folder: str, suffix: str) -> str | None:
+    """The path of a shard's file of one kind: beside the shard, or where a build has it; None if there is none.
+
+    path: that the shard goes by. ends: possible ends of path that are not the shard's name. folder, suffix: of the
+    kind.
+    """
+    file = Path(path)
+    stem = file.name.removesuffix(next(end for end in (*ends, "") if file.name.endswith(end))) + suffix
+    own = file.parent
+    # Above the shard may be folders of its language, its split and its format.
+    above = list(own.parents[:3])
+    for place in (own, *(up / folder for up in above), *(up / folder / own.name for up in above[1:])):
+        if (place / stem).is_file():
+            return str(place / stem)
+    return None
