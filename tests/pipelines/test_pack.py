@@ -365,7 +365,7 @@ def test_a_document_that_may_not_be_cut_fails_the_build_by_name(tmp_path):
     ("more", "message"),
     [
         ('strategy = "one"', "pack.strategy is for packed rows, and pack.length is not set"),
-        ("length = 0", "pack.length = 0: expected at least 1"),
+        ("length = 0", "pack.length = 0: expected a whole number from 1 to"),
         ('length = 8\nstrategy = "concatenate"\ncut = "never"', 'pack.cut = "never": strategy = "concatenate" cuts'),
         ('length = 8\nstrategy = "best"', 'pack.strategy = "best": expected'),
         ('length = 8\nformats = ["bin"]', "pack.formats"),
