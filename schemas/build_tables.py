@@ -109,6 +109,9 @@ class Source:
     ] = None
     quotes: Annotated[bool, 'for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters'] = True
     validation: Annotated[bool, "all documents go to the validation split, whatever shards.validation is"] = False
+    group: Annotated[
+        str | None, "field or column: records with the same value go to the same split, whatever their source"
+    ] = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,6 +115,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     """Raise ConfigError for the first broken rule."""
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
+    _check_groups(config, file)
     _check_languages(config, file)
     if config.tokenizer is not None:
         _check_imported(config, file)
@@ -160,7 +161,11 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
                 raise file.error((*key, name), "names a field, and text files have none: remove it.")
     if formats == {"warc"} and source.text != list_settings(Source)["text"].default:
         raise file.error((*key, "text"), "names a field, and the text of a WARC record is its payload: remove it.")
-    for name in ("id", "lang_field"):
+    if formats == {"text"} and source.group is not None:
+        raise file.error((*key, "group"), "names a field, and text files have none: remove it.")
+    if source.group is not None and source.validation:
+        raise file.error((*key, "group"), "and validation = true exclude each other: remove one of them.")
+    for name in ("id", "lang_field", "group"):
         if has_each(getattr(source, name) or ""):
             raise file.error((*key, name), "leads to several values with [*], and a document has one: name one field.")
     if "text" in formats and source.lang_field is not None:
@@ -195,6 +200,15 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
             f'= "bytes" keeps the bytes of UTF-8 files, and encoding = "{source.encoding}" changes them: '
             f'write "reject" or "replace".',
         )
+
+
+def _check_groups(config: BuildConfig, file: BuildFile) -> None:
+    for number, source in enumerate(config.sources):
+        if source.group is not None and not config.shards.validation:
+            raise file.error(
+                ("source", number, "group"),
+                "decides which documents are for validation, and none are: add, for example, shards.validation = 0.01.",
+            )
 
 
 def _check_languages(config: BuildConfig, file: BuildFile) -> None:

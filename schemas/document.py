@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 _KEY_PREFIX = b"tokcore-document-v1\0"
+_GROUP_PREFIX = b"tokcore-group-v1\0"
 _LANG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
@@ -97,6 +98,15 @@ def compute_document_key(lang: str, document_id: str | None, text: bytes) -> byt
     else:
         hasher.update(b"i" + document_id.encode())
     return hasher.digest()
+
+
+def compute_group_key(group: str) -> bytes:
+    """What stands for the keys of all documents of a group where splits are chosen: sha256 of its name.
+
+    >>> compute_group_key("book-1") == compute_group_key("book-2")
+    False
+    """
+    return hashlib.sha256(_GROUP_PREFIX + group.encode()).digest()
 
 
 def is_selected(key: bytes, seed: int, purpose: str, share: Decimal) -> bool:

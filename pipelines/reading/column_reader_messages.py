@@ -77,6 +77,7 @@ class _BatchHead:
 
     texts: int  # how many
     ids: Annotated[list[str] | None, Read(_read_ids)]
+    groups: Annotated[list[str] | None, Read(_read_ids)]
     langs: tuple[str, ...]
     rejects: tuple[tuple[int | None, str, str, str], ...]  # the fields of Reject
     records: int
@@ -160,6 +161,8 @@ def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
         raise ValueError("a reader process sent texts that lie outside of their batch")
     if head.ids is not None and len(head.ids) != num:
         raise ValueError(f"a reader process sent {len(head.ids)} ids of {num} texts")
+    if head.groups is not None and len(head.groups) != num:
+        raise ValueError(f"a reader process sent {len(head.groups)} groups of {num} texts")
     return Batch(
         texts=Texts(data, offsets),
         ids=head.ids,
@@ -167,12 +170,14 @@ def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
         ordinals=ordinals,
         rejects=[Reject(*reject) for reject in head.rejects],
         num_records=head.records,
+        groups=head.groups,
     )
 
 
 def _pack(batch: Batch) -> list[Any]:
     texts, langs = batch.texts, batch.langs
-    told = write_body(_BatchHead(texts.num_texts, batch.ids, langs.names, tuple(batch.rejects), batch.num_records))
+    head = _BatchHead(texts.num_texts, batch.ids, batch.groups, langs.names, tuple(batch.rejects), batch.num_records)
+    told = write_body(head)
     told += b" " * (-len(told) % 8)  # what follows is aligned
     arrays: tuple[Any, ...] = (texts.offsets, batch.ordinals, langs.codes, texts.data)
     return [_LENGTH.pack(len(told)), told, *(memoryview(array).cast("B") for array in arrays if array.nbytes)]

@@ -44,10 +44,11 @@ class _Rows(NamedTuple):
     text: pa.Array | ListTexts | None
     id: pa.Array | None
     lang: pa.Array | None
+    group: pa.Array | None
 
     @property
     def size_bytes(self) -> int:
-        columns = (self.text, self.id, self.lang)
+        columns = (self.text, self.id, self.lang, self.group)
         return self.num_rows + sum(int(column.nbytes) for column in columns if column is not None)
 
 
@@ -81,12 +82,12 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
     for part in read_to_end_first(rows, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
-            columns = [_extract_values(column, start, num_rows) for column in (part.id, part.lang)]
+            columns = [_extract_values(column, start, num_rows) for column in (part.id, part.lang, part.group)]
             hint = _suggest(part.text, settings.text)
-            for text, document_id, lang in zip(
+            for text, document_id, lang, group in zip(
                 _extract_texts(part.text, start, num_rows, settings), *columns, strict=True
             ):
-                add_document(builder, settings, "column", text, document_id, lang, bad=hint)
+                add_document(builder, settings, "column", text, document_id, lang, bad=hint, group=group)
                 if builder.is_full:
                     yield builder.take()
     yield builder.take()
@@ -117,7 +118,7 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
     num_rows = 0
     for number, group in enumerate(groups):
         if not columns or not paths[0]:
-            yield _Rows(group.num_rows, None, None, None)
+            yield _Rows(group.num_rows, None, None, None, None)
             num_rows += group.num_rows
             continue
         rows_at_once = _count_rows_at_once(file, group, columns)
@@ -207,8 +208,8 @@ def _read_stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[
 
 
 def _find_paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, ...]]:
-    """The paths of text, id and language: steps from the top-level column inwards, () for a missing column."""
-    return [_find_path(schema, name) for name in (settings.text, settings.id, settings.lang_field)]
+    """The paths of text, id, language and group: steps from the top-level column inwards, () for a missing column."""
+    return [_find_path(schema, name) for name in (settings.text, settings.id, settings.lang_field, settings.group)]
 
 
 def _list_names(path: tuple[Step, ...]) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
             continue  # a blank line is no record
         elif header is None:
             header = _read_header(split, row)
-            columns = [_find_column(header, name) for name in (settings.text, settings.id, settings.lang_field)]
+            columns = [_find_column(header, name) for name in _list_fields(settings)]
             names = ", ".join(header[:_NAMES_SHOWN]).encode(errors="surrogateescape")
             missing = f"; the header names {make_printable(names)}"
         elif (fields := split.fields(row)) is None:
@@ -55,11 +55,17 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
         elif len(fields) != len(header):
             builder.reject("bad_row", f"{len(fields)} fields, and the header names {len(header)}", row)
         else:
-            text, name, lang = (None if at is None else fields[at].encode(errors="surrogateescape") for at in columns)
-            add_document(builder, settings, "field", text, name, lang, missing)
+            text, name, lang, group = (
+                None if at is None else fields[at].encode(errors="surrogateescape") for at in columns
+            )
+            add_document(builder, settings, "field", text, name, lang, missing, group=group)
         if builder.is_full:
             yield builder.take()
     yield builder.take()
+
+
+def _list_fields(settings: ReadSettings) -> tuple[str, str, str, str]:
+    return settings.text, settings.id, settings.lang_field, settings.group
 
 
 class _Splitter:

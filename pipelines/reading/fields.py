@@ -19,11 +19,12 @@ def add_document(
     lang: Any,
     missing: str = "",
     bad: str = "",
+    group: Any = None,
 ) -> None:
     """Add a document, or reject it with the reason.
 
-    text: bytes, or LongText; None if it is missing; anything else is no text. document_id, lang: str or bytes; None if
-    they are missing.
+    text: bytes, or LongText; None if it is missing; anything else is no text. document_id, lang, group: str or bytes;
+    None if they are missing.
     noun: what the format calls a field. missing, bad: ends of the details about a field that is missing, and about a
     value that is not text.
     """
@@ -36,16 +37,16 @@ def add_document(
     if not isinstance(text, bytes):
         builder.reject("bad_text", f"{_name_field(noun, settings.text)} holds no strings{bad}", b"")
         return
-    name = ""
-    if settings.id:
-        if document_id is None:
-            builder.reject("missing_id", f"{_name_field(noun, settings.id)}{missing}", text)
+    names = []
+    for what, value, field in (("id", document_id, settings.id), ("group", group, settings.group)):
+        if field and value is None:
+            builder.reject(f"missing_{what}", f"{_name_field(noun, field)}{missing}", text)
             return
-        known = to_id(_decode(document_id))
+        known = to_id(_decode(value)) if field else ""
         if known is None:
-            builder.reject("bad_id", _name_field(noun, settings.id), text)
+            builder.reject(f"bad_{what}", _name_field(noun, field), text)
             return
-        name = known
+        names.append(known)
     code = settings.lang
     if settings.lang_field:
         code = _decode(lang)
@@ -58,7 +59,7 @@ def add_document(
         detail = describe_not_utf8(text, settings) if settings.format in ("csv", "tsv") else "the text is not UTF-8"
         builder.reject("invalid_utf8", detail, text)
     else:
-        builder.accept(kept, name, code)
+        builder.accept(kept, names[0], code, names[1])
 
 
 def _name_field(noun: str, name: str) -> str:

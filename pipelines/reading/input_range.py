@@ -64,6 +64,7 @@ def make_read_settings(
         delimiter=(source.delimiter or {"csv": ",", "tsv": "\t"}[format]) if is_delimited else "",
         quotes=source.quotes or not is_delimited,
         validation=source.validation,
+        group=(source.group or "") if has_fields else "",
     )
 
 

@@ -39,7 +39,9 @@ class _Reader:
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
         self._text = make_field_getter(settings.text)
-        self._is_plain = not has_each(settings.text)
+        self._group = make_field_getter(settings.group) if settings.group else None
+        # The kernel reads no groups.
+        self._is_plain = not has_each(settings.text) and self._group is None
         self._id = make_field_getter(settings.id) if settings.id else None
         self._lang = make_field_getter(settings.lang_field) if settings.lang_field else None
         fields = (settings.text, settings.id, settings.lang_field)
@@ -102,21 +104,21 @@ class _Reader:
                 builder.reject("missing_text", _get_field(self._settings.text), line)
             else:
                 detail = f"{_get_field(self._settings.text)}: expected a string, found {name_json_type(text)}"
-                if self._is_plain and (hint := suggest_path(text, self._settings.text)):
+                if not has_each(self._settings.text) and (hint := suggest_path(text, self._settings.text)):
                     detail += f'; texts are in it: write text = "{make_printable(hint.encode())}"'
                 builder.reject("bad_text", detail, line)
             return
-        document_id = ""
-        if self._id is not None:
-            value = self._id(record)
+        names = []
+        for what, get, field in (("id", self._id, self._settings.id), ("group", self._group, self._settings.group)):
+            value = get(record) if get is not None else ""
             if value is None:
-                builder.reject("missing_id", _get_field(self._settings.id), line)
+                builder.reject(f"missing_{what}", _get_field(field), line)
                 return
             known = to_id(value)
             if known is None:
-                builder.reject("bad_id", f"{_get_field(self._settings.id)}: found {name_json_type(value)}", line)
+                builder.reject(f"bad_{what}", f"{_get_field(field)}: found {name_json_type(value)}", line)
                 return
-            document_id = known
+            names.append(known)
         lang = self._settings.lang
         if self._lang is not None:
             lang = self._lang(record)
@@ -124,7 +126,7 @@ class _Reader:
                 detail = f"{_get_field(self._settings.lang_field)}: expected a language code"
                 builder.reject("bad_lang", detail, line)
                 return
-        builder.accept(text.encode(errors=errors), document_id, lang)
+        builder.accept(text.encode(errors=errors), names[0], lang, names[1])
 
     def _is_new_lang(self, lang: str) -> bool:
         if not is_valid_lang(lang):

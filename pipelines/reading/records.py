@@ -32,6 +32,8 @@ REASONS: Mapping[str, str] = {
     "bad_text": "the text is not a string",
     "missing_id": "the id field is missing or null",
     "bad_id": f"the id is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
+    "missing_group": "the group field is missing or null",
+    "bad_group": f"the group is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
     "bad_lang": "the language field is missing or is not a language code",
     "invalid_utf8": "the bytes are not UTF-8, or not of the source's encoding",
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
@@ -95,6 +97,7 @@ class Batch(NamedTuple):
     rejects: the rejected records, in order.
     num_records: accepted and rejected together.
     skipped: kind of record -> number, of what is no document by its kind and was neither accepted nor rejected.
+    groups: n groups, which decide about splits, or None if the source has no group field.
     """
 
     texts: Texts
@@ -104,6 +107,7 @@ class Batch(NamedTuple):
     rejects: list[Reject]
     num_records: int
     skipped: Mapping[str, int] = MappingProxyType({})
+    groups: list[str] | None = None
 
     def get_id(self, i: int) -> str | None:
         """The id of document i; None if the source has no id field."""
@@ -147,7 +151,7 @@ class BatchBuilder:
         self._num_records += num
         self._size_bytes += texts.size_bytes
 
-    def accept(self, text: bytes, document_id: str, lang: str) -> None:
+    def accept(self, text: bytes, document_id: str, lang: str, group: str = "") -> None:
         """Add a document, or reject it if its text is too long or holds a forbidden text."""
         if len(text) > self._settings.max_document_bytes:
             self.reject("document_too_large", describe_too_large(len(text), self._settings), text)
@@ -160,6 +164,7 @@ class BatchBuilder:
         self._texts.append(text)
         self._lengths.append(len(text))
         self._ids.append(document_id)
+        self._groups.append(group)
         self._lang_codes.append(self._code_of(lang))
         self._ordinals.append(self._num_before + self._num_records)
         self._num_records += 1
@@ -187,6 +192,7 @@ class BatchBuilder:
             rejects=self._rejects,
             num_records=self._num_records,
             skipped=self._skipped,
+            groups=self._groups if self._settings.group else None,
         )
         self._num_before += self._num_records
         self._start()
@@ -199,6 +205,7 @@ class BatchBuilder:
         self._texts: list[Any] = []  # buffers of one text or several
         self._lengths: list[int] = []
         self._ids: list[str] = []
+        self._groups: list[str] = []
         self._langs: dict[str, int] = {}  # language -> its code in this batch
         self._lang_codes: list[int] = []
         self._ordinals: list[int] = []

@@ -71,7 +71,8 @@ def read_warc(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch
             lang = header.get_header(settings.lang_field) if settings.lang_field else None
             if lang is not None and settings.lang_field.lower() == _LANGUAGES:
                 lang = lang.partition(",")[0].strip()
-            add_document(builder, settings, "header", text, name, lang)
+            group = header.get_header(settings.group) if settings.group else None
+            add_document(builder, settings, "header", text, name, lang, group=group)
         if builder.is_full:
             yield builder.take()
     yield builder.take()

@@ -195,7 +195,8 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
     if sample.settings.format not in COLUMN_FORMATS:
         return []
     schemas = [(seen, fields) for seen in sample.seen if (fields := find_fields(seen.peek, sample.settings))]
-    for reason, key in (("missing_text", "text"), ("missing_id", "id"), ("bad_lang", "lang_field")):
+    keys = {"missing_text": "text", "missing_id": "id", "missing_group": "group", "bad_lang": "lang_field"}
+    for reason, key in keys.items():
         named = getattr(sample.settings, key)
         lacking = [one for one in schemas if named and not has_field(one[1], named)]
         if lacking:

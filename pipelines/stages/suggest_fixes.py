@@ -19,6 +19,7 @@ from schemas.plan import ReadSettings
 _NAMES = {
     "text": ("text", "content", "body", "raw_content", "document", "article", "markdown", "code", "sentence", "story"),
     "id": ("id", "doc_id", "docid", "document_id", "uuid", "_id", "url", "key"),
+    "group": ("group", "group_id", "cluster", "cluster_id", "thread", "book"),
     "lang": ("lang", "language", "lang_code", "language_code", "lang_id", "languages", "locale"),
 }
 _LANG_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,8})*")
@@ -30,6 +31,8 @@ KEYS = {
     "bad_text": "text",
     "missing_id": "id",
     "bad_id": "id",
+    "missing_group": "group",
+    "bad_group": "group",
     "bad_lang": "lang_field",
 }
 
@@ -59,13 +62,14 @@ def find_source(config: BuildConfig, read: ReadSettings) -> int:
 
 
 def guess_field(fields: Sequence[Field], role: str, named: str = "") -> str:
-    """The field that holds the text, id or lang of records, as far as names and values tell; "" if none seems to.
+    """The field that holds the text, id, group or lang of records, as names and values tell; "" if none seems to.
 
-    role: text, id or lang. named: what the build file calls it, wrongly.
+    role: text, id, group or lang. named: what the build file calls it, wrongly.
     """
     fits: dict[str, Callable[[Field], bool]] = {
         "text": lambda field: field.is_text,
         "id": lambda field: field.is_text or "int" in field.kind or field.kind == "a number",
+        "group": lambda field: field.is_text or "int" in field.kind or field.kind == "a number",
         "lang": lambda field: field.is_text and all(isinstance(v, str) and is_valid_lang(v) for v in field.values),
     }
     names = [field.name for field in fields if fits[role](field)]
@@ -118,8 +122,8 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
     advice = f': write {key} = "{guess}"' if guess else f": set {key} to one of them"
     if key == "lang_field" and not guess:
         advice = ': if none of them is a language, write lang = "..." instead'
-    if key == "id" and not guess:
-        advice = ": set id to one of them, or remove it"
+    if key in ("id", "group") and not guess:
+        advice = f": set {key} to one of them, or remove it"
     return f"{describe_fields(fields, settings)}{advice}"
 
 

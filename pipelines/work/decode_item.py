@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
+from pipelines.work.encode_item import choose_splits
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.make_jobs import find_special_ids
 from pipelines.work.scatter_item import compute_places
@@ -71,6 +73,7 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
     compared = 0
     wrong: list[str] = []
     for source, batch in ItemReader(job.assignment, job.base):
+        splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
         for i in range(batch.texts.num_texts):
             key = (source.uri, int(batch.ordinals[i]) + source.start)
             places = written.pop(key, [])
@@ -79,6 +82,8 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
                 wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
             difference = _make_comparer(tokenizer, batch.texts.text(i), with_special)
             for shards, row in places:
+                if not Path(shards.paths[0]).name.startswith(f"{splits[i]}-"):
+                    wrong.append(f"{where}: not stored in the {splits[i]} split, to which it belongs")
                 tokens = shards[row].tolist()
                 start, end = len(prepend), len(tokens) - len(append)
                 document = shards.document(row)

@@ -26,9 +26,10 @@ from pipelines.work.language_totals import add_up_languages
 from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
-from schemas.document import is_selected
+from schemas.document import compute_group_key, is_selected
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
+from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import IdentityError
 from tokcore.labels import repeat_label
 from tokcore.texts import Texts
@@ -124,14 +125,15 @@ def encode_texts(
     )
 
 
-def choose_splits(job: EncodeJob, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
+def choose_splits(job: EncodeJob | ShardsConfig, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
     """The split of each document of a part of the batch. is_validation: whether their source is kept for validation."""
-    share = Decimal(job.validation)
+    share, seed = Decimal(job.validation), job.seed or 0
     if is_validation or share == 0:
         return ["validation" if is_validation else "train"] * (part.stop - part.start)
     out = []
     for i in range(part.start, part.stop):
-        out.append("validation" if is_selected(batch.compute_key(i), job.seed, "validation", share) else "train")
+        key = compute_group_key(batch.groups[i]) if batch.groups is not None else batch.compute_key(i)
+        out.append("validation" if is_selected(key, seed, "validation", share) else "train")
     return out
 
 
