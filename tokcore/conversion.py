@@ -20,6 +20,8 @@ from tokcore.format_table import SHARD_FORMATS, FormatFile, get_folder, list_pat
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import DocumentsWriter
 from tokcore.formats.foreign_rows import ForeignRows, open_foreign_rows
+from tokcore.formats.pieces import SUFFIX as PIECES
+from tokcore.formats.pieces import PiecesFile, PiecesWriter
 from tokcore.formats.shard_format import (
     PlainIds,
     ShardFacts,
@@ -261,7 +263,8 @@ def _convert_one(
 ) -> Iterator[StoredShard]:
     batches = opened.batches()
     waiting = next(batches, None)
-    number = 0
+    number = first = 0
+    pieces = origin.file.find_pieces()
     while waiting is not None or not number:
         # Names of later shards are behind it in the order of names, in formats that have a limit.
         stem = origin.stem if not number else f"{origin.stem}_{number:05d}"
@@ -271,8 +274,30 @@ def _convert_one(
                 shard.write(waiting)
                 waiting = next(batches, None)
             shard.close()
-        yield shard.describe()
-        number += 1
+        made = shard.describe()
+        if pieces is not None:
+            _write_pieces(pieces, first, made.facts, target, settings, new_file)
+        yield made
+        number, first = number + 1, first + made.facts.documents
+
+
+def _write_pieces(
+    pieces: PiecesFile,
+    first: int,
+    facts: ShardFacts,
+    target: ShardFormat,
+    settings: ShardSettings,
+    new_file: NewFile,
+) -> None:
+    """Write what the rows of a new shard are made of beside it. first: the number of its first row in the old one."""
+    every = pieces.read()
+    start, end = np.searchsorted(every.rows, [first, first + facts.documents]).tolist()
+    own = every.slice(start, end)
+    folder = get_folder(target, facts.split).removeprefix(target.name).lstrip("/")
+    with new_file(f"{folder}/{facts.stem}{PIECES}".lstrip("/")) as file:
+        writer = PiecesWriter(file, pieces.length, settings.compression)
+        writer.write(own._replace(rows=own.rows - first))
+        writer.close()
 
 
 class _NewShard:

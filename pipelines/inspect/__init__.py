@@ -2,7 +2,7 @@
 
 propose, build_text: a folder of data as a build file. language_names: languages that names tell.
 estimate: what a build will take and give, from a sample.
-verify, verify_manifests, verify_shards, verify_order: is the output what was committed?
+verify, verify_manifests, verify_shards, verify_order, verify_packed: is the output what was committed?
 rebuild: make one shard again and compare.
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.

@@ -4,8 +4,8 @@ In the order of work:
 - build: one build file and one output; calls the stages in order.
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
-- count_corpus, make_tokenizer (with learn_model), encode_corpus, finish: one function for each stage, from manifests
-  to a manifest.
+- count_corpus, make_tokenizer (with learn_model), encode_corpus, pack_corpus, finish: one function for each stage,
+  from manifests to a manifest.
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. commit: claims and manifests. named_files: are all files there?

@@ -5,6 +5,7 @@ read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do
 item_reader: the documents of a work item, with its ledgers.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
+pack_group: rows of one length, out of shards.
 make_again: the shards of one work item or part, from the inputs alone.
 plan_parts: the files through which work items reach workers.
 make_jobs, encode_job: what workers are told.

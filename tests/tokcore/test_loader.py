@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from support.token_batches import Document, write_shard
 
 from tokcore import loader as loader_module
+from tokcore import row_streams
 from tokcore.errors import ConfigError, FormatError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.flat_ids import find_bounds_in
@@ -282,7 +283,7 @@ def test_mistakes_are_named(tmp_path, arguments, what):
 def test_more_shards_than_files_may_be_open(tmp_path, monkeypatch):
     documents = write_corpus(tmp_path, nums=(3,) * 80)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 0))
-    monkeypatch.setattr(loader_module, "_count_openable", lambda: 16)
+    monkeypatch.setattr(row_streams, "_count_openable", lambda: 16)
     loader = Loader(tmp_path, 4, 2)
     found = sorted(row for batch in loader for row in split_batch(batch, 4))
     assert found == sorted(expected_rows(documents, 4))
