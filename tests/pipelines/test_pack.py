@@ -407,7 +407,7 @@ def test_the_loader_gives_rows_and_the_bounds_of_their_documents(tmp_path, strat
         assert batch.cu_seqlens.tolist() == sorted({*bounds, len(own) * LENGTH, *range(0, len(own) * LENGTH, LENGTH)})
         seen += len(own)
     assert seen == len(expected)
-    with pytest.raises(ConfigError, match="rows .* are of 64 ids: say so"):
+    with pytest.raises(ConfigError, match=r"rows .* are of 64 ids: say so"):
         Loader(tmp_path / "out" / "packed", length=32, batch_size=3)
 
 
