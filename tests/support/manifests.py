@@ -83,6 +83,13 @@ MANIFESTS: dict[str, AnyManifest] = {
         entry("arrow/en/train-00000-00000.arrow", ShardFacts("train-00000-00000", 0, "en", "train", 4, 100, 399)),
         entry("token_counts.parquet", stages.CorpusAbout(4, 100)),
     ),
+    "packed": manifest(
+        "packed",
+        stages.PackedConfig(64, "best-fit", "never", "keep", ("mds",), 2000, "zstd", "<|pad|>", "uint16"),
+        stages.PackedTotals(1, 2, 4, 5, 1, 100, 28, "f" * 64),
+        {},
+        entry("mds/train/train-00000-00000.mds", ShardFacts("train-00000-00000", 0, "", "train", 2, 128, 99)),
+    ),
     "build": manifest(
         "build",
         stages.StageConfigs(LEARNED_CONFIG, SHARDS_CONFIG, COUNTS_CONFIG),
