@@ -1582,8 +1582,8 @@ _BUILDING = (
         "validation-by-record-number",
         "validation documents are chosen by their place in the file",
         "pipelines/work/encode_item.py",
-        "is_selected(batch.compute_key(i), job.seed",
-        'is_selected(b"%d" % batch.ordinals[i], job.seed',
+        "is_selected(key, seed",
+        'is_selected(b"%d" % batch.ordinals[i], seed',
         _tests("pipelines/test_encode_item.py::test_the_split_of_a_document_follows_from_it_alone"),
     ),
     Defect(
@@ -2124,6 +2124,49 @@ _SHUFFLING = (
     ),
 )
 
+_PACKING = (
+    Defect(
+        "groups-by-document",
+        "records of a group go to both splits",
+        "pipelines/work/encode_item.py",
+        "compute_group_key(batch.groups[i]) if batch.groups is not None else batch.compute_key(i)",
+        "batch.compute_key(i)",
+        _tests("pipelines/test_split_by_group.py"),
+    ),
+    Defect(
+        "split-of-documents-not-verified",
+        "verify --decode does not look at the split of documents",
+        "pipelines/work/decode_item.py",
+        'if not Path(shards.paths[0]).name.startswith(f"{splits[i]}-"):',
+        "if False:",
+        _tests("pipelines/test_split_by_group.py::test_verify_asks_for_the_split_of_documents"),
+    ),
+    Defect(
+        "last-window-is-short",
+        "the documents behind the last full window are in no row",
+        "schemas/pack_groups.py",
+        "last * window if last < num_windows else documents",
+        "last * window",
+        _tests("pipelines/test_pack.py::test_every_id_of_every_document_is_in_one_row"),
+    ),
+    Defect(
+        "padding-counts-as-tokens",
+        "padding is not counted apart",
+        "pipelines/work/pack_group.py",
+        "tokens, rows.rows.num_tokens - tokens)",
+        "rows.rows.num_tokens, 0)",
+        _tests("pipelines/test_pack.py::test_every_id_of_every_document_is_in_one_row"),
+    ),
+    Defect(
+        "pieces-not-verified",
+        "verify does not look at pieces files",
+        "pipelines/inspect/verify_packed.py",
+        "if not _are_equal(pieces.slice(at, at + num), batch.pieces):",
+        "if False:",
+        _tests("pipelines/test_pack.py::test_an_edit_with_corrected_hashes_is_found"),
+    ),
+)
+
 DEFECTS: tuple[Defect, ...] = (
     *_LEARNER,
     *_ENCODER,
@@ -2139,4 +2182,5 @@ DEFECTS: tuple[Defect, ...] = (
     *_CHECKING,
     *_SHARDS,
     *_SHUFFLING,
+    *_PACKING,
 )
