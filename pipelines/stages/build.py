@@ -306,7 +306,7 @@ class Build:
 
     def _refuse_foreign_output(self) -> None:
         make_room_for_card(self.output)
-        if storage.exists(get_manifest_url(self.output, "plan")):
+        if storage.read_if_there(get_manifest_url(self.output, "plan")) is not None:
             return
         if urls.is_local(self.output) and urls.get_local_path(self.output).is_file():
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")

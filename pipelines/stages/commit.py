@@ -13,6 +13,7 @@ from importlib import metadata
 from typing import Literal, TypeVar, overload
 
 from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
@@ -70,6 +71,13 @@ def find_manifest(output: str, stage: str) -> AnyManifest | None:
     return _parsed(data, url, stage) if data is not None else None
 
 
+def find_manifests(output: str, stages: Iterable[str]) -> dict[str, AnyManifest]:
+    """Stage -> its manifest, for those of the stages that are finished, in their order. All are asked for at once."""
+    stages = tuple(stages)
+    found = run_at_once(lambda stage: find_manifest(output, stage), stages)
+    return {stage: made for stage, made in zip(stages, found, strict=True) if made is not None}
+
+
 # A build reads each of its manifests often, in case another build has changed it.
 _parsed = functools.lru_cache(maxsize=8)(parse_manifest)
 
@@ -118,7 +126,12 @@ def get_manifest_url(output: str, stage: str) -> str:
 
 
 def _get_claim_url(output: str, stage: str) -> str:
-    return urls.join(output, FOLDER, f"{stage}.claim")
+    return urls.join(output, FOLDER, name_claim(stage))
+
+
+def name_claim(stage: str) -> str:
+    """The name of a stage's claim, in the folder of unfinished work."""
+    return f"{stage}.claim"
 
 
 def claim(attempts: Attempts) -> None:

@@ -58,9 +58,8 @@ def make_room_for_card(output: str, card: bytes | None = None) -> None:
     card: the one to be written; removes another of ours, which a build left whose manifest is gone.
     """
     url = urls.join(output, CARD)
-    if find_manifest(output, BUILD) is not None or not storage.exists(url):
+    if find_manifest(output, BUILD) is not None or (standing := storage.read_if_there(url)) is None:
         return
-    standing = storage.read_bytes(url)
     if not is_card(standing):
         raise ConfigError(
             f"{redact(url)}: is there, and a build writes its dataset card under this name. "
@@ -73,7 +72,7 @@ def make_room_for_card(output: str, card: bytes | None = None) -> None:
 def remove_card(output: str) -> None:
     """Remove README.md, if it is ours."""
     url = urls.join(output, CARD)
-    if storage.exists(url) and is_card(storage.read_bytes(url)):
+    if (standing := storage.read_if_there(url)) is not None and is_card(standing):
         storage.remove_file(url)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from pipelines.stages.commit import _get_claim_url, find_manifest, require_manifest
+from pipelines.stages.commit import find_manifests, name_claim, require_manifest
 from pipelines.stages.dataset_card import CARD, make_room_for_card, write_dataset_card
-from pipelines.stages.replacing import remove_signs_of_work
+from pipelines.stages.replacing import is_sign_of_work
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.attempts import FOLDER, Attempts, name_folder
 from pipelines.store.crashpoints import reach
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import (
@@ -32,12 +32,12 @@ from schemas.stage_manifests import (
 
 def commit_build(run: BuildRun) -> BuildManifest:
     """Commit the build. Raises ConfigError if a stage is not there yet."""
-    shards = require_manifest(run.output, "shards", "encode")
-    tokenizer = require_manifest(run.output, "tokenizer", "learn")
-    counts = find_manifest(run.output, "counts")
+    stages = find_manifests(run.output, STAGES)
+    shards = cast(ShardsManifest, stages.get("shards") or require_manifest(run.output, "shards", "encode"))
+    tokenizer = cast(TokenizerManifest, stages.get("tokenizer") or require_manifest(run.output, "tokenizer", "learn"))
+    counts = cast("CountsManifest | None", stages.get("counts"))
     if run.config.pack_identity() is not None:
         require_manifest(run.output, "packed", "pack")
-    stages = {name: made for name in STAGES if (made := find_manifest(run.output, name)) is not None}
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
 
     def make(attempts: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
@@ -79,9 +79,12 @@ def _pick_fields(of: ShardsTotals | EncodedLanguage | MixedLanguage) -> dict[str
 
 
 def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> None:
-    for name, made in stages.items():
-        storage.remove_tree(Attempts(output, name, made.identity).folder)
-        storage.remove_file(_get_claim_url(output, name))
-    remove_signs_of_work(output)
-    if not storage.list_tree(urls.join(output, FOLDER)):
-        storage.remove_tree(urls.join(output, FOLDER))
+    """Remove the working files of this build, by one listing, and the signs of all builds that were at work."""
+    folder = urls.join(output, FOLDER)
+    there = storage.list_tree(folder)
+    own = tuple(f"{name_folder(name, made.identity)}/" for name, made in stages.items())
+    claims = {name_claim(name) for name in stages}
+    storage.remove_files(folder, [path for path in there if path.startswith(own)])
+    storage.remove_files(folder, [path for path in there if path in claims])
+    storage.remove_files(folder, [path for path in there if is_sign_of_work(path)])
+    storage.remove_empty_folders(folder)

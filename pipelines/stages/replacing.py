@@ -63,7 +63,7 @@ def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
     """
     finish_replacing(output)
     note = write_canonical_json({"replaced": command, "wanted": wanted})
-    if storage.exists(url := _get_url(output, _REMOVED)) and storage.read_bytes(url) == note:
+    if storage.read_if_there(_get_url(output, _REMOVED)) == note:
         return
     _remove(output, list_stages_to_remove(command, is_imported), note)
 
@@ -75,14 +75,15 @@ def make_room(output: str, command: str, is_imported: bool) -> None:
 
 def finish_replacing(output: str) -> None:
     """Remove the rest of what an earlier run began to remove."""
-    if storage.exists(url := _get_url(output, _TO_REMOVE)):
-        value = parse_canonical(storage.read_bytes(url), url)
+    url = _get_url(output, _TO_REMOVE)
+    if (data := storage.read_if_there(url)) is not None:
+        value = parse_canonical(data, url)
         _remove_stages(output, value["stages"], value["note"].encode())
 
 
 def is_replacing(output: str) -> bool:
     """Whether an earlier run began to remove stages, and was killed before it had."""
-    return storage.exists(_get_url(output, _TO_REMOVE))
+    return storage.read_if_there(_get_url(output, _TO_REMOVE)) is not None
 
 
 def forget_replaced(output: str) -> None:
@@ -146,8 +147,7 @@ def begin_work(output: str) -> str:
 def end_work(output: str, sign: str) -> None:
     """Remove what begin_work left, and the folder of unfinished work if nothing else is in it."""
     storage.remove_file(sign)
-    if not storage.list_tree(urls.join(output, FOLDER)):
-        storage.remove_tree(urls.join(output, FOLDER))
+    storage.remove_empty_folders(urls.join(output, FOLDER))
 
 
 def are_others_at_work(output: str, own: str) -> bool:
@@ -156,8 +156,6 @@ def are_others_at_work(output: str, own: str) -> bool:
     return any(_get_url(output, name) != own for name in names)
 
 
-def remove_signs_of_work(output: str) -> None:
-    """Remove those files of all builds, once the build is finished and there is no more work in the output."""
-    for path in storage.list_tree(urls.join(output, FOLDER)):
-        if path.startswith(_AT_WORK):
-            storage.remove_file(_get_url(output, path))
+def is_sign_of_work(path: str) -> bool:
+    """Whether begin_work left this file, by its path below the folder of unfinished work."""
+    return path.startswith(_AT_WORK)

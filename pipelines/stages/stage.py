@@ -16,6 +16,7 @@ from pipelines.stages.commit import (
     claim,
     commit,
     find_manifest,
+    find_manifests,
     get_folder,
     get_manifest_url,
     read_run_facts,
@@ -182,8 +183,9 @@ def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[An
 
 def _require_inputs(output: str, key: StageKey[Any]) -> None:
     """Raise ConfigError if what the stage was made from is gone: another build may have replaced it."""
+    standing = find_manifests(output, key.inputs)
     for name, made_from in key.inputs.items():
-        manifest = find_manifest(output, name)
+        manifest = standing.get(name)
         if manifest is None or manifest.as_input() != made_from:
             raise ConfigError(
                 f"{redact(get_manifest_url(output, name))}: was replaced while {key.stage} was made from it. "

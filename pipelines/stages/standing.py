@@ -9,6 +9,7 @@ from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key, read_pinned_files
 from pipelines.stages.replacing import find_command, list_stages_to_remove
+from pipelines.store.at_once import run_at_once
 from pipelines.store.redaction import redact
 from pipelines.work.semantics import SEMANTICS
 from schemas.changed_settings import describe_changed_reading, describe_changed_settings
@@ -67,7 +68,9 @@ def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan:
     Raises StageError if a manifest cannot be read.
     """
     is_imported = config.tokenizer is not None
-    found = {stage: made for stage in (*STAGES, BUILD) if (made := _read(output, stage, config, is_imported))}
+    stages = (*STAGES, BUILD)
+    read = run_at_once(lambda stage: _read(output, stage, config, is_imported), stages)
+    found = {stage: made for stage, made in zip(stages, read, strict=True) if made is not None}
     differences: dict[str, list[str]] = {}
     inputs: list[str] = []
     if plan is not None and "plan" in found and found["plan"].identity != make_plan_key(config, plan).identity:

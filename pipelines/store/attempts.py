@@ -27,6 +27,11 @@ T = TypeVar("T")
 FOLDER = "_attempts"
 
 
+def name_folder(stage: str, identity: str) -> str:
+    """The name of the working folder of a stage of that identity, among those of the output."""
+    return f"{stage}-{identity[:16]}"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attempts:
     """Work in progress of one stage of one output."""
@@ -38,7 +43,7 @@ class Attempts:
 
     @property
     def folder(self) -> str:
-        return urls.join(self.output, FOLDER, f"{self.stage}-{self.identity[:16]}")
+        return urls.join(self.output, FOLDER, name_folder(self.stage, self.identity))
 
     @property
     def scratch(self) -> str:
@@ -198,5 +203,4 @@ def publish(
 def remove_attempts(attempts: Attempts) -> None:
     """Remove the working folder, and the folder of all working folders if nothing else is in it."""
     storage.remove_tree(attempts.folder)
-    if not storage.list_tree(all_of_them := urls.join(attempts.output, FOLDER)):
-        storage.remove_tree(all_of_them)
+    storage.remove_empty_folders(urls.join(attempts.output, FOLDER))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,11 +22,21 @@ from tokcore.errors import StageError
 
 BLOCK_BYTES = 1 << 24  # of a part of an upload; what is no longer goes in one request
 
-# Scheme -> what has the library send a checksum that the store compares: sha256 to S3, MD5 to the others.
-_S3 = {"ChecksumAlgorithm": "SHA256"}
-_GCS = {"consistency": "md5"}
-_AZURE = {"validate_content": True}
-_CHECKED: Mapping[str, Mapping[str, Any]] = {
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Checksums:
+    """What a store compares with the bytes that it gets, and how its library is told to send it."""
+
+    told: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # arguments of the library; empty: none is sent
+    covers_parts: bool = False  # whether the library sends it with uploads in parts, too
+    is_kept: bool = False  # whether the store keeps a sha256, and says it when it is asked
+
+
+_NO_CHECKSUMS = _Checksums()
+_S3 = _Checksums({"ChecksumAlgorithm": "SHA256"}, covers_parts=True, is_kept=True)
+_GCS = _Checksums({"consistency": "md5"}, covers_parts=True)
+_AZURE = _Checksums({"validate_content": True})  # MD5
+_CHECKSUMS: Mapping[str, _Checksums] = {
     **dict.fromkeys(("s3", "s3a"), _S3),
     **dict.fromkeys(("gs", "gcs"), _GCS),
     **dict.fromkeys(("abfs", "abfss", "az"), _AZURE),
@@ -43,7 +54,7 @@ class NewObject:
         self.url = url
         self.size_bytes = 0
         self.failure: Exception | None = None  # why its creation may have failed; None if it surely did not
-        self._checked = _CHECKED.get(find_scheme(url) or "", {})
+        self._checksums = _find_checksums(url)
         self._waiting = bytearray()
         self._upload: Any = None  # the library's file, once there is more than one part
         self._parts: Sequence[Mapping[str, Any]] = ()  # of an upload to S3, with the store's checksums
@@ -54,10 +65,9 @@ class NewObject:
         size = memoryview(data).nbytes
         self.size_bytes += size
         if self._upload is None and self.size_bytes > BLOCK_BYTES:
-            # Azure's library sends no checksums of parts.
-            checked = self._checked if self._checked in (_S3, _GCS) else {}
-            self._checked = checked
-            self._upload = retry("write", self.url, lambda: self._open(checked))
+            if not self._checksums.covers_parts:
+                self._checksums = _NO_CHECKSUMS
+            self._upload = retry("write", self.url, self._open)
             self._upload.write(bytes(self._waiting))
             self._waiting.clear()
         if self._upload is not None:
@@ -69,8 +79,8 @@ class NewObject:
     def flush(self) -> None:
         """Nothing: parts leave when they are full."""
 
-    def _open(self, checked: Mapping[str, Any]) -> Any:
-        return self._system.open(self._path, "xb", block_size=BLOCK_BYTES, **checked)
+    def _open(self) -> Any:
+        return self._system.open(self._path, "xb", block_size=BLOCK_BYTES, **self._checksums.told)
 
     def close(self) -> None:
         """Create the object. What went wrong is kept in failure: the name may be taken, or the answer lost."""
@@ -124,8 +134,8 @@ class NewObject:
 
     def _is_vouched(self, sha256: str) -> bool:
         """Whether the store says that the object has that sha256, or has compared a checksum that we sent."""
-        if self._checked is not _S3:
-            return bool(self._checked) and self.failure is None
+        if not self._checksums.is_kept:
+            return bool(self._checksums.told) and self.failure is None
         wanted = base64.b64encode(bytes.fromhex(sha256)).decode()
         if self._parts:
             sums = [base64.b64decode(part.get("ChecksumSHA256", "")) for part in self._parts]
@@ -164,7 +174,7 @@ def create(url: str, data: bytes) -> None:
     system, path = open_file_system(url)
     try:
         if len(data) <= BLOCK_BYTES:
-            system.pipe_file(path, data, mode="create", **_CHECKED.get(find_scheme(url) or "", {}))
+            system.pipe_file(path, data, mode="create", **_find_checksums(url).told)
         else:
             new = NewObject(url)
             new.write(data)
@@ -175,6 +185,14 @@ def create(url: str, data: bytes) -> None:
         if is_taken(error):
             raise FileExistsError(path) from error
         raise
+
+
+def put(url: str, data: bytes) -> bool:
+    """Make an object hold these bytes, whatever it held, with one request; whether the store compared a checksum."""
+    system, path = open_file_system(url)
+    checksums = _find_checksums(url)
+    retry("write", url, lambda: system.pipe_file(path, data, **checksums.told))
+    return bool(checksums.told)
 
 
 def find_s3_sha256(url: str) -> tuple[int, str | None]:
@@ -197,6 +215,10 @@ def is_taken(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _find_checksums(url: str) -> _Checksums:
+    return _CHECKSUMS.get(find_scheme(url) or "", _NO_CHECKSUMS)
 
 
 def _make_write_error(url: str, failure: Exception) -> StageError:

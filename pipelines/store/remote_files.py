@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 from pipelines.store import objects
 from pipelines.store.at_once import run_at_once
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import find_kind, list_everything_below
 from pipelines.store.pins import Footprint, stat
-from pipelines.store.read_file import BLOCK_BYTES, read_bytes
+from pipelines.store.read_file import read_bytes
 from pipelines.store.redaction import redact
 from pipelines.store.retries import retry
 from pipelines.store.urls import find_scheme, is_object_store, open_file_system
@@ -58,24 +59,13 @@ def exists(url: str) -> bool:
 
 @contextlib.contextmanager
 def write_attempt(url: str) -> Iterator[BinaryIO]:
-    """A new object to write; there when the block ends, given up if it fails."""
-    system, path = open_file_system(url)
-    remote = retry("write", url, lambda: system.open(path, "wb", block_size=BLOCK_BYTES))
-    try:
-        yield cast(BinaryIO, remote)
-    except BaseException:
-        # Closing would complete the upload of a part of the file; even the collector would close it.
-        with contextlib.suppress(Exception):
-            remote.discard()
-            remote.closed = True
-        with contextlib.suppress(Exception):
-            system.rm_file(path)
-        raise
+    """A new object to write, small; there with one request when the block ends, never if it fails."""
+    held = io.BytesIO()
+    yield held
+    data = held.getvalue()
     reach("write.before_sync")
-    size_bytes = remote.tell()
-    retry("write", url, remote.close, attempts=1)  # a second one would not send what the first one did
-    if (stored := stat(url).size_bytes) != size_bytes:
-        raise StageError(f"{redact(url)}: the store kept {stored} of {size_bytes} bytes. Run the command again")
+    if not objects.put(url, data) and (stored := stat(url).size_bytes) != len(data):
+        raise StageError(f"{redact(url)}: the store kept {stored} of {len(data)} bytes. Run the command again")
     reach("write.after_sync")
 
 

@@ -19,7 +19,8 @@ Result = TypeVar("Result")
 ATTEMPTS = 8
 FIRST_PAUSE_SECONDS = 0.1
 _PAUSE_GROWTH = 2.0  # pauses of up to 0.1, 0.2, ... and 6.4 seconds
-_PATIENCE_SECONDS = 20  # a library may have tried for long before it raises
+_PATIENCE_SECONDS = 20  # a library may have tried for long before it raises, or waited for an answer
+_LEAST_ATTEMPTS = 3  # however long they take
 _EXPIRED_ATTEMPTS = 3
 
 # Waiting does not fix these. Callers tell them apart, or they are named where they are caught.
@@ -61,7 +62,7 @@ def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 
             raise failure
         if isinstance(failure, _REFUSED) or (refusal and not (has_expired(failure) and attempt < _EXPIRED_ATTEMPTS)):
             break
-        if time.monotonic() - began > _PATIENCE_SECONDS:
+        if time.monotonic() - began > _PATIENCE_SECONDS and attempt + 1 >= _LEAST_ATTEMPTS:
             attempts = attempt + 1
             break
         if attempt < attempts - 1:

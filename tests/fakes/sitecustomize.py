@@ -60,6 +60,7 @@ class FakeS3(fsspec.AbstractFileSystem):
         return self._place(path).open(mode)
 
     def pipe_file(self, path, value, mode="overwrite", **_):
+        self._may_fail("write")
         self._place(path).parent.mkdir(parents=True, exist_ok=True)
         with self._place(path).open("xb" if mode == "create" else "wb") as file:
             file.write(value)

@@ -1494,8 +1494,8 @@ _BUILDING = (
         "counting-leaves-its-work",
         "CountPretokens leaves its working folder",
         "pipelines/store/attempts.py",
-        "    storage.remove_tree(attempts.folder)\n    if not",
-        "    if not",
+        "    storage.remove_tree(attempts.folder)\n    storage.remove_empty",
+        "    storage.remove_empty",
         _tests("pipelines/test_own_pipelines.py::test_counting_normalizes_and_cleans_up"),
     ),
     Defect(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,9 @@ from stores.proxy import Faults
 from stores.servers import Store
 from support.builds import build_file, small_corpus, tokcore
 
+from pipelines.store import retries
+
+_REFUSED = 0.3  # of the requests to a busy store
 _SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 300\n"
 _FILES = ("en.jsonl.zst", "ru.jsonl", "zh.jsonl.gz", "hi.txt", "build.toml")
 
@@ -24,9 +26,8 @@ class Corpus(NamedTuple):
     store: Store
     folder: str
 
-    def build(self, output: str) -> tuple[dict[str, Any], float]:
-        """What `build --json` prints, and the seconds that it took."""
-        began = time.monotonic()
+    def build(self, output: str) -> dict[str, Any]:
+        """What `build --json` prints."""
         done = tokcore(
             "build",
             f"{self.folder}/build.toml",
@@ -39,7 +40,8 @@ class Corpus(NamedTuple):
             timeout=200,
         )
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout), time.monotonic() - began
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
 
 
 @pytest.fixture(scope="module")
@@ -57,24 +59,39 @@ def upload(store: Store, files: Path) -> Corpus:
     return Corpus(store, folder)
 
 
-def test_a_busy_store_takes_at_most_three_times_as_long(store: Store, files: Path) -> None:
+def test_a_busy_store_costs_the_requests_that_it_refused(store: Store, files: Path) -> None:
+    """Each refusal is counted and asked again once, nothing is begun anew, and the same comes out.
+
+    How much longer that takes, tests/benchmarks/busy_stores.py measures.
+    """
     corpus = upload(store, files)
-    undisturbed, seconds = corpus.build("out")
+    store.proxy.reset()
+    undisturbed = corpus.build("out")
+    asked = len(store.proxy.requests)
     assert undisturbed["retries"] == {}
     store.proxy.reset()
-    store.proxy.faults = Faults({"slow_down": 0.3})
-    disturbed, longer = corpus.build("other")
-    fired = store.proxy.faults.fired["slow_down"]
+    store.proxy.faults = Faults({"slow_down": _REFUSED})
+    disturbed = corpus.build("other")
+    fired, asked_then = store.proxy.faults.fired["slow_down"], len(store.proxy.requests)
     store.proxy.reset()
     assert fired > 50
     counted = sum(disturbed["retries"].values())
-    if store.kind == "gcs":  # a few are of sessions that its library opens for itself
-        assert 0.95 * fired <= counted <= fired
+    if store.kind == "gcs":  # its library asks for a file and a folder at once, and forgets one of them
+        assert 0.9 * fired <= counted <= fired
     else:
         assert counted == fired, "each is counted, whoever tried again"
+    assert asked_then <= asked / (1 - _REFUSED) * 1.15, "each request until it is answered, and no other"
+    assert asked_then - fired <= asked + 0.05 * asked
     assert disturbed["root"] == undisturbed["root"]
     assert tree(store, f"{corpus.folder}/other") == tree(store, f"{corpus.folder}/out")
-    assert longer < 3 * seconds
+
+
+def test_pauses_are_short_at_first_and_end() -> None:
+    """A refusal costs a tenth of a second at most, and all that one request waits for is bounded."""
+    pauses = [[retries.make_pause(attempt) for _ in range(50)] for attempt in range(retries.ATTEMPTS - 1)]
+    assert max(pauses[0]) <= 0.1
+    assert all(max(drawn) > min(drawn) for drawn in pauses), "workers do not come back together"
+    assert sum(max(drawn) for drawn in pauses) <= 13
 
 
 _ANY = {"slow_down": 0.04, "unavailable": 0.02, "too_many": 0.02, "internal": 0.02, "cut_body": 0.04}
@@ -84,9 +101,9 @@ _CUTS = {"cut_before": 0.03, "cut_after": 0.03}
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_or_doubled(s3: Store, files: Path, seed: int) -> None:
     corpus = upload(s3, files)
-    undisturbed, _ = corpus.build("out")
+    undisturbed = corpus.build("out")
     s3.proxy.faults = Faults({**_ANY, **_CUTS}, seed)
-    disturbed, _ = corpus.build("other")
+    disturbed = corpus.build("other")
     fired = s3.proxy.faults.fired.copy()
     s3.proxy.reset()
     assert len(fired) == len({**_ANY, **_CUTS})
@@ -98,7 +115,7 @@ def test_nothing_is_lost_or_doubled(s3: Store, files: Path, seed: int) -> None:
 def test_a_token_that_expires_once(s3: Store, files: Path) -> None:
     corpus = upload(s3, files)
     s3.proxy.faults = Faults({"expired": 1.0}, concerns=lambda operation, key: operation == "PutObject", most=1)
-    built, _ = corpus.build("out")
+    built = corpus.build("out")
     assert built["retries"] == {"ExpiredToken": 1}
 
 
