@@ -9,7 +9,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 SERVERS = $(VENV)/servers
 
-.PHONY: demo test servers prism flink check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
+.PHONY: demo test budgets servers prism flink check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ mutants: $(VENV)/installed ## put in seeded defects one by one, to see that test
 
 clients: $(VENV)/installed ## have the trainers' own readers read shards: make clients [CLIENTS="mds olmo"]; downloads gigabytes
 	PYTHONPATH=tests $(BIN)/python tests/clients/run.py $(CLIENTS)
+
+budgets: $(VENV)/installed ## build 1 GB in 2,000 files on S3, and compare its requests with the budget: make budgets [BUDGETS="--megabytes 50"]
+	PYTHONPATH=tests $(BIN)/python tests/benchmarks/budgets.py $(BUDGETS)
 
 conformance: $(VENV)/installed ## compare encodings with tiktoken, tokenizers and sentencepiece: make conformance CORPUS=PATH
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }

@@ -15,9 +15,10 @@ from apache_beam import coders
 
 from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import JsonCoder, import_in_workers
+from pipelines.graph.collect_graph import CollectResults
 from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import CountJob, find_or_count_item
+from pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
 from pipelines.work.result_keys import make_table_key
 from pipelines.work.runs import merge_runs, write_count_table
 from pipelines.work.worker_notes import note_item
@@ -45,9 +46,12 @@ class CountItems(beam.PTransform):
 
     def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[TableRef]:
         import_in_workers(assignments.pipeline)
+        counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(
+            ItemCounted
+        )
+        _ = counted | "CollectResults" >> CollectResults(self.job.attempts, make_item_key, self.pool_key)
         return (
-            assignments
-            | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(ItemCounted)
+            counted
             | "ItsRuns" >> beam.FlatMap(_list_runs).with_output_types(KeyedRun)
             | "MergeIntoTables"
             >> MergeIntoTables(

@@ -21,14 +21,16 @@ import apache_beam as beam
 
 from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import import_in_workers
+from pipelines.graph.collect_graph import CollectResults
 from pipelines.graph.count_graph import KeyedRun, MergeTables, order_runs
 from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
+from pipelines.work.count_item import make_item_key
 from pipelines.work.digest_runs import make_digests_key
 from pipelines.work.encode_item import find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.gather_part import gather_part
-from pipelines.work.scatter_item import scatter_item
+from pipelines.work.gather_part import gather_part, make_part_key
+from pipelines.work.scatter_item import make_scatter_key, scatter_item
 from pipelines.work.token_count_runs import make_token_counts_key, merge_id_runs
 from pipelines.work.worker_notes import note_item
 from schemas.plan import Assignment
@@ -48,7 +50,9 @@ class EncodeItems(beam.PTransform):
     def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[ItemEncoded]:
         import_in_workers(assignments.pipeline)
         encode = _EncodeItem(self.job, self.pool_key)
-        return assignments | "EncodeItem" >> beam.ParDo(encode).with_output_types(ItemEncoded)
+        encoded = assignments | "EncodeItem" >> beam.ParDo(encode).with_output_types(ItemEncoded)
+        _ = encoded | "CollectResults" >> CollectResults(self.job.attempts, make_item_key, self.pool_key)
+        return encoded
 
 
 @dataclasses.dataclass
@@ -62,7 +66,9 @@ class ScatterItems(beam.PTransform):
     def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[ItemScattered]:
         import_in_workers(assignments.pipeline)
         scatter = _ScatterItem(self.job, self.num_buckets, self.pool_key)
-        return assignments | "ScatterItem" >> beam.ParDo(scatter).with_output_types(ItemScattered)
+        scattered = assignments | "ScatterItem" >> beam.ParDo(scatter).with_output_types(ItemScattered)
+        _ = scattered | "CollectResults" >> CollectResults(self.job.attempts, make_scatter_key, self.pool_key)
+        return scattered
 
 
 @dataclasses.dataclass
@@ -75,7 +81,9 @@ class GatherParts(beam.PTransform):
     def expand(self, parts: beam.PCollection[ShufflePart]) -> beam.PCollection[PartGathered]:
         import_in_workers(parts.pipeline)
         gather = _GatherPart(self.job, self.pool_key)
-        return parts | "GatherPart" >> beam.ParDo(gather).with_output_types(PartGathered)
+        gathered = parts | "GatherPart" >> beam.ParDo(gather).with_output_types(PartGathered)
+        _ = gathered | "CollectResults" >> CollectResults(self.job.attempts, make_part_key, self.pool_key)
+        return gathered
 
 
 @dataclasses.dataclass

@@ -19,7 +19,7 @@ from pipelines.stages.rejects import (
     reuse_rejects,
     write_rejected_files,
 )
-from pipelines.stages.results import read_items, read_record, sum_up_languages
+from pipelines.stages.results import read_items, read_records, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
@@ -64,9 +64,7 @@ def _count(
     languages = sum_up_languages(items)
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
-    tables = [
-        read_record(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
-    ]
+    tables = _read_tables(attempts, languages)
     ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
     commit_rejects(run, plan, planned, files, items, attempts)
     rows = {table.lang: table.num_rows for table in tables}
@@ -113,14 +111,17 @@ def count_again(
     items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)
     ledgers = [one for item in items for one in item.ledgers]
-    tables = [
-        read_record(attempts, f"table-{lang}", TableRef) for lang, counts in languages.items() if counts.num_pretokens
-    ]
+    tables = _read_tables(attempts, languages)
     rejected = write_rejected_files(attempts, plan, ledger.balance_ledgers(plan, ledgers, languages), items, attempts)
     return {
         **{f"counts/{table.file.path}": table.file for table in tables},
         **{f"rejected/{file.path}": file for file in rejected},
     }
+
+
+def _read_tables(attempts: Attempts, languages: Mapping[str, LanguageCounts]) -> list[TableRef]:
+    keys = [f"table-{lang}" for lang, counts in languages.items() if counts.num_pretokens]
+    return read_records(attempts, keys, TableRef)
 
 
 def _sum_up_language(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.work.digest_runs import hash_digests, make_digests_key
 from pipelines.work.runs import read_section
@@ -18,8 +19,8 @@ def digest_documents(attempts: Attempts, num_partitions: int) -> tuple[str, int]
     """
 
     def read() -> Iterator[Iterator[CountRows]]:
-        for partition in range(num_partitions):
-            run = attempts.result(make_digests_key(partition), RunRef)
+        keys = map(make_digests_key, range(num_partitions))
+        for run in run_at_once(lambda key: attempts.result(key, RunRef), keys):
             if run is not None:  # else no document fell into this interval
                 yield read_section(attempts, run)
 

@@ -11,7 +11,7 @@ from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.digest_documents import digest_documents
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.results import read_items, read_record, sum_up_languages
+from pipelines.stages.results import read_items, read_numbered, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
@@ -91,9 +91,7 @@ def _read_records(config: ShardsConfig, plan: Plan, attempts: Attempts) -> _Enco
         return _Encoded(items, items)
     scattered = read_items(attempts, plan, ItemScattered, make_scatter_key)
     num_parts = _choose_num_parts(config, scattered)
-    return _Encoded(
-        scattered, [read_record(attempts, make_part_key(number), PartGathered) for number in range(num_parts)]
-    )
+    return _Encoded(scattered, read_numbered(attempts, num_parts, PartGathered, make_part_key))
 
 
 def _choose_num_parts(config: ShardsConfig, items: Sequence[ItemScattered]) -> int:

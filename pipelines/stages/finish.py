@@ -85,6 +85,7 @@ def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> N
     own = tuple(f"{name_folder(name, made.identity)}/" for name, made in stages.items())
     claims = {name_claim(name) for name in stages}
     storage.remove_files(folder, [path for path in there if path.startswith(own)])
+    reach("build.cleaning")
     storage.remove_files(folder, [path for path in there if path in claims])
     storage.remove_files(folder, [path for path in there if is_sign_of_work(path)])
     storage.remove_empty_folders(folder)

@@ -1,4 +1,7 @@
-"""What the workers of a stage recorded, as the driver reads it: Beam's outputs carry no results."""
+"""What the workers of a stage recorded, as the driver reads it: Beam's outputs carry no results.
+
+On a disk each piece of work has a file. In a store the driver reads the objects in which workers collected many.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from typing import TypeVar
 from pipelines.store import urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
+from pipelines.work.collected_results import read_collected
 from pipelines.work.count_item import make_item_key
 from pipelines.work.language_totals import add_up_languages
 from schemas.document import find_twins
-from schemas.plan import Plan, WorkItem
+from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 from tokcore.errors import StageError
 
@@ -27,13 +31,21 @@ def read_record(attempts: Attempts, key: str, cls: type[T]) -> T:
     return result
 
 
+def read_records(attempts: Attempts, keys: Iterable[str], cls: type[T]) -> list[T]:
+    """The records of pieces of work, in their order. Several are asked for at a time."""
+    return run_at_once(lambda key: read_record(attempts, key, cls), keys)
+
+
 def read_items(attempts: Attempts, plan: Plan, cls: type[T], make_key: Callable[[int], str] = make_item_key) -> list[T]:
-    """The records of all work items, in plan order. Several are asked for at a time. make_key: of an item's number."""
+    """The results of all work items, in plan order. make_key: of an item's number."""
+    return read_numbered(attempts, len(plan.items), cls, make_key)
 
-    def read(item: WorkItem) -> T:
-        return read_record(attempts, make_key(item.number), cls)
 
-    return list(map(read, plan.items)) if urls.is_local(attempts.output) else run_at_once(read, plan.items)
+def read_numbered(attempts: Attempts, num: int, cls: type[T], make_key: Callable[[int], str]) -> list[T]:
+    """The results of num pieces of work, in the order of their numbers, from 0. make_key: of a number."""
+    if not urls.is_local(attempts.output) and (found := read_collected(attempts, make_key, num, cls)) is not None:
+        return found
+    return read_records(attempts, map(make_key, range(num)), cls)
 
 
 def sum_up_languages(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipelines.stages.commit import MANIFEST
-from pipelines.stages.results import read_record
+from pipelines.stages.results import read_records
 from pipelines.stages.stage import write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -27,7 +27,7 @@ def write_token_counts(attempts: Attempts, num_items: int, num_tokens: int) -> S
     Raises StageError if its counts do not add up to num_tokens.
     """
     keys = map(make_token_counts_key, range(count_groups(num_items)))
-    rows = add_up_id_runs(attempts, (read_record(attempts, key, RunRef) for key in keys))
+    rows = add_up_id_runs(attempts, read_records(attempts, keys, RunRef))
     if (total := int(rows.counts.sum())) != num_tokens:
         raise StageError(f"{num_tokens} tokens were written to shards, {total} of them counted by id")
     table = token_counts.make_table(rows)

@@ -116,7 +116,7 @@ class Attempts:
 
     def result(self, key: str, cls: type[T]) -> T | None:
         """The recorded result of this piece of work; None if no attempt has finished."""
-        url = self._record_url(key)
+        url = self._get_record_url(key)
         if (data := storage.read_if_there(url)) is None:
             return None
         return from_jsonable(cls, parse_canonical(data, url), url)
@@ -126,7 +126,7 @@ class Attempts:
 
         Raises StageError if the folder is removed meanwhile, because an equal build has finished.
         """
-        url = self._record_url(key)
+        url = self._get_record_url(key)
         if storage.create_exclusive(url, write_canonical_json(to_jsonable(result)), self.scratch):
             return result
         winner = self.result(key, type(result))
@@ -134,7 +134,11 @@ class Attempts:
             raise StageError(f"{redact(url)}: another process removed it. Run the command again.")
         return winner
 
-    def _record_url(self, key: str) -> str:
+    def read_record(self, key: str) -> bytes:
+        """The record of this piece of work, as it is stored. Raises StageError if there is none."""
+        return storage.read_bytes(self._get_record_url(key))
+
+    def _get_record_url(self, key: str) -> str:
         return urls.join(self.folder, "done", f"{key}.json")
 
 

@@ -29,6 +29,7 @@ POINTS = {
     "stage.published": "a stage's files have their final names, but no manifest names them",
     "stage.committed": "a stage's manifest is there, but nothing after it",
     "build.committed": "the build's manifest is there, but its working folders are too",
+    "build.cleaning": "some working files of a committed build are removed, and others are not",
     "write.before_sync": "a file is written, but not durable",
     "write.after_sync": "a file is durable",
     "publish.before_link": "a file is about to get its final name",

@@ -8,6 +8,7 @@ scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what
 pack_group: rows of one length, out of shards.
 make_again: the shards of one work item or part, from the inputs alone.
 plan_parts: the files through which work items reach workers.
+collected_results: records of many work items in one object, for the driver.
 make_jobs, encode_job: what workers are told.
 language_totals: what manifests say of languages.
 shard_streams: the shards of a work item. shard_attempt: one in the making.

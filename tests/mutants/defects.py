@@ -1197,6 +1197,14 @@ _STORING = (
         _tests("stores/test_budgets.py::test_a_build"),
     ),
     Defect(
+        "records-asked-for-one-by-one",
+        "the driver asks a store for the record of each work item",
+        "pipelines/stages/results.py",
+        "    if not urls.is_local(attempts.output) and (found",
+        "    if urls.is_local(attempts.output) and (found",
+        _tests("stores/test_budgets.py::test_a_build"),
+    ),
+    Defect(
         "uploads-of-others-dropped",
         "gc drops the unfinished uploads of an output whose name begins alike",
         "pipelines/store/remote_files.py",

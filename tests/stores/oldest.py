@@ -18,10 +18,12 @@ FOLDER = ROOT / "build" / "oldest"
 
 
 def find_floors() -> dict[str, str]:
-    """Library -> the oldest version that an extra asks for."""
+    """Library -> the oldest version that an extra asks for, of the stores' libraries and what they stand on."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     wanted = (
-        re.fullmatch(r"(s3fs|gcsfs|adlfs)>=([0-9.]+)", line) for of in ("s3", "gcs", "azure") for line in extras[of]
+        re.fullmatch(r"(s3fs|gcsfs|adlfs|botocore)>=([0-9.]+)", line)
+        for of in ("s3", "gcs", "azure")
+        for line in extras[of]
     )
     return {found[1]: found[2] for found in wanted if found}
 
@@ -34,11 +36,13 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(FOLDER), *pins], check=True)
     os.environ.setdefault(GCSFS_SWITCH, "false")
     path = os.pathsep.join([str(FOLDER), str(ROOT)])
-    for (library, version), start in zip(floors.items(), STARTS.values(), strict=True):
-        check = f"import {library}; assert {library}.__version__.startswith({version!r})\n"
+    for library, start in zip(("s3fs", "gcsfs", "adlfs"), STARTS.values(), strict=True):
+        wanted = {library: floors[library], **({"botocore": floors["botocore"]} if library == "s3fs" else {})}
+        check = "".join(f"import {one}; assert {one}.__version__.startswith({of!r})\n" for one, of in wanted.items())
         with start() as store:
             assert_one_winner_each(race(store, RACES, check + RACER, PYTHONPATH=path), RACES)
-        print(f"{library} {version}: {RACES} races, one winner each", flush=True)
+        told = ", ".join(f"{one} {of}" for one, of in wanted.items())
+        print(f"{told}: {RACES} races, one winner each", flush=True)
 
 
 if __name__ == "__main__":

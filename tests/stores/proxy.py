@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import socket
 import threading
 from collections import Counter, defaultdict
@@ -40,6 +41,7 @@ class Request:
     checksums: tuple[str, ...]
     trouble: str  # what was made to fail; empty if nothing
     process: int  # id of who asked; 0 if not looked up
+    range: tuple[int, int] | None = None  # first byte that was asked for, and the one after the last; None: all
 
 
 @dataclass(slots=True)
@@ -126,7 +128,9 @@ class Proxy:
         if trouble in ("cut_before", "cut_after"):
             answer, status, size = None, 0, 0
         condition, sums = self.dialect.creates_only(asked), self.dialect.checksums(asked)
-        self.requests.append(Request(operation, key, len(asked.body), size, status, condition, sums, trouble, process))
+        span = _read_range(asked.headers.get("range", ""))
+        request = Request(operation, key, len(asked.body), size, status, condition, sums, trouble, process, span)
+        self.requests.append(request)
         yield answer
         if trouble == "cut_body":
             yield None
@@ -235,6 +239,11 @@ class _Handler(BaseHTTPRequestHandler):
         # Closed with a reset, not as if the answer had ended.
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.connection.close()
+
+
+def _read_range(header: str) -> tuple[int, int] | None:
+    match = re.fullmatch(r"bytes=(\d+)-(\d+)", header)
+    return (int(match[1]), int(match[2]) + 1) if match else None
 
 
 def _client(port: int) -> int:

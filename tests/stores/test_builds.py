@@ -45,9 +45,9 @@ class Built(NamedTuple):
     def output(self) -> str:
         return f"{self.folder}/out"
 
-    def run(self, *arguments: str | Path, code: int = 0) -> str:
+    def run(self, *arguments: str | Path, code: int = 0, stdin: str = "") -> str:
         """What a command prints, which must end with this code. It runs here: each process imports for seconds."""
-        done = CliRunner().invoke(commands, [str(one) for one in arguments], env=self.store.environment)
+        done = CliRunner().invoke(commands, [str(one) for one in arguments], stdin, env=self.store.environment)
         assert done.exit_code == code, done.output
         return done.stderr if code > 1 else done.stdout
 
@@ -129,6 +129,23 @@ def test_commands_that_look(built: Built, tmp_path: Path) -> None:
     assert "nothing to do" in built.run("check", f"{built.folder}/build.toml") + built.run(
         "build", f"{built.folder}/build.toml"
     )
+
+
+def test_commands_of_shards_and_tokenizers(built: Built, tmp_path: Path) -> None:
+    """Those that read a tokenizer, tables or shards give what they give for the local build."""
+    local = built.local / "out"
+    here, there = (json.loads(built.run("curve", one, "--json")) for one in (built.output, local))
+    assert here == there
+    ids = built.run("encode-text", "--tokenizer", built.output, stdin="the 人 of")
+    assert ids == built.run("encode-text", "--tokenizer", local, stdin="the 人 of")
+    assert built.run("decode-ids", "--tokenizer", built.output, stdin=ids) == "the 人 of"
+    for name, output in (("here", built.output), ("there", local)):
+        built.run("convert", output, "--to", "nanogpt", "-o", tmp_path / name)
+    converted = local_tree(tmp_path / "here")
+    assert converted
+    assert list(converted.values()) == list(local_tree(tmp_path / "there").values())
+    refused = built.run("fsck", f"{built.output}/shards/arrow", code=2)
+    assert "fsck reads local files: copy them here, or run `tokcore verify`" in refused
 
 
 @pytest.mark.parametrize("built", ["s3"], indirect=True)  # a build takes long: one store shows it

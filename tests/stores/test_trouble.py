@@ -68,14 +68,14 @@ def test_a_busy_store_costs_the_requests_that_it_refused(store: Store, files: Pa
     store.proxy.reset()
     undisturbed = corpus.build("out")
     asked = len(store.proxy.requests)
-    assert undisturbed["retries"] == {}
+    assert count_refusals(undisturbed) == 0
     store.proxy.reset()
     store.proxy.faults = Faults({"slow_down": _REFUSED})
     disturbed = corpus.build("other")
     fired, asked_then = store.proxy.faults.fired["slow_down"], len(store.proxy.requests)
     store.proxy.reset()
     assert fired > 50
-    counted = sum(disturbed["retries"].values())
+    counted = count_refusals(disturbed)
     if store.kind == "gcs":  # its library asks for a file and a folder at once, and forgets one of them
         assert 0.9 * fired <= counted <= fired
     else:
@@ -84,6 +84,11 @@ def test_a_busy_store_costs_the_requests_that_it_refused(store: Store, files: Pa
     assert asked_then - fired <= asked + 0.05 * asked
     assert disturbed["root"] == undisturbed["root"]
     assert tree(store, f"{corpus.folder}/other") == tree(store, f"{corpus.folder}/out")
+
+
+def count_refusals(report: Mapping[str, Any]) -> int:
+    """How often a store was busy, as a report says; a HEAD has a status alone. Others are of a machine that is."""
+    return sum(times for why, times in report["retries"].items() if why in ("SlowDown", "503"))
 
 
 def test_pauses_are_short_at_first_and_end() -> None:

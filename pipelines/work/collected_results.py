@@ -1,0 +1,63 @@
+"""Records of finished work, many in one object of a store, so that the driver asks for few. No Beam.
+
+Each piece of work still leaves a record of its own: a build that was killed goes on from those. What lies here is made
+again by every run, from them, so it is never older than they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
+from pipelines.store.attempts import Attempts
+from tokcore.canonical import parse_canonical
+from tokcore.jsonable import from_jsonable
+
+T = TypeVar("T")
+
+# Records of a gigabyte's work items fit into one; a worker holds them at a time.
+RESULTS_PER_OBJECT = 500
+
+
+def find_group(number: int) -> int:
+    """The group, each with an object of its own, of the piece of work of that number."""
+    return number // RESULTS_PER_OBJECT
+
+
+def list_groups(num: int) -> list[range]:
+    """The numbers of the pieces of work of each group. num: of all."""
+    return [range(start, min(num, start + RESULTS_PER_OBJECT)) for start in range(0, num, RESULTS_PER_OBJECT)]
+
+
+def collect_results(attempts: Attempts, make_key: Callable[[int], str], numbers: Sequence[int]) -> int:
+    """Write the records of the pieces of work of a group into one object; how many they are.
+
+    make_key: the record key of a number. Raises StageError for one that has no record.
+    """
+    numbers = sorted(set(numbers))
+    records = run_at_once(lambda number: attempts.read_record(make_key(number)), numbers)
+    first = find_group(numbers[0]) * RESULTS_PER_OBJECT
+    with storage.write_attempt(_get_url(attempts, make_key(first))) as file:
+        file.write(b"".join(records))
+    return len(numbers)
+
+
+def read_collected(attempts: Attempts, make_key: Callable[[int], str], num: int, cls: type[T]) -> list[T] | None:
+    """The results of all num pieces of work, in the order of numbers; None if some are not there."""
+
+    def read(group: range) -> list[T]:
+        url = _get_url(attempts, make_key(group[0]))
+        data = storage.read_if_there(url) or b""
+        return [from_jsonable(cls, parse_canonical(line, url), url) for line in data.splitlines(keepends=True)]
+
+    groups = list_groups(num)
+    found = run_at_once(read, groups)
+    if any(len(results) != len(group) for results, group in zip(found, groups, strict=True)):
+        return None
+    return [result for results in found for result in results]
+
+
+def _get_url(attempts: Attempts, first_key: str) -> str:
+    return urls.join(attempts.folder, "collected", f"from-{first_key}.jsonl")
