@@ -1034,7 +1034,7 @@ _STORING = (
         "pipelines/store/libraries.py",
         "    count_retry(why)\n    return make_pause(attempts - 1)\n",
         "    return make_pause(attempts - 1)\n",
-        _tests("stores/test_trouble.py::test_a_busy_store_takes_at_most_three_times_as_long"),
+        _tests("stores/test_trouble.py::test_a_busy_store_costs_the_requests_that_it_refused"),
     ),
     Defect(
         "retries-of-workers-lost",
@@ -1042,7 +1042,7 @@ _STORING = (
         "pipelines/local/pool.py",
         "                count_retry(value)  # this process counts for all\n",
         "",
-        _tests("stores/test_trouble.py::test_a_busy_store_takes_at_most_three_times_as_long"),
+        _tests("stores/test_trouble.py::test_a_busy_store_costs_the_requests_that_it_refused"),
     ),
     Defect(
         "account-of-the-environment",
@@ -1170,7 +1170,7 @@ _STORING = (
         "pipelines/store/libraries.py",
         "        system._request = functools.partial(",
         "        system._other = functools.partial(",
-        _tests("stores/test_trouble.py::test_a_busy_store_takes_at_most_three_times_as_long"),
+        _tests("stores/test_trouble.py::test_all_libraries_wait_by_our_rule"),
     ),
     Defect(
         "merged-with-any-size",
@@ -1298,8 +1298,8 @@ _STORING = (
         "records-of-another-configuration",
         "finished work is found again whatever it was made with",
         "pipelines/store/attempts.py",
-        'f"{self.stage}-{self.identity[:16]}"',
-        "self.stage",
+        'f"{stage}-{identity[:16]}"',
+        "stage",
         _tests("pipelines/test_attempts.py"),
     ),
     Defect(

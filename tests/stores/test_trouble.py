@@ -13,7 +13,7 @@ from stores.proxy import Faults
 from stores.servers import Store
 from support.builds import build_file, small_corpus, tokcore
 
-from pipelines.store import retries
+from pipelines.store import libraries, retries, storage
 
 _REFUSED = 0.3  # of the requests to a busy store
 _SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 300\n"
@@ -86,9 +86,26 @@ def test_a_busy_store_costs_the_requests_that_it_refused(store: Store, files: Pa
     assert tree(store, f"{corpus.folder}/other") == tree(store, f"{corpus.folder}/out")
 
 
+def test_all_libraries_wait_by_our_rule(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    url, pauses = f"{store.fresh()}/a", []
+    assert storage.create_exclusive(url, b"1", url)
+
+    def make_pause(attempt: int) -> float:
+        pauses.append(attempt)
+        return 0.0
+
+    monkeypatch.setattr(libraries, "make_pause", make_pause)
+    store.proxy.faults = Faults({"slow_down": 1.0}, most=3)
+    assert storage.read_bytes(url) == b"1"
+    assert len(pauses) == 3
+    assert pauses == sorted(pauses)
+
+
 def count_refusals(report: Mapping[str, Any]) -> int:
     """How often a store was busy, as a report says; a HEAD has a status alone. Others are of a machine that is."""
-    return sum(times for why, times in report["retries"].items() if why in ("SlowDown", "503"))
+    return sum(times for why, times in report["retries"].items() if why in ("SlowDown", "503", "ServerBusy"))
 
 
 def test_pauses_are_short_at_first_and_end() -> None:

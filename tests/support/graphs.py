@@ -14,6 +14,8 @@ from support.vocabularies import spec_of_merges
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
+from pipelines.graph.count_graph import CountItems
+from pipelines.graph.spread_items import SpreadItems
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
@@ -42,7 +44,7 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
 
 
 def every_graph(folder: Path) -> list[beam.Pipeline]:
-    """The pipelines of two builds, which are run, and one of the public transforms, which is not.
+    """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store.
 
     The first build has a pipeline to count and one to encode; the second one, shuffled, has two to encode.
     """
@@ -62,6 +64,8 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
     read = own | "Read" >> ReadDocuments("en.jsonl.zst", str(folder), lang="en")
     _ = read.documents | "Write" >> WriteShards(str(folder / "written"), learned())
+    count_job, _ = make_jobs(Attempts("s3://bucket/out", "counts", "0" * 64))
+    _ = own | "Items" >> SpreadItems(count_job.attempts, ["part"]) | "CountInAStore" >> CountItems(count_job)
     return [*found, own]
 
 
