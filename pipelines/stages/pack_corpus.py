@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from pipelines.stages.commit import require_manifest
-from pipelines.stages.results import read_record
+from pipelines.stages.results import read_records
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -61,7 +61,7 @@ def _pack(
 
         pack_groups(run.options, groups, job, run.workers, run.progress.say)
     reach("stage.worked")
-    packed = [read_record(attempts, make_group_key(group.number), GroupPacked) for group in groups]
+    packed = read_records(attempts, [make_group_key(group.number) for group in groups], GroupPacked)
     totals = sum_up_packed(packed, spec.fingerprint)
     if wrong := find_unpacked(totals, shards):
         raise LedgerError(f"pack: {wrong}")
