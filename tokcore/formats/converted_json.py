@@ -18,7 +18,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.json_floats import write_float
 from tokcore.formats.sentencepiece import check_charsmap
 from tokcore.kernel import TextStep
-from tokcore.models.converted import ConvertedModel, PieceBpeModel, WordUnigramModel, require_converted
+from tokcore.models.converted import ConvertedModel, PieceBpeModel, WordUnigramModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece_text import BYTE_NAMES, SPACE
 from tokcore.tokenizer_spec import UNKNOWN, SpecialToken, TokenizerSpec
@@ -253,9 +253,8 @@ def _has_bytes(texts: Any) -> bool:
     return found == 256
 
 
-def make_converted_parts(spec: TokenizerSpec) -> dict[str, Any]:
-    """normalizer, pre_tokenizer, decoder and model of a tokenizer.json."""
-    model = require_converted(spec.model)
+def make_converted_parts(spec: TokenizerSpec, model: ConvertedModel) -> dict[str, Any]:
+    """normalizer, pre_tokenizer, decoder and model of a tokenizer.json. model: the spec's, or what comes nearest."""
     normalizers = [_write_step(step) for step in model.steps if step.kind not in _PRE_TOKENIZERS]
     pre_tokenizers: list[dict[str, Any]] = []
     for step in model.steps:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tokcore.errors import ConfigError
 from tokcore.formats import bert, byt5, gpt2, huggingface, sentencepiece, tiktoken, token_bytes, transformers
+from tokcore.formats.converted_pieces import NOTE
+from tokcore.models.sentencepiece import is_piece_model
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -30,7 +32,7 @@ EXPORTS: Mapping[str, Export] = {
             ("tokenizer_config.json", transformers.write_tokenizer_config(spec)),
             ("special_tokens_map.json", transformers.write_special_tokens_map(spec)),
         ],
-        lambda spec: "",
+        lambda spec: NOTE if is_piece_model(spec.model) else "",
         alone=".json",
     ),
     "tiktoken": Export(

@@ -23,6 +23,7 @@ import orjson
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.converted_json import is_converted, make_converted_parts, read_converted
+from tokcore.formats.converted_pieces import convert_pieces
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
 from tokcore.formats.json_floats import parse_float
 from tokcore.formats.word_level_json import (
@@ -39,8 +40,9 @@ from tokcore.formats.wordpiece_json import (
 )
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
-from tokcore.models.converted import is_converted_model
+from tokcore.models.converted import is_converted_model, require_converted
 from tokcore.models.model import ID_LIMIT
+from tokcore.models.sentencepiece import is_piece_model
 from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, find_named_pattern
@@ -76,7 +78,14 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
 
 def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
     if is_converted_model(spec.model):
-        return make_converted_parts(spec)
+        return make_converted_parts(spec, require_converted(spec.model))
+    if is_piece_model(spec.model):
+        if spec.normalizer:
+            raise FormatError(
+                f"the normalizer {', '.join(spec.normalizer)} comes before SentencePiece's own: tokenizer.json has no "
+                f"place for both"
+            )
+        return make_converted_parts(spec, convert_pieces(spec.model))
     if is_word_level(spec.model):
         published = Pretokenizer.from_spec(spec.pattern).published_text
         return make_word_level_parts(spec, expand_possessive_intervals(published))

@@ -176,6 +176,11 @@ class UnigramModel(PieceModel):
     splits_every_space: ClassVar[bool] = False
 
 
+def is_piece_model(model: Model) -> bool:
+    """Whether a model is one of SentencePiece's."""
+    return isinstance(model, PieceModel)
+
+
 def require_pieces(model: Model, files: str) -> PieceModel:
     """The model itself. Raises FormatError if it is another kind, which these files cannot hold."""
     if not isinstance(model, PieceModel):

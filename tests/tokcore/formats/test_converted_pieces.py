@@ -1,0 +1,53 @@
+"""SentencePiece's models in a tokenizer.json: tokenizers gives the file's ids, which are nearly always the model's."""
+
+from __future__ import annotations
+
+import pytest
+import tokenizers
+from support.sentencepiece_models import demo_texts, train
+
+from tokcore.errors import FormatError
+from tokcore.formats.exports import EXPORTS
+from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.sentencepiece import read_sentencepiece_model
+from tokcore.tokenizer import Tokenizer
+
+ODD = ["", " ", "  a  b ", "\ufb01ne\u00a0\u3000x", "日本\U0001f600\x01", "a" * 300, "\u2581a"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"), [("unigram", "plain"), ("unigram", "crossing"), ("unigram", "nfkc"), ("bpe", "bytes")]
+)
+def test_tokenizers_gives_the_same_ids(kind, option):
+    ours = Tokenizer(read_sentencepiece_model(train(kind, option), "x"))
+    data = write_tokenizer_json(ours.spec)
+    theirs = tokenizers.Tokenizer.from_str(data.decode())
+    theirs.encode_special_tokens = True
+    again = Tokenizer(read_tokenizer_json(data, "t"))
+    assert again.specials == ours.specials
+    texts = [*demo_texts(), *ODD]
+    found = [one.ids for one in theirs.encode_batch(texts, add_special_tokens=False)]
+    assert found == [again.encode(text).tolist() for text in texts]  # exactly what the file says
+    same = [ids == ours.encode(text).tolist() for ids, text in zip(found, texts, strict=True)]
+    assert sum(same) >= 0.97 * len(same), [text for is_same, text in zip(same, texts, strict=True) if not is_same]
+    for ids in found:
+        if ours.spec.model.unknown not in ids:
+            assert theirs.decode(ids) == ours.decode(ids, "replace")
+
+
+def test_the_export_says_that_ids_may_differ():
+    spec = read_sentencepiece_model(train("unigram", "plain"), "x")
+    assert "0.2 to 1 %" in EXPORTS["huggingface"].left_out(spec)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("user-defined", "is defined by the user: tokenizer.json has no such pieces"),
+        ("suffix", "stand behind words"),
+    ],
+)
+def test_what_the_file_cannot_hold_is_refused(option, message):
+    spec = read_sentencepiece_model(train("unigram", option), "x")
+    with pytest.raises(FormatError, match=message):
+        write_tokenizer_json(spec)
