@@ -1,5 +1,6 @@
 // Texts and vocabularies of pieces, as SentencePiece and as a tokenizer.json have them: ids are the same for
 // any cache and threads; those of a tokenizer.json are those of the definition.
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -13,6 +14,8 @@ using namespace tokcore::fuzz;
 
 constexpr int32_t kUnknown = 7;
 constexpr int32_t kFirstByte = 1000;
+constexpr size_t kMaxPieceBytes = 12;  // four letters
+constexpr size_t kMaxTail = 500;       // bytes of a text that are taken as they are: the definition is slow
 const char* const kLetters[] = {"a", "b", "\xE2\x96\x81", "\xC3\xA9", "\xE6\x97\xA5"};
 
 // Characters of few kinds, so that pieces match.
@@ -69,7 +72,7 @@ std::vector<std::string> cut_by_sums(const std::string& word, const PieceSet& vo
       const double sum = nodes[start].sum + score;
       if (nodes[end].start == SIZE_MAX || sum > nodes[end].sum) nodes[end] = {sum, start};
     };
-    for (size_t end = start + 1; end <= word.size(); ++end) {
+    for (size_t end = start + 1; end <= std::min(word.size(), start + kMaxPieceBytes); ++end) {
       const auto found = vocabulary.places.find(word.substr(start, end - start));
       if (found == vocabulary.places.end()) continue;
       offer(end, vocabulary.scores[found->second]);
@@ -86,29 +89,34 @@ std::vector<std::string> cut_by_sums(const std::string& word, const PieceSet& vo
 
 std::vector<std::string> cut_by_merges(const std::string& word, const PieceSet& vocabulary,
                                        const Merges& merges) {
+  std::map<std::pair<uint32_t, uint32_t>, size_t> rank_of;
+  for (size_t merge = 0; merge < merges.left.size(); ++merge)
+    rank_of.emplace(std::pair{merges.left[merge], merges.right[merge]}, merge);
   std::vector<std::string> parts;
+  std::vector<uint32_t> places;  // of the parts in the vocabulary
+  const auto place_of = [&](const std::string& part) {
+    const auto found = vocabulary.places.find(part);
+    return found == vocabulary.places.end() ? UINT32_MAX : found->second;
+  };
   for (size_t i = 0; i < word.size(); i += parts.back().size()) {
     const auto* at = reinterpret_cast<const uint8_t*>(word.data()) + i;
     parts.push_back(word.substr(i, character_bytes(at, word.size() - i)));
+    places.push_back(place_of(parts.back()));
   }
-  const auto get_text = [&](uint32_t place) {
-    const auto begin = static_cast<size_t>(vocabulary.offsets[place]);
-    return vocabulary.bytes.substr(begin, static_cast<size_t>(vocabulary.offsets[place + 1]) - begin);
-  };
-  for (size_t merge = 0; merge < merges.left.size();) {
-    size_t i = 0;
-    while (i + 1 < parts.size() &&
-           (parts[i] != get_text(merges.left[merge]) || parts[i + 1] != get_text(merges.right[merge])))
-      ++i;
-    if (i + 1 >= parts.size()) {
-      ++merge;
-      continue;
+  for (;;) {
+    size_t best = merges.left.size(), at = 0;
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      const auto found = rank_of.find({places[i], places[i + 1]});
+      if (found == rank_of.end() || found->second >= best) continue;
+      best = found->second;
+      at = i;
     }
-    parts[i] += parts[i + 1];
-    parts.erase(parts.begin() + static_cast<ptrdiff_t>(i) + 1);
-    merge = 0;
+    if (best == merges.left.size()) return parts;
+    parts[at] += parts[at + 1];
+    places[at] = merges.result[best];
+    parts.erase(parts.begin() + static_cast<ptrdiff_t>(at) + 1);
+    places.erase(places.begin() + static_cast<ptrdiff_t>(at) + 1);
   }
-  return parts;
 }
 
 std::vector<int32_t> encode_slowly(const std::string& text, const PieceSet& vocabulary, const Merges* merges,
@@ -165,7 +173,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   std::string text = spell(input, input.byte() % 64);
-  text += std::string(input.take(input.left()));
+  text += std::string(input.take(std::min(input.left(), kMaxTail)));
   const auto pieces = exact(vocabulary.bytes);
   const auto charsmap = exact(std::string());
 

@@ -23,7 +23,7 @@ RUNS = {
     "learn_characters": 300,
     "learn_pieces": 300,
     "merge_rows": 6000,
-    "pieces": 5,
+    "pieces": 40,
     "rank_tokens": 2500,
     "wordpiece": 2500,
 }
