@@ -27,7 +27,7 @@ from tokcore.tokenizer import Tokenizer
 _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 # Those with a run.json whose time is no part of another's.
-_TIMED = ("plan", "counts", "tokenizer", "shards")
+_TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards")
 
 _SHOWN_LINES = 4  # of one decoded document
 
@@ -127,6 +127,10 @@ def _print_totals(output: str, build: BuildManifest) -> None:
     if time := _describe_time(output, build):
         print(f"time       {time}")
     print(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
+    if build.config.tokenizers is not None:
+        sizes = build.config.tokenizers.vocab_size
+        assert isinstance(sizes, tuple)
+        print(f"and        {urls.join(output, 'tokenizers')}  ({', '.join(f'{size:,}' for size in sizes)} ids)")
     print(f"shards     {urls.join(output, 'shards')}")
     print(f"root       {build.root}")
 

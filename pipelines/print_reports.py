@@ -51,7 +51,7 @@ def make_check_report(build: Build) -> dict[str, Any]:
         "problems": describe(stopping),
         "warnings": describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
-        "vocab_size": build.config.vocab_size if imported is None else imported.vocab_size,
+        "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
         "inputs": _format_inputs(plan),

@@ -102,6 +102,11 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
     print(f"\n{len(shards):,} shards in {urls.join(output, stage)}: {documents:,} {what}, {tokens:,} tokens")
     if stage != _PACKED and find_manifest(output, _PACKED) is not None:
         print(f"Their documents are packed into rows, too:\n  tokcore show {urls.join(output, _PACKED)}")
+    if stage != _PACKED and (several := find_manifest(output, "tokenizers")) is not None:
+        print(f"\ntokenizers in {urls.join(output, 'tokenizers')}:")
+        chosen = require_manifest(output, "tokenizer", "build").totals
+        for size, one in several.totals.sizes.items():
+            print(f"  {int(size):>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
     if shards:
         name = urls.join(output, stage, shards[0]["files"][0])
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")

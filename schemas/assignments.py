@@ -104,4 +104,5 @@ def _parse_value(text: str, setting: Setting | None) -> Any:
 
 
 def _takes_text(setting: Setting) -> bool:
-    return setting.kind is str or typing.get_origin(setting.kind) is Literal or setting.limits.or_one
+    takes_texts = setting.limits.or_one and setting.kind != tuple[int, ...]
+    return setting.kind is str or typing.get_origin(setting.kind) is Literal or takes_texts

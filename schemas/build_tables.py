@@ -48,6 +48,7 @@ VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
+MAX_THETA = 1_000
 
 
 def _list_defaults(name: str) -> str:
@@ -220,10 +221,10 @@ class LearnTable:
         str, "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()), Limits(options=tuple(MODELS))
     ] = DEFAULT_MODEL
     vocab_size: Annotated[
-        int | None,
-        "special tokens included; exact, or an error that says why; not set: "
-        + "; ".join(f"{name}: {model.default_size}" for name, model in MODELS.items()),
-        Limits(most=MAX_VOCAB_SIZE),
+        tuple[int, ...] | None,
+        "a number, or a list of them: a tokenizer of each size; special tokens included; exact, or an error that says "
+        "why; not set: " + "; ".join(f"{name}: {model.default_size}" for name, model in MODELS.items()),
+        Limits(least=1, most=MAX_VOCAB_SIZE, or_one=True, distinct=True),
     ] = None
     allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
     min_count: Annotated[
@@ -295,6 +296,9 @@ class SpecialTable:
 class EncodeTable:
     """[encode]"""
 
+    vocab_size: Annotated[
+        int | None, "where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest"
+    ] = None
     prepend: Annotated[
         tuple[str, ...], "special tokens before each document; not set: the declared ones of role document_begin"
     ] = ()
@@ -309,6 +313,19 @@ class EncodeTable:
         "share of unknown tokens above which the build fails, for tokenizers that have one; 1 = never",
         Limits(least=0, most=1),
     ] = Decimal(1)
+    dropout: Annotated[
+        Decimal,
+        "for bpe and wordpiece: the probability with which a merge, or a token that matches, is passed over; 0: never",
+        Limits(least=0, most=1),
+    ] = Decimal(0)
+    sampling: Annotated[
+        Mapping[str, Decimal],
+        "for unigram: { theta = 0.1 } draws cuts in proportion to exp(theta * sum of scores); not set: the best cut",
+        Limits(least=0, most=MAX_THETA, keys=("theta",)),
+    ] = dataclasses.field(default_factory=dict)
+    epoch: Annotated[
+        int, "for dropout and sampling, beside build.seed: another one draws other tokens", Limits(least=0)
+    ] = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,11 +521,29 @@ class BuildConfig:
 
     @property
     def vocab_size(self) -> int:
-        """The size of the vocabulary to learn, special tokens included: learn.vocab_size, or else the model's own."""
-        model = MODELS[self.learn.model]
-        if self.learn.vocab_size is not None and "vocab_size" in model.uses:
-            return self.learn.vocab_size
-        return model.default_vocab_size(len(self.special))
+        """The size of the vocabulary that encodes, special tokens included.
+
+        encode.vocab_size, or the largest of learn.vocab_size, or else the model's own.
+        """
+        sizes = self._learned_sizes
+        if not sizes:
+            return MODELS[self.learn.model].default_vocab_size(len(self.special))
+        return self.encode.vocab_size if self.encode.vocab_size in sizes else sizes[-1]
+
+    @property
+    def vocab_sizes(self) -> tuple[int, ...]:
+        """The sizes of the vocabularies to learn, ascending, special tokens included; one or more."""
+        return self._learned_sizes or (self.vocab_size,)
+
+    @property
+    def _learned_sizes(self) -> tuple[int, ...]:
+        is_heeded = "vocab_size" in MODELS[self.learn.model].uses
+        return tuple(sorted(self.learn.vocab_size or ())) if is_heeded else ()
+
+    @property
+    def draws(self) -> bool:
+        """Whether ids are drawn."""
+        return bool(self.encode.dropout or self.encode.sampling)
 
     @property
     def layout(self) -> str:
@@ -550,7 +585,8 @@ class BuildConfig:
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
         counts = self.count_identity() if self.tokenizer is None else None
-        return StageConfigs(self.learn_identity(), self.encode_identity(), counts, self.pack_identity())
+        configs = self.learn_identity(), self.encode_identity(), counts
+        return StageConfigs(*configs, self.pack_identity(), self.sizes_identity())
 
     def count_identity(self) -> CountsConfig:
         """The settings that can change count tables, besides the plan's."""
@@ -590,6 +626,14 @@ class BuildConfig:
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
         )
 
+    def sizes_identity(self) -> LearnedConfig | None:
+        """The settings that can change the tokenizers of several sizes; None if there is one."""
+        if self.tokenizer is not None or len(self.vocab_sizes) == 1:
+            return None
+        chosen = self.learn_identity()
+        assert isinstance(chosen, LearnedConfig)
+        return dataclasses.replace(chosen, vocab_size=self.vocab_sizes)
+
     def _mix_identity(self) -> MixConfig:
         mix = self.mix
         if mix.strategy == "temperature":
@@ -617,9 +661,12 @@ class BuildConfig:
             append=self.encode.append,
             prepend=self.encode.prepend,
             special_text=self.encode.special_text,
-            seed=self.build.seed if self.shards.validation else None,
+            seed=self.build.seed if self.shards.validation or self.draws else None,
             dtype=self.shards.dtype if any(find_format(name).dtypes for name in self.shards.formats) else "",
             shuffle=self.shuffle.seed,
+            dropout=spell_plain(self.encode.dropout) if self.encode.dropout else "",
+            sampling=spell_plain(self.encode.sampling["theta"]) if self.encode.sampling else "",
+            epoch=self.encode.epoch if self.draws else None,
         )
 
     def pack_identity(self) -> PackedConfig | None:

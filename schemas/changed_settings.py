@@ -35,7 +35,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     },
     ShardsConfig: {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),
-        **dict.fromkeys(("prepend", "append", "special_text"), "encode"),
+        **dict.fromkeys(("prepend", "append", "special_text", "dropout", "epoch"), "encode"),
         "seed": "build",
     },
     PackedConfig: {
@@ -47,7 +47,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
 # Exact decimals are text in a manifest, and numbers in a build file.
 _DECIMALS = frozenset(
     {
-        *("count.sample", "learn.character_coverage", "shards.validation"),
+        *("count.sample", "learn.character_coverage", "shards.validation", "encode.dropout", "encode.sampling.theta"),
         *("mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"),
     }
 )
@@ -93,8 +93,10 @@ def _spell(value: object, is_decimal: bool) -> str:
 def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     """(key of the build file, value) of each setting that a stage's configuration holds."""
     if isinstance(config, StageConfigs):
-        for part in (config.counts, config.tokenizer, config.shards, config.packed):
+        for part in (config.counts, config.tokenizer, config.tokenizers, config.shards, config.packed):
             yield from _iterate_settings(part)
+        if config.tokenizers is not None and isinstance(config.tokenizer, LearnedConfig):
+            yield "encode.vocab_size", config.tokenizer.vocab_size
     elif isinstance(config, ImportedConfig):
         yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}".strip()
     elif config is not None:
@@ -102,6 +104,7 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
             yield f"{table}.{name}", getattr(config, name)
     if isinstance(config, ShardsConfig):
         yield "shuffle.seed", config.shuffle
+        yield "encode.sampling.theta", config.sampling
     if isinstance(config, CountsConfig | LearnedConfig):
         yield "normalize.steps", config.normalize
         for name, text in config.pretokenize.items():

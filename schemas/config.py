@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
-from schemas.config_checks import check, check_dtype_of, complete, take_over_roles
+from schemas.config_checks import check, check_draws_of, check_dtype_of, complete, take_over_roles
 from schemas.config_reader import BuildFile, read_tables
 from schemas.input_format import find_format
 from tokcore.errors import ConfigError, StageError
@@ -21,6 +21,7 @@ __all__ = [
     "VERSION",
     "BuildConfig",
     "Source",
+    "check_draws_of",
     "check_dtype_of",
     "find_format",
     "load_config",

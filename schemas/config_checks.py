@@ -12,6 +12,7 @@ from typing import Any, cast
 from schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
 from schemas.config_reader import BuildFile, show_value, suggest_nearest
 from schemas.document import find_twins, is_valid_lang
+from schemas.draws import make_randomness
 from schemas.encodings import UTF8
 from schemas.field_path import has_each
 from schemas.input_format import find_format
@@ -130,6 +131,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_vocabulary(config, file)
     if _declares_special(config):
         _check_end(config, file)
+    _check_draws(config, file)
     _check_dtype(config, file)
     _check_target_tokens(config, file)
     _check_pack(config, file)
@@ -229,6 +231,8 @@ def _check_imported(config: BuildConfig, file: BuildFile) -> None:
             continue
         if file.has(name):
             raise file.error((name,), "cannot stand beside [tokenizer], which brings its own: remove one of the two.")
+    if config.encode.vocab_size is not None:
+        raise file.error(("encode", "vocab_size"), "chooses among tokenizers of [learn], and [tokenizer] names one.")
     if config.tokenizer.pattern is not None:
         try:
             Pretokenizer.of(config.tokenizer.pattern)
@@ -346,13 +350,6 @@ def _check_end(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
-    size, num_special = config.vocab_size, len(config.special)
-    options = LearnOptions(
-        vocab_size=size,
-        num_special=num_special,
-        max_token_bytes=config.learn.max_token_bytes,
-        pieces=config.piece_options,
-    )
     model = MODELS[config.learn.model]
     if model.layouts and config.layout not in model.layouts:
         raise file.error(
@@ -360,12 +357,22 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
             f"= {show_value(config.layout)}: the model {config.learn.model} has the layouts "
             f"{', '.join(filter(None, model.layouts))}. Change one of the two, or remove the layout.",
         )
-    if (wrong := model.wrong_option(options)) is not None:
-        name, why = wrong
-        raise file.error(("learn", name), why)
+    num_special = len(config.special)
+    for size in config.vocab_sizes:
+        options = LearnOptions(
+            vocab_size=size,
+            num_special=num_special,
+            max_token_bytes=config.learn.max_token_bytes,
+            pieces=config.piece_options,
+        )
+        if (wrong := model.wrong_option(options)) is not None:
+            name, why = wrong
+            raise file.error(("learn", name), why)
+    _check_chosen_size(config, file)
     if model.own_special or config.layout:
         return  # special tokens may have any id
     # If allow_smaller is set there may be fewer tokens; ids that are wrong in any case are refused now.
+    size = config.vocab_sizes[-1]
     first = size - num_special
     for token in config.special:
         if token.id is not None and token.id < first:
@@ -374,6 +381,43 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
                 f"= {token.id}: ids below {first} belong to ordinary tokens (learn.vocab_size = {size}, "
                 f"{num_special} of them special tokens). Pin {first} or above, or lower vocab_size.",
             )
+
+
+def _check_chosen_size(config: BuildConfig, file: BuildFile) -> None:
+    chosen, sizes = config.encode.vocab_size, config.vocab_sizes
+    if chosen is None or chosen in sizes or "vocab_size" not in MODELS[config.learn.model].uses:
+        return
+    found = f"expected one of {', '.join(map(str, sizes))}" if len(sizes) > 1 else f"the one size is {sizes[0]}"
+    raise file.error(
+        ("encode", "vocab_size"), f"= {chosen}: {found} (learn.vocab_size). Add it to that list, or remove it here."
+    )
+
+
+def _check_draws(config: BuildConfig, file: BuildFile) -> None:
+    if config.encode.dropout and config.encode.sampling:
+        raise file.error(("encode", "sampling"), "and dropout exclude each other: remove one of them.")
+    if config.tokenizer is not None:
+        return  # see check_draws_of
+    model = MODELS[config.learn.model]
+    for name in ("dropout", "sampling"):
+        if getattr(config.encode, name) and model.drawn_by != name:
+            models = ", ".join(one for one, of in MODELS.items() if of.drawn_by == name)
+            raise file.error(
+                ("encode", name), f"is for {models}, and learn.model is {config.learn.model}: remove the setting."
+            )
+
+
+def check_draws_of(spec: TokenizerSpec, config: BuildConfig) -> None:
+    """Raise ConfigError if ids of the imported tokenizer cannot be drawn as the build file says."""
+    if not config.draws:
+        return
+    name = "dropout" if config.encode.dropout else "sampling"
+    try:
+        randomness = make_randomness(config.encode_identity())
+        assert randomness is not None
+        randomness.check(spec.model)
+    except ConfigError as error:
+        raise ConfigError(f"{config.at('encode', name)}: {error}. Remove the setting.") from error
 
 
 def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
@@ -394,7 +438,8 @@ def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
             if token.id is not None and token.id >= count_most_ids(dtype):
                 raise file.error(("special", token.text, "id"), f"= {token.id}: {limit}")
         if config.vocab_size > count_most_ids(dtype):
-            raise file.error(("learn", "vocab_size"), f"= {config.vocab_size}: {limit}")
+            key = ("learn", "vocab_size") if config.encode.vocab_size is None else ("encode", "vocab_size")
+            raise file.error(key, f"= {config.vocab_size}: {limit}")
 
 
 def _check_target_tokens(config: BuildConfig, file: BuildFile) -> None:

@@ -5,12 +5,13 @@ build_tables declares the settings; config_checks has the rules that involve sev
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 import re
 import tomllib
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
@@ -150,6 +151,8 @@ def _read_table(file: BuildFile, cls: type[T], value: Any, key: Key, **beside: s
 
 def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
     kind, limits = setting.kind, setting.limits
+    if kind == tuple[int, ...]:
+        return _read_numbers(file, setting, value, key)
     if typing.get_origin(kind) is tuple:
         items = [value] if limits.or_one and isinstance(value, str) else value
         if not isinstance(items, list):
@@ -170,11 +173,29 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
         return value
     if kind in (int, Decimal):
         return _read_number(file, setting, value, key, whole=kind is int)
-    if limits.keys:
+    is_of_numbers = kind == Mapping[str, Decimal]
+    if limits.keys and not is_of_numbers:
         return _read_options(file, setting, value, key)
     if not isinstance(value, dict):
-        raise file.error(key, f"= {show_value(value)}: expected a table of lines like en = 1.5.")
+        example = f"{{ {limits.keys[0]} = 0.1 }}" if limits.keys else "of lines like en = 1.5"
+        raise file.error(key, f"= {show_value(value)}: expected a table {example}.")
+    if limits.keys and [*value] != [*limits.keys]:
+        raise file.error(
+            key, f"= {show_value(value)}: expected a table with {', '.join(limits.keys)}, and no other key."
+        )
     return {name: _read_number(file, setting, item, (*key, name), whole=False) for name, item in value.items()}
+
+
+def _read_numbers(file: BuildFile, setting: Setting, value: Any, key: Key) -> tuple[int, ...]:
+    one = dataclasses.replace(setting, limits=dataclasses.replace(setting.limits, least=None))
+    if not isinstance(value, list):
+        return (int(_read_number(file, one, value, key, whole=True)),)
+    if len(value) < (setting.limits.least or 0):
+        raise file.error(key, f"= {show_value(value)}: expected at least {setting.limits.least} of them.")
+    numbers = tuple(int(_read_number(file, one, item, (*key, i), whole=True)) for i, item in enumerate(value))
+    if twice := next((number for i, number in enumerate(numbers) if number in numbers[:i]), None):
+        raise file.error(key, f"= {show_value(value)}: {twice} is there twice; remove one of them.")
+    return numbers
 
 
 def _read_options(file: BuildFile, setting: Setting, value: Any, key: Key) -> dict[str, str | bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -53,10 +54,11 @@ def _describe_setting(setting: Setting) -> dict[str, Any]:
 def _describe_type(setting: Setting) -> dict[str, Any]:
     kind, limits = setting.kind, setting.limits
     if typing.get_origin(kind) is tuple:
-        many: dict[str, Any] = {"type": "array", "items": _describe_string(setting)}
+        one = _describe_string(setting) if typing.get_args(kind)[0] is not int else _describe_item(setting)
+        many: dict[str, Any] = {"type": "array", "items": one}
         many |= {"minItems": limits.least} if limits.least is not None else {}
         many |= {"uniqueItems": True} if limits.distinct else {}
-        return {"anyOf": [_describe_string(setting), many]} if limits.or_one else many
+        return {"anyOf": [one, many]} if limits.or_one else many
     if kind is bool:
         return {"type": "boolean"}
     if kind is int:
@@ -65,10 +67,19 @@ def _describe_type(setting: Setting) -> dict[str, Any]:
         return {"type": "number", **_describe_limits(setting)}
     if kind is str or setting.options:
         return _describe_string(setting)
+    if limits.keys and kind == Mapping[str, Decimal]:
+        numbers = {name: {"type": "number", **_describe_limits(setting)} for name in limits.keys}
+        return {"type": "object", "properties": numbers, "additionalProperties": False}
     if limits.keys:
         named = {name: {"type": ["string", "boolean"]} for name in limits.keys}
         return {"type": "object", "properties": named, "additionalProperties": False}
     return {"type": "object", "additionalProperties": {"type": "number", **_describe_limits(setting)}}
+
+
+def _describe_item(setting: Setting) -> dict[str, Any]:
+    """A number of a list, of which limits.least limits the length."""
+    limits = {name: value for name, value in _describe_limits(setting).items() if name != "minimum"}
+    return {"type": "integer", "maximum": MAX_INTEGER, **limits}
 
 
 def _describe_string(setting: Setting) -> dict[str, Any]:

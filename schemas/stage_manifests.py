@@ -175,7 +175,7 @@ class LearnedConfig:
     """The configuration of a tokenizer that the build learns."""
 
     model: str
-    vocab_size: int
+    vocab_size: int | tuple[int, ...]  # several: of the stage that learns them all
     normalize: tuple[str, ...]
     pretokenize: dict[str, str]  # Pretokenizer.spec
     special: tuple[SpecialConfig, ...]
@@ -235,6 +235,15 @@ class MixedLanguage:
 TokenizerManifest = Manifest[LearnedConfig | ImportedConfig, TokenizerTotals, MixedLanguage, Nothing]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenizersTotals:
+    sizes: dict[str, TokenizerTotals]  # vocab_size as the build file has it -> the tokenizer
+
+
+# Only of a build that learns several sizes. Its files are in a folder for each fingerprint.
+TokenizersManifest = Manifest[LearnedConfig, TokenizersTotals, MixedLanguage, Nothing]
+
+
 # -------------------------------------------------------------------------------------------------------------- shards
 
 
@@ -247,10 +256,13 @@ class ShardsConfig:
     compression: str
     append: tuple[str, ...]  # special tokens after each document
     special_text: Literal["ordinary", "special", "reject"]
-    seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where there is a validation split
+    seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only for a validation split, or to draw ids
     prepend: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # special tokens before each document
     dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
     shuffle: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # its seed; None: plan order
+    dropout: str = dataclasses.field(default="", metadata=LEFT_OUT)  # exact decimal; empty: none
+    sampling: str = dataclasses.field(default="", metadata=LEFT_OUT)  # theta, exact decimal; empty: none
+    epoch: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where ids are drawn
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -328,6 +340,7 @@ class StageConfigs:
     shards: ShardsConfig
     counts: CountsConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # not of an imported tokenizer
     packed: PackedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only with [pack]
+    tokenizers: LearnedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only of several sizes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -353,13 +366,14 @@ BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]
 # -------------------------------------------------------------------------------------------------------- reading back
 
 # In the order of work; each has a folder of that name in the output.
-STAGES = ("plan", "rejected", "counts", "tokenizer", "shards", "packed")
+STAGES = ("plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "packed")
 BUILD = "build"
 
 _KINDS: Mapping[str, Any] = {
     "plan": PlanManifest,
     "rejected": RejectedManifest,
     "counts": CountsManifest,
+    "tokenizers": TokenizersManifest,
     "tokenizer": TokenizerManifest,
     "shards": ShardsManifest,
     "packed": PackedManifest,
@@ -373,6 +387,8 @@ def parse_manifest(data: bytes, name: str, stage: Literal["plan"]) -> PlanManife
 def parse_manifest(data: bytes, name: str, stage: Literal["rejected"]) -> RejectedManifest: ...
 @overload
 def parse_manifest(data: bytes, name: str, stage: Literal["counts"]) -> CountsManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["tokenizers"]) -> TokenizersManifest: ...
 @overload
 def parse_manifest(data: bytes, name: str, stage: Literal["tokenizer"]) -> TokenizerManifest: ...
 @overload

@@ -188,3 +188,41 @@ def learn_characters(
     min_parallel_units: int = ...,
     max_narrow_ids: int = ...,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], _Ids, _Ids, _Counts]: ...
+
+class DropoutBpe:
+    def __init__(
+        self, byte_ids: _Ids, left: _Ids, right: _Ids, result: _Ids, priority: npt.NDArray[np.uint32]
+    ) -> None: ...
+    def encode(
+        self, data: _Bytes, offsets: _Offsets, ends: _Offsets, firsts: _Offsets, seeds: _Counts, last: int
+    ) -> tuple[_Ids, _Offsets]: ...
+
+class DropoutWordpiece:
+    def __init__(
+        self,
+        data: _Bytes,
+        offsets: _Offsets,
+        token_ids: _Ids,
+        continues: npt.NDArray[np.uint8],
+        unknown_id: int,
+        max_characters: int,
+        drops_space: bool,
+    ) -> None: ...
+    def encode(
+        self, data: _Bytes, offsets: _Offsets, ends: _Offsets, firsts: _Offsets, seeds: _Counts, last: int
+    ) -> tuple[_Ids, _Offsets]: ...
+
+class SampledUnigram:
+    def __init__(
+        self,
+        data: _Bytes,
+        offsets: _Offsets,
+        ids: _Ids,
+        weights: npt.NDArray[np.float64],
+        unknown_weight: float,
+        unknown_id: int,
+        byte_ids: _Ids,
+        splits: bool,
+        fuses: bool,
+    ) -> None: ...
+    def encode(self, data: _Bytes, offsets: _Offsets, seeds: _Counts) -> tuple[_Ids, _Offsets, _Offsets]: ...

@@ -97,6 +97,12 @@ def _load_reference_learners() -> Any:
     return reference_pieces
 
 
+def _load_reference_sampling() -> Any:
+    from tokcore import reference_sampling
+
+    return reference_sampling
+
+
 @functools.cache
 def _load_native() -> Any:
     try:
@@ -478,6 +484,92 @@ class RowMerger:
             return rows
         data, offsets, counts, documents = merged
         return CountRows(Texts(data, offsets), counts, documents)
+
+
+Seeds = npt.NDArray[np.uint64]  # of n texts: what is drawn for a text follows from its seed alone
+
+
+class _Dropout:
+    _inner: Any
+    _native: bool
+
+    def encode(self, texts: Texts, ends: Offsets, firsts: Offsets, seeds: Seeds, last: int) -> tuple[Ids, Offsets]:
+        """(ids of all texts, n + 1 offsets into them) of texts that are split; ends and firsts as split returns them.
+
+        Something is passed over with the probability (last + 1) / 2**64.
+        """
+        buffers = (texts.data, texts.offsets) if self._native else (texts,)
+        ids, offsets = self._inner.encode(*buffers, ends, firsts, seeds, last)
+        return ids, offsets
+
+
+class DropoutBpe(_Dropout):
+    """BPE in which merges are passed over by chance, as tokenizers does it: each time that a merge is next.
+
+    byte_ids: of the 256 bytes. left, right, result, priority: the merges, as for BpeEncoder.
+    """
+
+    def __init__(self, byte_ids: Ids, left: Ids, right: Ids, result: Ids, priority: npt.NDArray[np.uint32]) -> None:
+        self._native = get_implementation() != "reference"
+        make = _load_native().DropoutBpe if self._native else _load_reference_sampling().DropoutBpe
+        self._inner = make(byte_ids, left, right, result, priority)
+
+
+class DropoutWordpiece(_Dropout):
+    """WordPiece in which tokens that match are passed over by chance, the longest first, but not single characters.
+
+    Arguments are those of WordpieceEncoder.
+    """
+
+    def __init__(
+        self,
+        tokens: Texts,
+        token_ids: Ids,
+        continues: npt.NDArray[np.uint8],
+        unknown_id: int,
+        max_characters: int,
+        drops_space: bool,
+    ) -> None:
+        self._native = get_implementation() != "reference"
+        rules = (token_ids, continues, unknown_id, max_characters, drops_space)
+        if self._native:
+            self._inner = _load_native().DropoutWordpiece(tokens.data, tokens.offsets, *rules)
+        else:
+            self._inner = _load_reference_sampling().DropoutWordpiece(tokens, *rules)
+
+
+class SampledUnigram:
+    """Cuts of texts into pieces, drawn with a probability in proportion to the product of the pieces' weights.
+
+    texts, ids, weights: of pieces, all different UTF-8; weights are float64 of 0 to 2**500. unknown_weight, unknown_id:
+    of a character that is no piece. byte_ids: 256 that spell such characters instead, or none. splits: each U+2581
+    begins a word that is cut by itself. fuses: unknown text at the end of one and the beginning of the next is one
+    token.
+    """
+
+    def __init__(
+        self,
+        texts: Texts,
+        ids: Ids,
+        weights: npt.NDArray[np.float64],
+        unknown_weight: float,
+        unknown_id: int,
+        byte_ids: Ids,
+        splits: bool,
+        fuses: bool,
+    ) -> None:
+        rules = (ids, weights, unknown_weight, unknown_id, byte_ids, splits, fuses)
+        self._native = get_implementation() != "reference"
+        if self._native:
+            self._inner = _load_native().SampledUnigram(texts.data, texts.offsets, *rules)
+        else:
+            self._inner = _load_reference_sampling().SampledUnigram(texts, *rules)
+
+    def encode(self, texts: Texts, seeds: Seeds) -> tuple[Ids, Offsets, Offsets]:
+        """(ids of all texts, n + 1 offsets into them, number of words of each) of normalized texts."""
+        buffers = (texts.data, texts.offsets) if self._native else (texts,)
+        ids, offsets, num_words = self._inner.encode(*buffers, seeds)
+        return ids, offsets, num_words
 
 
 class JsonDocuments(NamedTuple):

@@ -1,171 +1,123 @@
-"""Ids that are drawn: BPE with dropout, Unigram by its probabilities; and the n best cuts of Unigram.
+"""Ids that are drawn: BPE and WordPiece with dropout, Unigram by its probabilities; and the n best cuts of Unigram.
 
-Everything follows from a seed: draws are a fixed function of it and of their number, probabilities are made by decimal
-arithmetic, sums run in a fixed order. In plain Python, for texts one by one.
+What is drawn for a text follows from its seed alone. Weights are made by decimal arithmetic, so they are the same on
+every machine. Leaves to others: drawing (the kernel), normalizing and splitting (tokcore.tokenizer).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import heapq
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Context, Decimal
-from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from tokcore.errors import ConfigError
-from tokcore.models.bpe import BpeModel, require_bpe
+from tokcore.kernel import DropoutBpe, DropoutWordpiece, SampledUnigram, Seeds
+from tokcore.models.bpe import is_bpe, require_bpe
 from tokcore.models.converted import WordUnigramModel, require_unigram
 from tokcore.models.model import Model
 from tokcore.models.sentencepiece import UnigramModel
 from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, SPACE, UNUSED, USER_DEFINED
+from tokcore.models.wordpiece import find_wordpiece
+from tokcore.reference_sampling import Draws, Edge, Pieces
+from tokcore.texts import make_texts_from_strings
 
-_MASK = 2**64 - 1
 _UNKNOWN_PENALTY = 10.0  # SentencePiece's: how much less than the lowest score unknown text has
 _PER_BYTE = 0.1  # SentencePiece's: the score of a user's piece for each byte after its first
-_SCALE_STEP = 200  # sums stay between 2**-200 and 2**200, so that none is lost in long texts
-_LEAST, _MOST = 2.0**-_SCALE_STEP, 2.0**_SCALE_STEP
+_MOST_WEIGHT = 2.0**500
+
+Probability: TypeAlias = float | Decimal
 
 
-@dataclasses.dataclass(slots=True)
-class Draws:
-    """Numbers of 64 bits, each a function of the seed and of how many came before (splitmix64)."""
+class Randomness(NamedTuple):
+    """How ids are drawn; one of the two is set.
 
-    seed: int
-    number: int = 0
-
-    def next(self) -> int:
-        """The next number.
-
-        >>> draws = Draws(0)
-        >>> [hex(draws.next()) for _ in range(2)]
-        ['0xe220a8397b1dcdaf', '0x6e789e6aa1b965f4']
-        """
-        self.number += 1
-        z = (self.seed + self.number * 0x9E3779B97F4A7C15) & _MASK
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK
-        return z ^ z >> 31
-
-
-Merges = Mapping[tuple[int, int], tuple[int, int]]  # pair of ids -> (rank, what it becomes)
-
-
-def merge_with_dropout(ids: Sequence[int], merges: Merges, dropout: float, draws: Draws) -> list[int]:
-    """The ids of a pre-token after merging, as tokenizers drops merges.
-
-    The merge of the lowest rank is next, the leftmost of several. It is passed over with the probability dropout, and
-    may be taken after any other merge. dropout: 0 merges all, 1 none.
-
-    >>> merge_with_dropout([1, 2, 1, 2], {(1, 2): (0, 9)}, 0.0, Draws(0))
-    [9, 9]
-    >>> merge_with_dropout([1, 2, 1, 2], {(1, 2): (0, 9)}, 1.0, Draws(0))
-    [1, 2, 1, 2]
+    dropout: the probability, from 0 to 1, with which a merge (of a byte-level BPE, each time that it is next) or a
+    token that matches (of WordPiece, but single characters) is passed over. sampling: theta of at least 0; a cut of a
+    Unigram is drawn in proportion to exp(theta * sum of scores).
     """
-    limit = int(dropout * 2**64)
-    symbols: list[int | None] = list(ids)
-    following = [*range(1, len(ids)), -1]
-    before = [*range(-1, len(ids) - 1)]
-    queue: list[tuple[int, int, int]] = []  # rank, place, what it becomes
 
-    def look_at(place: int) -> None:
-        if place >= 0 and following[place] >= 0:
-            left, right = symbols[place], symbols[following[place]]
-            if left is not None and right is not None and (left, right) in merges:
-                rank, result = merges[left, right]
-                heapq.heappush(queue, (rank, place, result))
+    dropout: Probability | None = None
+    sampling: Probability | None = None
 
-    for place in range(len(ids) - 1):
-        look_at(place)
-    passed_over: list[tuple[int, int, int]] = []
-    while queue:
-        top = heapq.heappop(queue)
-        if draws.next() < limit:
-            passed_over.append(top)
-            continue
-        for one in passed_over:
-            heapq.heappush(queue, one)
-        passed_over.clear()
-        _, place, result = top
-        left, right_place = symbols[place], following[place]
-        if left is None or right_place < 0:
-            continue
-        right = symbols[right_place]
-        if right is None or merges.get((left, right), (0, -1))[1] != result:
-            continue  # one of the two has been merged since
-        symbols[place], symbols[right_place] = result, None
-        following[place] = following[right_place]
-        if following[place] >= 0:
-            before[following[place]] = place
-        look_at(before[place])
-        look_at(place)
-    return [id for id in symbols if id is not None]
+    def check(self, model: Model) -> None:
+        """Raise ConfigError, naming what is wrong, unless ids of this model can be drawn so."""
+        if (self.dropout is None) == (self.sampling is None):
+            raise ConfigError("dropout and sampling exclude each other: give one of them")
+        if self.dropout is not None:
+            if not 0 <= self.dropout <= 1:
+                raise ConfigError(f"dropout = {self.dropout}: expected 0 to 1")
+            if find_wordpiece(model) is None and not is_bpe(model):
+                raise ConfigError(
+                    f"dropout needs a byte-level BPE or a WordPiece, and this tokenizer is of the kind {model.kind}"
+                )
+        if self.sampling is not None:
+            require_unigram(model, "sampling")
+            if not 0 <= self.sampling < float("inf"):
+                raise ConfigError(f"sampling = {self.sampling}: expected a theta of at least 0")
+
+    @property
+    def last_passed(self) -> int:
+        """The largest number of 64 bits that passes something over; -1 if none does."""
+        assert self.dropout is not None
+        numerator, denominator = self.dropout.as_integer_ratio()
+        return numerator * 2**64 // denominator - 1
 
 
-@functools.lru_cache(maxsize=2)
-def list_merges(model: BpeModel) -> tuple[Merges, dict[int, int]]:
-    """(pair -> (rank, result), byte -> id) of a BPE."""
-    table = model.merge_table
-    pairs = zip(table.left.tolist(), table.right.tolist(), strict=True)
-    ranked = zip(table.priority.tolist(), table.result.tolist(), strict=True)
-    ids = {token[0]: id for token, id in zip(model.tokens, model.ids.tolist(), strict=True) if len(token) == 1}
-    return dict(zip(pairs, ranked, strict=True)), ids
+def derive_seeds(seeds: Seeds, numbers: Sequence[int]) -> Seeds:
+    """A seed for each part of texts. seeds: of their texts. numbers: of the parts in them; the first has the text's.
+
+    >>> derive_seeds(np.array([7, 7], np.uint64), [0, 1]).tolist()
+    [7, 16616101746815609346]
+    """
+    pairs = zip(seeds.tolist(), numbers, strict=True)
+    return np.array([Draws(seed, number - 1).next() if number else seed for seed, number in pairs], np.uint64)
 
 
-class Edge(NamedTuple):
-    """A piece of a text: from start to end; unknown text has no id."""
+def make_dropout_encoder(model: Model) -> DropoutBpe | DropoutWordpiece:
+    """What draws ids of a model whose dropout Randomness.check has found possible."""
+    if (wordpiece := find_wordpiece(model)) is not None:
+        return wordpiece.dropout_encoder()
+    bpe = require_bpe(model, "dropout")
+    table = bpe.merge_table
+    byte_ids = np.zeros(256, np.int32)
+    for token, id in zip(bpe.tokens, bpe.ids.tolist(), strict=True):
+        if len(token) == 1:
+            byte_ids[token[0]] = id
+    return DropoutBpe(byte_ids, table.left, table.right, table.result, table.priority)
 
-    start: int
-    end: int
-    id: int | None
-    score: float
+
+def make_sampled_encoder(model: Model, theta: Probability) -> SampledUnigram:
+    """What draws cuts of a Unigram."""
+    unigram = require_unigram(model, "sampling")
+    pieces = list_pieces(unigram)
+    weigh = functools.cache(lambda score: _raise_to(score, Decimal(theta)))
+    ids, scores = zip(*pieces.known.values(), strict=True)
+    # Where U+2581 only begins pieces, every cut has one before each.
+    is_cut_at_spaces = all(SPACE.encode() not in token[1:] for token in pieces.known)
+    return SampledUnigram(
+        make_texts_from_strings([*pieces.known]),
+        np.array(ids, np.int32),
+        np.array([weigh(score) for score in scores], np.float64),
+        weigh(pieces.unknown_weight),
+        -1 if pieces.unknown is None else pieces.unknown,
+        np.array(pieces.byte_ids, np.int32),
+        pieces.splits or is_cut_at_spaces,
+        not pieces.splits,
+    )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Pieces:
-    """What cutting by Unigram needs: the scores of pieces, and what unknown text becomes."""
-
-    known: dict[bytes, tuple[int, float]]
-    longest: int  # bytes
-    unknown_score: float
-    unknown: int | None
-    byte_ids: list[int]  # 256 or none
-    splits: bool  # each U+2581 begins a word that is cut by itself
-
-    def list_edges(self, text: bytes) -> list[list[Edge]]:
-        """The edges that end at each place of a text; a character that is no piece is unknown."""
-        ending: list[list[Edge]] = [[] for _ in range(len(text) + 1)]
-        starts = [i for i in range(len(text)) if text[i] & 0xC0 != 0x80]
-        for start, next_start in pairwise([*starts, len(text)]):
-            has_character = False
-            for end in range(start + 1, min(len(text), start + self.longest) + 1):
-                if (found := self.known.get(text[start:end])) is not None:
-                    ending[end].append(Edge(start, end, *found))
-                    has_character = has_character or end == next_start
-            if not has_character:
-                ending[next_start].append(Edge(start, next_start, None, self.unknown_score))
-        return ending
-
-    def spell(self, text: bytes, edges: Sequence[Edge]) -> list[int]:
-        """The ids of a cut; neighbours that are unknown are one token."""
-        ids: list[int] = []
-        was_unknown = False
-        for edge in edges:
-            if edge.id is not None:
-                ids.append(edge.id)
-            elif self.byte_ids:
-                ids += [self.byte_ids[byte] for byte in text[edge.start : edge.end]]
-            elif not was_unknown:
-                ids.append(-1 if self.unknown is None else self.unknown)
-            was_unknown = edge.id is None
-        return ids
+def _raise_to(score: float, theta: Decimal) -> float:
+    """exp(theta * score), the same on every machine; beyond 2**500 that."""
+    return min(float((theta * Decimal(score)).exp(Context(prec=25))), _MOST_WEIGHT)
 
 
 @functools.lru_cache(maxsize=2)
 def list_pieces(model: UnigramModel | WordUnigramModel) -> Pieces:
-    """The pieces of a Unigram that match text."""
+    """The pieces of a Unigram that match text, with their scores."""
     rows = zip(model.tokens, model.ids.tolist(), model.scores.tolist(), model.types.tolist(), strict=True)
     known: dict[bytes, tuple[int, float]] = {}
     lowest = float("inf")
@@ -181,102 +133,22 @@ def list_pieces(model: UnigramModel | WordUnigramModel) -> Pieces:
     return Pieces(known, longest, lowest, model.unknown, byte_ids, model.splits_every_space)
 
 
-def sample_cut(text: bytes, pieces: Pieces, theta: float, draws: Draws) -> list[Edge]:
-    """A cut, drawn with a probability in proportion to exp(theta * the sum of its scores).
-
-    Adds up the weights of all cuts from the start of the text, then draws pieces from its end.
-    """
-    ending = pieces.list_edges(text)
-    sums = [1.0, *[0.0] * len(text)]
-    scales = [0] * (len(text) + 1)  # the weights of all cuts up to i are sums[i] * 2**scales[i] together
-    weights = functools.cache(lambda score: _raise_to(score, theta))
-
-    def list_shares(edges: Sequence[Edge]) -> tuple[list[float], int]:
-        """The weights of the cuts that end with each edge, divided by 2**scale, and that scale."""
-        scale = max(scales[edge.start] for edge in edges)
-        return [sums[one.start] * weights(one.score) * 2.0 ** (scales[one.start] - scale) for one in edges], scale
-
-    for end, edges in enumerate(ending):
-        if not edges:
-            continue
-        shares, scale = list_shares(edges)
-        total = _add_up(shares)
-        while 0 < total < _LEAST:
-            total *= _MOST
-            scale -= _SCALE_STEP
-        while total > _MOST:
-            total *= _LEAST
-            scale += _SCALE_STEP
-        sums[end], scales[end] = total, scale
-    cut: list[Edge] = []
-    end = len(text)
-    while end:
-        edges = ending[end]
-        shares, _ = list_shares(edges)
-        left = draws.next() / 2**64 * _add_up(shares)
-        chosen = edges[-1]
-        for edge, share in zip(edges, shares, strict=True):
-            left -= share
-            if left < 0:
-                chosen = edge
-                break
-        cut.append(chosen)
-        end = chosen.start
-    return cut[::-1]
-
-
-def _add_up(numbers: Sequence[float]) -> float:
-    """Their sum, from left to right: sum() of Python 3.12 rounds in another way than that of 3.11."""
-    return functools.reduce(operator.add, numbers, 0.0)
-
-
-def _raise_to(score: float, theta: float) -> float:
-    """exp(theta * score), the same on every machine."""
-    return float((Decimal(theta) * Decimal(score)).exp(Context(prec=25)))
-
-
 def find_best_cuts(text: bytes, pieces: Pieces, num: int) -> list[tuple[float, list[Edge]]]:
     """(sum of scores, cut) of the cuts with the highest sums, the best first; fewer than num if there are no more."""
     ending = pieces.list_edges(text)
     best: list[list[tuple[float, tuple[Edge, ...]]]] = [[(0.0, ())], *[[] for _ in text]]
     for end, edges in enumerate(ending):
         if end:
-            found = [(total + edge.score, (*cut, edge)) for edge in edges for total, cut in best[edge.start]]
+            found = [(total + edge.weight, (*cut, edge)) for edge in edges for total, cut in best[edge.start]]
             best[end] = heapq.nlargest(num, found, key=lambda one: one[0])
     return [(total, list(cut)) for total, cut in best[len(text)]]
-
-
-def split_words(text: bytes, pieces: Pieces) -> list[bytes]:
-    """The parts of a normalized text that are cut by themselves."""
-    if not pieces.splits:
-        return [text] if text else []
-    first, *rest = text.split(SPACE.encode())
-    return [part for part in (first, *(SPACE.encode() + part for part in rest)) if part]
-
-
-def encode_with_dropout(model: Model, pretokens: Sequence[bytes], dropout: float, draws: Draws) -> list[int]:
-    """The ids of pre-tokens. Raises ConfigError for a model that is no byte-level BPE, and for no probability."""
-    if not 0 <= dropout <= 1:
-        raise ConfigError(f"dropout = {dropout}: expected 0 to 1")
-    merges, ids = list_merges(require_bpe(model, "dropout"))
-    spelled = ([ids[byte] for byte in word] for word in pretokens)
-    return [id for word in spelled for id in merge_with_dropout(word, merges, dropout, draws)]
-
-
-def encode_sampled(model: Model, text: bytes, theta: float, draws: Draws) -> list[int]:
-    """The ids of a normalized text, drawn. Raises ConfigError for a model that is no Unigram, and for theta below 0."""
-    pieces = list_pieces(require_unigram(model, "sampling"))
-    if not 0 <= theta < float("inf"):
-        raise ConfigError(f"sampling = {theta}: expected a theta of at least 0")
-    words = split_words(text, pieces)
-    return [id for word in words for id in pieces.spell(word, sample_cut(word, pieces, theta, draws))]
 
 
 def list_best(model: Model, text: bytes, num: int) -> list[tuple[list[int], float]]:
     """(ids, sum of scores) of the best cuts of a normalized text. Raises ConfigError for a model that is no Unigram."""
     pieces = list_pieces(require_unigram(model, "nbest"))
     best: list[tuple[float, list[int]]] = [(0.0, [])]
-    for word in split_words(text, pieces):
+    for word in pieces.split_words(text):
         found = [(total, pieces.spell(word, cut)) for total, cut in find_best_cuts(word, pieces, num)]
         best = heapq.nlargest(
             num, [(one + other, [*ids, *more]) for one, ids in best for other, more in found], key=lambda one: one[0]

@@ -7,8 +7,10 @@ import threading
 import weakref
 
 from tokcore import kernel
+from tokcore.kernel import DropoutBpe, DropoutWordpiece, SampledUnigram
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
+from tokcore.sampling import Probability, make_dropout_encoder, make_sampled_encoder
 from tokcore.tokenizer_spec import TokenizerSpec
 
 CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
@@ -24,6 +26,19 @@ class SharedTables:
         self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
         self.decoder = spec.model.decoder({id: text.encode() for text, id in self.special_ids.items()})
         self._model = spec.model
+        self._sampled: tuple[Probability, SampledUnigram] | None = None
+
+    @functools.cached_property
+    def dropout_encoder(self) -> DropoutBpe | DropoutWordpiece:
+        """What draws ids with dropout."""
+        return make_dropout_encoder(self._model)
+
+    def sampled_encoder(self, theta: Probability) -> SampledUnigram:
+        """What draws cuts of a Unigram; the one for the last theta is kept."""
+        kept = self._sampled
+        if kept is None or kept[0] != theta:
+            kept = self._sampled = theta, make_sampled_encoder(self._model, theta)
+        return kept[1]
 
     @functools.cached_property
     def id_of_name(self) -> dict[str, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
@@ -24,12 +23,12 @@ from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
-from tokcore.kernel import ConvertedEncoder, Ids, SentencepieceEncoder
+from tokcore.kernel import ConvertedEncoder, Ids, Seeds, SentencepieceEncoder
 from tokcore.models.bpe import LearnedModel
 from tokcore.models.converted import require_unigram
 from tokcore.normalize import Normalizer
 from tokcore.pretokenize import Pretokenizer
-from tokcore.sampling import Draws, encode_sampled, encode_with_dropout, list_best
+from tokcore.sampling import Randomness, derive_seeds, list_best
 from tokcore.special_text import encode_around, find_special
 from tokcore.stream_decoder import StreamDecoder
 from tokcore.texts import Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
@@ -183,9 +182,8 @@ class Tokenizer(Vocabulary):
 
         allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
         several), or "all"; the others are ordinary text. Raises UnicodeEncodeError for a str with a lone surrogate.
-        dropout: of a byte-level BPE, the probability with which a merge is passed over each time that it is next, as
-        tokenizers does it. sampling: of a Unigram, theta; a cut is drawn in proportion to exp(theta * sum of scores).
-        Both follow from seed alone, are for one text at a time (plain Python), and raise ConfigError for another model.
+        dropout, sampling: ids are drawn, as tokcore.sampling.Randomness says, and follow from seed alone. They raise
+        ConfigError for a model that has no such thing, and if both are given.
 
         >>> tokenizer.encode("low lower").tolist()
         [257, 258, 259]
@@ -197,17 +195,45 @@ class Tokenizer(Vocabulary):
             raise TypeError(f"text: expected str or bytes, found {type(text).__name__}{hint}")
         if dropout is None and sampling is None:
             return self._encode_list([text], 1, self._allowed(allow_special)).ids
-        if allow_special or (dropout is not None and sampling is not None):
-            raise ConfigError("dropout, sampling and allow_special exclude each other: give one of them")
-        texts, draws, model = make_texts_from_strings([text]), Draws(seed), self.spec.model
-        if sampling is not None:
-            return np.array(encode_sampled(model, self._normalize_pieces(texts), sampling, draws), np.int32)
-        assert dropout is not None
-        texts = self._shared.normalizer.apply(texts)
-        ends, _ = self._shared.pretokenizer.split(texts)
-        bounds = pairwise([int(texts.offsets[0]), *ends.tolist()])
-        pretokens = [texts.data[start:end].tobytes() for start, end in bounds]
-        return np.array(encode_with_dropout(model, pretokens, dropout, draws), np.int32)
+        texts, seeds = make_texts_from_strings([text]), np.array([seed % 2**64], np.uint64)
+        return self._draw(texts, Randomness(dropout, sampling), seeds, self._allowed(allow_special)).ids
+
+    def draw_texts(self, texts: Texts, randomness: Randomness, seeds: Seeds, *, with_special: bool = False) -> Encoded:
+        """The ids of each text, drawn. seeds: uint64, one of each text; equal seeds and texts give equal ids.
+
+        with_special: special tokens that a text spells become their ids. Raises ConfigError for another model.
+
+        >>> from tokcore.sampling import Randomness
+        >>> texts = make_texts_from_strings(["low lower", "low lower"])
+        >>> drawn = tokenizer.draw_texts(texts, Randomness(dropout=0.5), np.array([1, 2], np.uint64))
+        >>> [tokenizer.decode(drawn.ids[a:b]) for a, b in zip(drawn.offsets, drawn.offsets[1:])]
+        [b'low lower', b'low lower']
+        """
+        return self._draw(texts, randomness, seeds, self._shared.special_ids if with_special else {})
+
+    def _draw(self, texts: Texts, randomness: Randomness, seeds: Seeds, allowed: Mapping[str, int]) -> Encoded:
+        randomness.check(self.spec.model)
+        spans = find_special(texts, allowed)
+        if not spans:
+            return self._draw_ordinary(texts, randomness, seeds)
+
+        def draw(parts: Texts) -> Encoded:
+            of = np.maximum(np.searchsorted(texts.offsets, parts.offsets[:-1], side="right") - 1, 0)
+            numbers = np.arange(len(of)) - np.searchsorted(of, of)
+            return self._draw_ordinary(parts, randomness, derive_seeds(seeds[of], numbers.tolist()))
+
+        return encode_around(texts, spans, draw)
+
+    def _draw_ordinary(self, texts: Texts, randomness: Randomness, seeds: Seeds) -> Encoded:
+        shared = self._shared
+        if randomness.sampling is not None:
+            sampled = shared.sampled_encoder(randomness.sampling)
+            return Encoded(*sampled.encode(self._normalize_pieces(texts), seeds))
+        if (last := randomness.last_passed) < 0:
+            return self.encode_texts(texts)
+        texts = shared.normalizer.apply(texts)
+        ends, firsts = shared.pretokenizer.split(texts)
+        return Encoded(*shared.dropout_encoder.encode(texts, ends, firsts, seeds, last), np.diff(firsts))
 
     def nbest(self, text: str | bytes, num: int) -> list[tuple[Ids, float]]:
         """The best ways to cut a text by a Unigram, the best first: (ids, sum of scores); fewer if there are no more.
@@ -226,13 +252,14 @@ class Tokenizer(Vocabulary):
         """
         if num < 1:
             raise ConfigError(f"num = {num}: expected at least 1")
-        normalized = self._normalize_pieces(make_texts_from_strings([text]))
+        normalized = self._normalize_pieces(make_texts_from_strings([text])).text(0)
         return [(np.array(ids, np.int32), total) for ids, total in list_best(self.spec.model, normalized, num)]
 
-    def _normalize_pieces(self, texts: Texts) -> bytes:
-        """A text as pieces are looked for in it. Raises ConfigError unless the model is a Unigram."""
+    def _normalize_pieces(self, texts: Texts) -> Texts:
+        """Texts as pieces are looked for in them. Raises ConfigError unless the model is a Unigram."""
         require_unigram(self.spec.model, "drawing a cut")
-        return cast(SentencepieceEncoder | ConvertedEncoder, self._shared.encoder).normalize(texts).text(0)
+        texts = self._shared.normalizer.apply(texts)
+        return cast(SentencepieceEncoder | ConvertedEncoder, self._shared.encoder).normalize(texts)
 
     def count_tokens(self, text: str | bytes, allow_special: Iterable[str] = ()) -> int:
         """How many ids encode gives.

@@ -72,12 +72,15 @@ def expand_path(path: str) -> str:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def load_tokenizer(path: str, pattern: str | None = None) -> Any:
-    """The tokenizer at a path or URL, in any form that [tokenizer] from takes."""
-    from pipelines.stages.tokenizer_files import read_tokenizer
+def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
+    """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
+    from pipelines.stages.tokenizer_files import find_tokenizer_of_size, read_tokenizer
     from tokcore import Tokenizer
 
-    return Tokenizer(read_tokenizer(make_absolute(path), pattern, (), ("tokenizer", "--pattern")))
+    url = make_absolute(path)
+    if vocab_size is not None:
+        url = find_tokenizer_of_size(url, vocab_size)
+    return Tokenizer(read_tokenizer(url, pattern, (), ("tokenizer", "--pattern")))
 
 
 def open_build(

@@ -45,6 +45,13 @@ TOKENIZER = click.option(
     help="An output, tokcore.json, tokenizer.json, a folder of them, or a rank file.",
 )
 
+VOCAB_SIZE = click.option(
+    "--vocab-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of an output with tokenizers of several sizes: that size; default: the one that encoded the shards.",
+)
+
 PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file: its split pattern.")
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

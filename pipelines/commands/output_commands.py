@@ -15,7 +15,7 @@ from pipelines.commands.command_inputs import (
     print_json,
     show_progress,
 )
-from pipelines.commands.command_options import ALL, JSON, WORKERS, format_examples
+from pipelines.commands.command_options import ALL, JSON, VOCAB_SIZE, WORKERS, format_examples
 
 
 @click.command(
@@ -157,8 +157,9 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
     help="Ids written at most N times are rare.",
 )
 @click.option("--sources", is_flag=True, help="Also list ids that come from one file. Reads all shards.")
+@VOCAB_SIZE
 @JSON
-def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
+def audit(output: str, rare: int, sources: bool, vocab_size: int | None, as_json: bool) -> None:
     """List odd tokens of an output.
 
     Lists tokens that were written rarely or never, that no text encodes to, that come from one document (with
@@ -168,7 +169,7 @@ def audit(output: str, rare: int, sources: bool, as_json: bool) -> None:
     from pipelines.inspect.audit import print_audit
 
     with show_progress("audit"):
-        report = run(make_absolute(output), load_tokenizer(output), rare, sources)
+        report = run(make_absolute(output), load_tokenizer(output, vocab_size=vocab_size), rare, sources)
     print_json(report) if as_json else print_audit(report)
 
 

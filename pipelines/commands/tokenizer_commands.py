@@ -8,21 +8,24 @@ from pathlib import Path
 import click
 
 from pipelines.commands.command_inputs import expand_path, load_tokenizer
-from pipelines.commands.command_options import PATTERN, TOKENIZER, format_examples
+from pipelines.commands.command_options import PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
 from tokcore.errors import ConfigError
 from tokcore.formats.exports import EXPORTS, export_to
 
 
 @click.command(
     epilog=format_examples(
-        "tokcore export out/first --to huggingface -o tokenizer.json", "tokcore export out/first --to gpt2 -o gpt2"
+        "tokcore export out/first --to huggingface -o tokenizer.json",
+        "tokcore export out/first --to gpt2 -o gpt2",
+        "tokcore export out/first --vocab-size 8192 --to tiktoken -o small.tiktoken",
     )
 )
 @click.argument("output")
 @click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
 @click.option("-o", "path", required=True, type=click.Path(), help="File or folder to write.")
+@VOCAB_SIZE
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-def export(output: str, target: str, path: str, force: bool) -> None:
+def export(output: str, target: str, path: str, vocab_size: int | None, force: bool) -> None:
     """Write the tokenizer in another format.
 
     huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
@@ -31,7 +34,7 @@ def export(output: str, target: str, path: str, force: bool) -> None:
     bytes of each token. Folders are made; a file that is there is not replaced.
     """
     path = expand_path(path)
-    spec = load_tokenizer(output).spec
+    spec = load_tokenizer(output, vocab_size=vocab_size).spec
     try:
         export_to(spec, target, Path(path), replace=force)
     except FileExistsError as error:

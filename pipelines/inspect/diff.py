@@ -46,6 +46,7 @@ def diff(one: str, other: str) -> dict[str, Any]:
         "inputs": _diff_inputs(a, b),
         "rejected": _diff_rejected(a, b),
         "counts": _diff_counts(a, b),
+        "tokenizers": _diff_sizes(a, b),
         "tokenizer": _diff_tokenizer(a, b),
         "documents": _diff_documents(a, b),
         "shards": _diff_shards(a.shards, b.shards),
@@ -64,6 +65,7 @@ class _Side:
         self.plan = find_manifest(output, "plan")
         self.rejected = find_manifest(output, "rejected")
         self.counts = find_manifest(output, "counts")
+        self.tokenizers = find_manifest(output, "tokenizers")
         self.tokenizer = find_manifest(output, "tokenizer")
         self.shards = find_manifest(output, "shards")
         self.packed = find_manifest(output, "packed")
@@ -74,7 +76,8 @@ class _Side:
 
     def stages(self) -> dict[str, AnyManifest]:
         """The finished stages, in the order of work, and the build."""
-        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards, self.packed, self.build)
+        of_text = (self.plan, self.rejected, self.counts, self.tokenizers, self.tokenizer)
+        every = (*of_text, self.shards, self.packed, self.build)
         return {made.stage: made for made in every if made is not None}
 
     def files(self) -> dict[str, tuple[InputFile, ReadSettings]]:
@@ -243,6 +246,13 @@ def _iterate_tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
 
 
 # ------------------------------------------------------------------------------------------------------------ tokenizer
+
+
+def _diff_sizes(a: _Side, b: _Side) -> dict[str, Any]:
+    """Size -> the fingerprints of its tokenizers, where they differ; None where there is none of that size."""
+    if (both := _find_both(a.tokenizers, b.tokenizers)) is None:
+        return {}
+    return _diff_by_key(*({size: one.fingerprint for size, one in made.totals.sizes.items()} for made in both))
 
 
 def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from tokcore import token_counts
 from tokcore.errors import ConfigError, TokError
 from tokcore.formats.shard_format import ShardFacts, ShardSettings
 from tokcore.kernel import IdCounter
-from tokcore.tokenizer_spec import FILE_NAME
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class _Repair:
             self._give_up("plan", entry)
         if "plan" in self._manifests and "plan" not in damaged:
             self._plan = read_plan(self._output, self._manifests["plan"])
-        self._repair_tokenizer(damaged.get("tokenizer", []))
+        for stage in ("tokenizers", "tokenizer"):
+            self._repair_tokenizers(stage, damaged.get(stage, []))
         self._repair_counts([(stage, entry) for stage in ("rejected", "counts") for entry in damaged.get(stage, [])])
         if shards := damaged.get("shards"):
             tokenizer = self._manifests.get("tokenizer")
@@ -129,14 +130,28 @@ class _Repair:
             f"{get_path_below(stage, entry.path)}: {why}. {_make_again(find_command(stage, self._is_imported))}"
         )
 
-    def _repair_tokenizer(self, entries: list[FileEntry[Any]]) -> None:
-        if any(entry.path == FILE_NAME for entry in entries):
-            for entry in entries:
-                self._give_up("tokenizer", entry)
-        elif entries:
-            files = dict(make_artifact_files(load_spec(self._output)))
-            for entry in entries:
-                self._put_bytes("tokenizer", entry, files.get(entry.path, b""))
+    def _repair_tokenizers(self, stage: str, entries: list[FileEntry[Any]]) -> None:
+        """Write the files again that follow from a tokcore.json; where that is damaged, from its copy of that hash."""
+        for entry in sorted(entries, key=lambda one: not one.path.endswith(FILE_NAME)):
+            folder = entry.path[: entry.path.rfind("/") + 1]
+            data = self._read_sound_spec(stage, f"{folder}{FILE_NAME}")
+            if data is None:
+                self._give_up(stage, entry)
+            else:
+                files = make_artifact_files(TokenizerSpec.from_json_bytes(data, entry.path))
+                self._put_bytes(stage, entry, dict(files).get(entry.path.removeprefix(folder), b""))
+
+    def _read_sound_spec(self, stage: str, path: str) -> bytes | None:
+        """The bytes of a tokcore.json: its own, or those of the same file of the other stage; None if none are left."""
+        wanted = self._manifests[stage].file(path).sha256
+        every = ((one, entry) for one in ("tokenizers", "tokenizer") for entry in self._list_files(one))
+        for one, entry in every:
+            if entry.sha256 == wanted and not check_file(self._output, one, entry):
+                return storage.read_bytes(urls.join(self._output, one, entry.path))
+        return None
+
+    def _list_files(self, stage: str) -> tuple[FileEntry[Any], ...]:
+        return self._manifests[stage].files if stage in self._manifests else ()
 
     def _repair_counts(self, entries: list[tuple[str, FileEntry[Any]]]) -> None:
         """Count the corpus again, for tables and for what was rejected."""

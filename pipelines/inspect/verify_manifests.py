@@ -19,11 +19,13 @@ from pipelines.stages import ledger
 from pipelines.stages.commit import MANIFEST
 from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.stages.finish import sum_up_build, sum_up_languages
+from pipelines.stages.make_tokenizer import sum_up_tokenizer
 from pipelines.stages.plan_corpus import FILES, hash_content, read_plan, sum_up_plan
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
+from pipelines.store.tokenizers import load_spec_of_folder
 from pipelines.work.language_totals import format_ratio
 from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
 from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
@@ -45,6 +47,7 @@ from schemas.stage_manifests import (
     CorpusAbout,
     CountsManifest,
     ImportedConfig,
+    LearnedConfig,
     LedgerTotals,
     PackedManifest,
     PlanManifest,
@@ -54,14 +57,14 @@ from schemas.stage_manifests import (
     StageConfigs,
     TableAbout,
     TokenizerManifest,
-    TokenizerTotals,
+    TokenizersManifest,
 )
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import FormatError, TokError, VersionError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import read_table_totals
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))
 
@@ -70,6 +73,7 @@ _MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "plan": (),
     "rejected": ("plan",),
     "counts": ("plan",),
+    "tokenizers": ("counts",),
     "tokenizer": ("counts",),
     "shards": ("plan", "tokenizer"),
     "packed": ("shards", "tokenizer"),
@@ -86,20 +90,22 @@ class BuiltManifests:
     tokenizer: TokenizerManifest
     shards: ShardsManifest
     counts: CountsManifest | None  # not of an imported tokenizer
+    tokenizers: TokenizersManifest | None  # only of several sizes
     packed: PackedManifest | None  # only with [pack]
 
     def stages(self) -> dict[str, AnyManifest]:
         """All but the build's, in the order of work."""
-        every = (self.plan, self.rejected, self.counts, self.tokenizer, self.shards, self.packed)
+        of_text = (self.plan, self.rejected, self.counts, self.tokenizers, self.tokenizer)
+        every = (*of_text, self.shards, self.packed)
         return {made.stage: made for made in every if made is not None}
 
 
 def require_all_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
     """The manifests by stage, the build's included, as a whole. Raises FormatError if there are too few or too many."""
     build: BuildManifest = manifests[BUILD]
-    absent = {"counts"} if build.config.counts is None else set()
-    absent |= {"packed"} if build.config.packed is None else set()
-    expected = set(STAGES) - absent
+    config = build.config
+    optional = {"counts": config.counts, "tokenizers": config.tokenizers, "packed": config.packed}
+    expected = {stage for stage in STAGES if optional.get(stage, config) is not None}
     if set(build.inputs) != expected or not expected <= set(manifests):
         raise FormatError(f"{MANIFEST}: names the stages {sorted(build.inputs)}, expected {sorted(expected)}")
     parts: dict[str, Any] = {stage: manifests.get(stage) for stage in (*STAGES, BUILD)}
@@ -128,6 +134,7 @@ def check_manifests(output: str, manifests: BuiltManifests, spec: TokenizerSpec 
         lambda: _check_ledgers(output, plan(), manifests),
         lambda: _check_counts(manifests.counts) if manifests.counts is not None else iter(()),
         lambda: _check_tokenizer(manifests, spec) if spec is not None else iter(()),
+        lambda: _check_sizes(output, manifests) if spec is not None else iter(()),
         lambda: _check_shards(plan(), manifests),
         lambda: check_packed_manifest(manifests.packed, manifests.shards, manifests.tokenizer.totals.vocab_size),
     ]
@@ -155,10 +162,11 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
                 yield f"{name}: was made from another {one}"
         if made.root != (root := made.content_id() if stage == BUILD else ""):
             yield f"{name}: its root is {made.root!r}, expected {root!r}"
-    for made in (manifests.rejected, manifests.tokenizer, build):
-        for entry in made.files:
+    as_they_are = ("rejected", "tokenizers", "tokenizer", BUILD)
+    for name, made in {**stages, BUILD: build}.items():
+        for entry in made.files if name in as_they_are else ():
             if entry.content_sha256 != entry.sha256:
-                yield f"{_spell_name(made.stage)}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
+                yield f"{_spell_name(name)}: {entry.path}: stored as it is, yet content_sha256 is not sha256"
     yield from _check_build(manifests)
     yield from _check_identities({**stages, BUILD: build})
 
@@ -180,7 +188,8 @@ def _check_build(manifests: BuiltManifests) -> Iterator[str]:
     of_tokenizer = ImportedConfig() if isinstance(tokenizer.config, ImportedConfig) else tokenizer.config
     of_counts = counts.config if counts is not None else None
     of_packed = manifests.packed.config if manifests.packed is not None else None
-    if build.config != StageConfigs(of_tokenizer, shards.config, of_counts, of_packed):
+    of_sizes = manifests.tokenizers.config if manifests.tokenizers is not None else None
+    if build.config != StageConfigs(of_tokenizer, shards.config, of_counts, of_packed, of_sizes):
         yield f"{MANIFEST}: its config is not that of its stages"
 
 
@@ -291,19 +300,49 @@ def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str
 
 def _check_tokenizer(manifests: BuiltManifests, spec: TokenizerSpec) -> Iterator[str]:
     made = manifests.tokenizer
-    expected = TokenizerTotals(spec.fingerprint, spec.vocab_size, made.totals.mix, **spec.model.facts())
+    expected = sum_up_tokenizer(spec, made.totals.mix)
     yield from _list_differences(f"tokenizer/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(expected))
     if manifests.shards.totals.fingerprint != spec.fingerprint:
         yield f"shards/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
     if isinstance(made.config, ImportedConfig) and made.config.fingerprint != spec.fingerprint:
         yield f"tokenizer/{MANIFEST}: names another tokenizer than tokenizer/tokcore.json"
-    written = {entry.path: entry for entry in made.files}
+    yield from _check_artifacts(made, [("", spec)])
+
+
+def _check_artifacts(made: AnyManifest, specs: Iterable[tuple[str, TokenizerSpec]]) -> Iterator[str]:
+    """That a stage's files are those of its tokenizers. specs: (folder, tokenizer)."""
     if made.identity != compute_identity_under(SEMANTICS, made):
         return  # another release may write the field's formats in other bytes
-    same = {path: hash_sha256(data) for path, data in make_artifact_files(spec)}
-    for path in sorted(set(written) | set(same)):
-        if path not in written or path not in same or written[path].sha256 != same[path]:
-            yield f"tokenizer/{path}: not what the tokenizer in tokenizer/tokcore.json gives"
+    written = {entry.path: entry.sha256 for entry in made.files}
+    same = {f"{folder}{path}": hash_sha256(data) for folder, spec in specs for path, data in make_artifact_files(spec)}
+    for path in sorted(written.keys() | same.keys()):
+        if written.get(path) != same.get(path):
+            folder = path[: path.rfind("/") + 1]
+            yield f"{made.stage}/{path}: not what the tokenizer in {made.stage}/{folder}{FILE_NAME} gives"
+
+
+def _check_sizes(output: str, manifests: BuiltManifests) -> Iterator[str]:
+    """That the tokenizers of several sizes are there, and that the one that encodes is one of them."""
+    made, chosen = manifests.tokenizers, manifests.tokenizer
+    if made is None or not isinstance(chosen.config, LearnedConfig):
+        return
+    where = f"tokenizers/{MANIFEST}"
+    wanted = made.config.vocab_size if isinstance(made.config.vocab_size, tuple) else (made.config.vocab_size,)
+    if sorted(made.totals.sizes, key=int) != [*map(str, wanted)]:
+        yield f"{where}: tokenizers of {', '.join(made.totals.sizes)}, its configuration has {wanted}"
+    specs = {
+        one.fingerprint: load_spec_of_folder(output, made.stage, one.fingerprint) for one in made.totals.sizes.values()
+    }
+    for size, one in made.totals.sizes.items():
+        expected = to_jsonable(sum_up_tokenizer(specs[one.fingerprint], one.mix))
+        yield from _list_differences(f"{where}: totals: {size}", to_jsonable(one), expected)
+        if (num := len(specs[one.fingerprint].model.tokens) + len(specs[one.fingerprint].special)) > int(size):
+            yield f"{where}: totals: {size}: a tokenizer of {num} tokens"
+    yield from _check_artifacts(made, [(f"{fingerprint}/", spec) for fingerprint, spec in specs.items()])
+    if dataclasses.replace(made.config, vocab_size=chosen.config.vocab_size) != chosen.config:
+        yield f"{where}: made with other settings than tokenizer/{MANIFEST}"
+    if made.totals.sizes.get(str(chosen.config.vocab_size)) != chosen.totals or made.languages != chosen.languages:
+        yield f"tokenizer/{MANIFEST}: not one of the tokenizers in {where}"
 
 
 def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:

@@ -52,7 +52,7 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
-from schemas.config import BuildConfig, check_dtype_of, take_over_roles
+from schemas.config import BuildConfig, check_draws_of, check_dtype_of, take_over_roles
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
@@ -235,6 +235,7 @@ class Build:
             find_special_ids(self._imported, "prepend", self.config.encode.prepend)
             find_special_ids(self._imported, "append", self.config.encode.append)
             check_dtype_of(self._imported, self.config)
+            check_draws_of(self._imported, self.config)
         return self._imported
 
     def standing(self, plan: Plan) -> str:

@@ -36,6 +36,8 @@ def commit_build(run: BuildRun) -> BuildManifest:
     shards = cast(ShardsManifest, stages.get("shards") or require_manifest(run.output, "shards", "encode"))
     tokenizer = cast(TokenizerManifest, stages.get("tokenizer") or require_manifest(run.output, "tokenizer", "learn"))
     counts = cast("CountsManifest | None", stages.get("counts"))
+    if run.config.sizes_identity() is not None:
+        require_manifest(run.output, "tokenizers", "learn")
     if run.config.pack_identity() is not None:
         require_manifest(run.output, "packed", "pack")
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,54 +27,77 @@ UNITS = ("bytes", "pretokens", "documents")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Learned:
-    """A tokenizer and what the manifest says about how it came to be."""
+    """Tokenizers and what the manifest says about how they came to be."""
 
-    spec: TokenizerSpec
+    specs: dict[int, TokenizerSpec]  # by the vocab_size that was asked for, ascending; of an imported one its own
     mix: dict[str, str | int | dict[str, int]]
     languages: dict[str, MixedLanguage]
 
 
-def learn_tokenizer(
+def learn_tokenizers(
     config: BuildConfig,
+    sizes: Sequence[int],
     output: str,
     counts: CountsManifest,
     threads: int,
     progress: StageProgress | None = None,
     merges_done: npt.NDArray[np.int64] | None = None,
 ) -> Learned:
-    """Learn the build's tokenizer from its committed count tables.
+    """Learn tokenizers of these sizes from the committed count tables, all with the same weights of languages.
 
     progress: shows how far reading the tables is. merges_done: see LearnOptions.
-    Raises LearnError if the tables cannot give the vocabulary, naming languages without documents.
+    Raises LearnError if the tables cannot give a vocabulary, naming languages without documents.
     """
-    sizes = {unit: _measure_sizes(counts, unit) for unit in UNITS}
-    if not sizes["documents"]:
+    of_languages = {unit: _measure_sizes(counts, unit) for unit in UNITS}
+    if not of_languages["documents"]:
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
-    mix = _mix_languages(config, sizes)
-    model = MODELS[config.learn.model].learn(
-        lambda: _weight_rows(config, output, counts, mix.weights, progress or StageProgress(-1)),
-        LearnOptions(
-            vocab_size=config.vocab_size,
-            num_special=len(config.special),
-            min_count=mix.scaled_min_count(config.learn.min_count),
-            max_token_bytes=config.learn.max_token_bytes,
-            scale=mix.scale,
-            min_seed_count=mix.scaled_min_count(2),
-            pieces=config.piece_options,
-            threads=threads,
-            layout=config.layout,
-            character_coverage=config.learn.character_coverage,
-            pinned={token.text: token.id for token in config.special if token.id is not None},
-            merges_done=merges_done,
-        ),
-    )
-    if not config.learn.allow_smaller and "vocab_size" in MODELS[config.learn.model].uses:
-        _require_size(config, model)
+    mix = _mix_languages(config, of_languages)
+    # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
+    rows = functools.partial(_weight_rows, config, output, counts, mix.weights, progress or StageProgress(-1))
+    options = _make_options(config, mix, threads, merges_done)
+    models = _learn_models(config, options, sizes, functools.cache(rows) if len(sizes) > 1 else rows)
     pattern, steps = _find_text_rules(config)
-    spec = make_learned_spec(model, pattern, steps, make_special_tokens(config))
-    spec = dataclasses.replace(spec, chat_template=config.chat_template)
-    check_dtype_of(spec, config)
-    return Learned(spec, *_describe_mix(mix, sizes))
+    specs = {}
+    for size in sorted(sizes):
+        spec = make_learned_spec(models[size], pattern, steps, make_special_tokens(config))
+        specs[size] = dataclasses.replace(spec, chat_template=config.chat_template)
+    if config.vocab_size in specs:
+        check_dtype_of(specs[config.vocab_size], config)
+    return Learned(specs, *_describe_mix(mix, of_languages))
+
+
+def _learn_models(
+    config: BuildConfig, options: LearnOptions, sizes: Sequence[int], rows: Callable[[], tuple[Texts, Counts]]
+) -> dict[int, Model]:
+    """The model of each size, the largest learned first: others may be its beginning."""
+    model_type = MODELS[config.learn.model]
+    models: dict[int, Model] = {}
+    for size in sorted(sizes, reverse=True):
+        of_size = dataclasses.replace(options, vocab_size=size)
+        model = model_type.shorten(models[max(sizes)], of_size) if models else None
+        models[size] = model if model is not None else model_type.learn(rows, of_size)
+        if not config.learn.allow_smaller and "vocab_size" in model_type.uses:
+            _require_size(config, size, models[size])
+    return models
+
+
+def _make_options(
+    config: BuildConfig, mix: mixing.Mix, threads: int, merges_done: npt.NDArray[np.int64] | None
+) -> LearnOptions:
+    return LearnOptions(
+        vocab_size=config.vocab_size,
+        num_special=len(config.special),
+        min_count=mix.scaled_min_count(config.learn.min_count),
+        max_token_bytes=config.learn.max_token_bytes,
+        scale=mix.scale,
+        min_seed_count=mix.scaled_min_count(2),
+        pieces=config.piece_options,
+        threads=threads,
+        layout=config.layout,
+        character_coverage=config.learn.character_coverage,
+        pinned={token.text: token.id for token in config.special if token.id is not None},
+        merges_done=merges_done,
+    )
 
 
 def _find_text_rules(config: BuildConfig) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -114,16 +138,16 @@ def _weight_rows(
     return texts, weighted
 
 
-def _require_size(config: BuildConfig, model: Model) -> None:
+def _require_size(config: BuildConfig, wanted: int, model: Model) -> None:
     size = len(model.tokens) + len(config.special)
-    if size < config.vocab_size:
+    if size < wanted:
         uses = MODELS[config.learn.model].uses
         limits = ("min_count", "min_documents", "max_token_bytes")
         said = ", ".join(
             f"{name} = {value}" for name in limits if name in uses and (value := getattr(config.learn, name))
         )
         raise LearnError(
-            f"{config.at('learn', 'vocab_size')} = {config.vocab_size}: the counts give only {size} tokens: "
+            f"{config.at('learn', 'vocab_size')} = {wanted}: the counts give only {size} tokens: "
             f"{model.summary}{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
             f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
         )

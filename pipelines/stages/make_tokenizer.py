@@ -1,48 +1,61 @@
-"""The learn stage: from count tables to a tokenizer, or an existing one taken over."""
+"""The learn stage: from count tables to tokenizers, or an existing one taken over.
+
+Where learn.vocab_size is a list, a stage of its own (`tokenizers`) learns all sizes. The one that encodes is then
+taken from there; it is the same stage, with the same identity, as in a build of that size alone.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.learn_model import Learned, learn_tokenizer
+from pipelines.stages.learn_model import Learned, learn_tokenizers
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from schemas.refs import StoredFile
 from schemas.stage_manifests import (
     ImportedConfig,
     LearnedConfig,
     MixedLanguage,
     Nothing,
     TokenizerManifest,
+    TokenizersManifest,
+    TokenizersTotals,
     TokenizerTotals,
 )
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
 def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerManifest:
     """Learn the tokenizer from the output's count tables; imported: take this one instead.
 
-    Raises ConfigError if there are no count tables yet, LearnError if they cannot give the vocabulary.
+    Where the build file names several sizes, all of them are learned. Raises ConfigError if there are no count tables
+    yet, LearnError if they cannot give a vocabulary.
     """
     key = make_tokenizer_key(run, imported)
-    counts = find_manifest(run.output, "counts")
+    several = _make_tokenizers(run)
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
-        merges_done = np.zeros(1, np.int64)
-        num_merges = 0 if imported is not None else max(0, run.config.vocab_size - len(run.config.special) - 256)
-        with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
-            reach("learn.begin")
-            if imported is None:
-                assert counts is not None  # the key is made from it
-                learned = learn_tokenizer(
-                    run.config, run.output, counts, run.options.num_workers, run.progress, merges_done
-                )
-            else:
-                learned = Learned(imported, {}, {})
-            reach("learn.learned")
-        return _write(learned, attempts)
+        size = run.config.vocab_size
+        if imported is not None:
+            learned = Learned({size: imported}, {}, {})
+        elif several is not None:
+            chosen = several.totals.sizes[str(size)]
+            url = urls.join(run.output, several.stage, chosen.fingerprint, FILE_NAME)
+            sha256 = several.file(f"{chosen.fingerprint}/{FILE_NAME}").sha256
+            spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
+            learned = Learned({size: spec}, chosen.mix, several.languages)
+        else:
+            learned = _learn(run, (size,))
+        spec = learned.specs[size]
+        files = list(_write_artifacts(spec, attempts))
+        return Made(_describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
 
     return run_stage(run, key, make)
 
@@ -56,11 +69,51 @@ def make_tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKe
     return StageKey("tokenizer", ImportedConfig.of(imported), {})
 
 
-def _write(learned: Learned, attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
-    spec = learned.spec
-    files = [write_file(attempts, path, data) for path, data in make_artifact_files(spec)]
-    return Made(
-        [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)],
-        TokenizerTotals(spec.fingerprint, spec.vocab_size, learned.mix, **spec.model.facts()),
-        learned.languages,
-    )
+def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
+    """Learn the tokenizers of all sizes; None if there is one size."""
+    config = run.config.sizes_identity()
+    if config is None:
+        return None
+    key = StageKey("tokenizers", config, {"counts": require_manifest(run.output, "counts", "count").as_input()})
+
+    def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
+        learned = _learn(run, run.config.vocab_sizes)
+        # Where the text gives no more tokens, two sizes may be one tokenizer.
+        distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
+        files = [
+            file
+            for fingerprint, spec in distinct.items()
+            for file in _write_artifacts(spec, attempts, f"{fingerprint}/")
+        ]
+        sizes = {str(size): sum_up_tokenizer(spec, learned.mix) for size, spec in learned.specs.items()}
+        return Made(_describe_files(files), TokenizersTotals(sizes), learned.languages)
+
+    return run_stage(run, key, make)
+
+
+def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotals:
+    """What a manifest says of a tokenizer. mix: how the counts of languages were weighted; empty of an imported one."""
+    return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
+
+
+def _learn(run: BuildRun, sizes: tuple[int, ...]) -> Learned:
+    counts = find_manifest(run.output, "counts")
+    assert counts is not None  # the stage's key is made from it
+    merges_done = np.zeros(1, np.int64)
+    num_merges = max(0, max(sizes) - len(run.config.special) - 256)
+    with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
+        reach("learn.begin")
+        learned = learn_tokenizers(
+            run.config, sizes, run.output, counts, run.options.num_workers, run.progress, merges_done
+        )
+        reach("learn.learned")
+    return learned
+
+
+def _write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:
+    for path, data in make_artifact_files(spec):
+        yield write_file(attempts, f"{below}{path}", data)
+
+
+def _describe_files(files: list[StoredFile]) -> list[tuple[StoredFile, Nothing]]:
+    return [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)]

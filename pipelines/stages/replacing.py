@@ -21,9 +21,9 @@ from tokcore.errors import StageError
 
 # What a command makes -> the stages to remove, in the order of removal.
 _REMOVE: Mapping[str, tuple[str, ...]] = {
-    "plan": (BUILD, "packed", "shards", "tokenizer", "counts", "rejected", "plan"),
-    "count": (BUILD, "packed", "shards", "tokenizer", "counts", "rejected"),
-    "learn": (BUILD, "packed", "shards", "tokenizer"),
+    "plan": (BUILD, "packed", "shards", "tokenizer", "tokenizers", "counts", "rejected", "plan"),
+    "count": (BUILD, "packed", "shards", "tokenizer", "tokenizers", "counts", "rejected"),
+    "learn": (BUILD, "packed", "shards", "tokenizer", "tokenizers"),
     "encode": (BUILD, "packed", "shards"),
     "pack": (BUILD, "packed"),
 }
@@ -32,6 +32,7 @@ _COMMANDS: Mapping[str, str] = {
     "plan": "plan",
     "rejected": "count",
     "counts": "count",
+    "tokenizers": "learn",
     "tokenizer": "learn",
     "shards": "encode",
     "packed": "pack",

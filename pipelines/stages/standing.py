@@ -106,6 +106,7 @@ def _collect_configs(config: BuildConfig, imported: TokenizerSpec | None, is_cou
         # Equal plans reject the same records, so the rejects that counting committed stay.
         "rejected": None if is_counted else RejectedConfig(config.encode.special_text),
         "counts": configs.counts,
+        "tokenizers": configs.tokenizers,
         "tokenizer": tokenizer,
         "shards": configs.shards,
         "packed": configs.packed,
@@ -119,6 +120,8 @@ def _find_reasons(
     """Why a stage after the plan is not the one of this build."""
     if made.stage == "counts" and now["counts"] is None:
         return ["tokenizer.from was not set, now the tokenizer is imported and nothing is counted"]
+    if made.stage == "tokenizers" and now["tokenizers"] is None:
+        return ["learn.vocab_size was a list, and now there is one size or an imported tokenizer"]
     if made.stage == "packed" and now["packed"] is None:
         return [f"pack.length was {made.config.length}, now not set"]
     config = made.config if now[made.stage] is None else now[made.stage]

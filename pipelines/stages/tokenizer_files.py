@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Sequence
 
+from pipelines.stages.commit import find_manifest
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
@@ -75,6 +76,21 @@ def _parse(
         )
     ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
     return dataclasses.replace(ranks, special=tuple(assign_ids(special, ranks.vocab_size)))
+
+
+def find_tokenizer_of_size(output: str, size: int) -> str:
+    """The folder of an output's tokenizer of that size, of several. Raises ConfigError, naming the sizes, if none is.
+
+    size: as learn.vocab_size has it.
+    """
+    made = find_manifest(output, "tokenizers")
+    sizes = made.totals.sizes if made is not None else {}
+    if (found := sizes.get(str(size))) is None:
+        raise ConfigError(
+            f"--vocab-size {size}: {redact(output)} has "
+            + (f"tokenizers of {', '.join(sizes)}" if sizes else "one tokenizer: leave the option out")
+        )
+    return urls.join(output, "tokenizers", found.fingerprint)
 
 
 def make_special_tokens(config: BuildConfig) -> list[SpecialToken]:

@@ -14,5 +14,10 @@ def load_tokenizer(output: str) -> Tokenizer:
 
 def load_spec(output: str) -> TokenizerSpec:
     """What the tokenizer of an output is made of, for callers that encode nothing."""
-    url = urls.join(output, "tokenizer", FILE_NAME)
+    return load_spec_of_folder(output, "tokenizer")
+
+
+def load_spec_of_folder(output: str, *below: str) -> TokenizerSpec:
+    """What a tokenizer in a folder of an output is made of. Raises FormatError if it is damaged."""
+    url = urls.join(output, *below, FILE_NAME)
     return TokenizerSpec.from_json_bytes(storage.read_bytes(url), url)

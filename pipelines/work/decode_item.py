@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipelines.reading.input_range import Batch
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
@@ -16,12 +17,14 @@ from pipelines.work.encode_item import choose_splits
 from pipelines.work.item_reader import ItemReader
 from pipelines.work.make_jobs import find_special_ids
 from pipelines.work.scatter_item import compute_places
+from schemas.draws import compute_draw_seed, make_randomness
 from schemas.plan import Assignment
 from schemas.shuffle import find_intervals
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import FormatError
 from tokcore.format_table import find_shard_at
 from tokcore.shards import open_shards
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
 
 
@@ -68,7 +71,6 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
     tokenizer = load_tokenizer(job.output)
     prepend = list(find_special_ids(tokenizer.spec, "prepend", job.config.prepend))
     append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
-    with_special = job.config.special_text == "special"
     written = _index_written(job, folder, paths)
     compared = 0
     wrong: list[str] = []
@@ -80,7 +82,7 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
             if len(places) != len(job.config.formats):
                 wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
-            difference = _make_comparer(tokenizer, batch.texts.text(i), with_special)
+            difference = _make_comparer(job.config, tokenizer, batch, i)
             for shards, row in places:
                 if not Path(shards.paths[0]).name.startswith(f"{splits[i]}-"):
                     wrong.append(f"{where}: not stored in the {splits[i]} split, to which it belongs")
@@ -102,16 +104,24 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
     return compared, wrong
 
 
-def _make_comparer(tokenizer: Tokenizer, text: bytes, with_special: bool) -> Callable[[list[int]], str]:
-    """A function that says what is wrong with tokens of the text; "" if nothing is.
+def _make_comparer(config: ShardsConfig, tokenizer: Tokenizer, batch: Batch, i: int) -> Callable[[list[int]], str]:
+    """A function that says what is wrong with tokens of a document; "" if nothing is.
 
-    Tokens of a lossless tokenizer must decode to the text. Those of another must be what the text is encoded to: that
-    is all there is to compare, as several texts may share them.
+    Tokens of a lossless tokenizer must decode to the text. Those of another must be what the text is encoded to, drawn
+    again if they were drawn: that is all there is to compare, as several texts may share them.
     """
+    with_special = config.special_text == "special"
+    text = batch.texts.text(i)
     if tokenizer.lossless:
         expected = tokenizer.normalized(text, with_special=with_special)
         return lambda tokens: "" if tokenizer.decode(tokens) == expected else "its tokens decode to another text"
-    encoded = tokenizer.encode(text, allow_special="all" if with_special else ()).tolist()
+    if (randomness := make_randomness(config)) is not None:
+        seed = compute_draw_seed(config.seed or 0, config.epoch or 0, batch.compute_key(i))
+        seeds = np.array([seed], np.uint64)
+        texts = make_texts_from_strings([text])
+        encoded = tokenizer.draw_texts(texts, randomness, seeds, with_special=with_special).ids.tolist()
+    else:
+        encoded = tokenizer.encode(text, allow_special="all" if with_special else ()).tolist()
     return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 import numpy as np
@@ -27,9 +27,11 @@ from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
 from pipelines.work.token_count_runs import write_id_run
 from schemas.document import compute_group_key, is_selected
+from schemas.draws import compute_draw_seed
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import ItemEncoded
 from schemas.stage_manifests import ShardsConfig
+from tokcore.encoded import Encoded
 from tokcore.errors import IdentityError
 from tokcore.labels import repeat_label
 from tokcore.texts import Texts
@@ -107,7 +109,7 @@ def encode_texts(
     where: Positions,
 ) -> tuple[TokenBatch, Positions]:
     """The documents at these positions of a part of the batch, and how many pre-tokens each has. texts: of the part."""
-    encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
+    encode = _choose_encode(job, tokenizer, batch, where + part.start)
     ids, offsets, pretokens = encode(texts.take(where))
     ids, offsets = add_ids(ids, offsets, job.prepend, job.append)
     at = (where + part.start).tolist()
@@ -122,6 +124,20 @@ def encode_texts(
             ordinals=batch.ordinals[at] + source.start,
         ),
         pretokens,
+    )
+
+
+def _choose_encode(job: EncodeJob, tokenizer: Tokenizer, batch: Batch, where: Positions) -> Callable[[Texts], Encoded]:
+    """What encodes these documents of a batch."""
+    with_special = job.special_text == "special"
+    if job.randomness is None:
+        return tokenizer.encode_texts_with_special if with_special else tokenizer.encode_texts
+    seeds = [compute_draw_seed(job.seed, job.epoch, batch.compute_key(i)) for i in where.tolist()]
+    return functools.partial(
+        tokenizer.draw_texts,
+        randomness=job.randomness,
+        seeds=np.array(seeds, np.uint64),
+        with_special=with_special,
     )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pipelines.store.attempts import Attempts
 from tokcore.formats.shard_format import ShardSettings
+from tokcore.sampling import Randomness
 
 Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
 Positions = npt.NDArray[np.int64]
@@ -35,3 +36,5 @@ class EncodeJob:
     tokenizer_sha256: str = ""  # of that file, if it was checked before
     settings_sha256: str = ""  # of all that determines every item's shards alike: see result_keys
     shuffle: int | None = None  # its seed; None: documents stay in the order of the plan
+    randomness: Randomness | None = None  # how ids are drawn; None: they are not
+    epoch: int = 0

@@ -9,6 +9,7 @@ from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.pack_group import PackJob, make_pack_settings
 from pipelines.work.result_keys import hash_shards_settings
+from schemas.draws import make_randomness
 from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import CountsConfig, PackedConfig, ShardsConfig, ShardsManifest
 from tokcore.errors import ConfigError
@@ -69,11 +70,13 @@ def make_encode_job(
         target_tokens=config.target_tokens,
         by_lang=config.by == "lang",
         validation=config.validation,
-        seed=config.seed or 0,  # without a validation split it chooses nothing
+        seed=config.seed or 0,  # without a validation split, and if nothing is drawn, it chooses nothing
         num_partitions=num_partitions,
         unknown=spec.model.unknown,
         settings_sha256=hash_shards_settings(config, spec.fingerprint),
         shuffle=config.shuffle,
+        randomness=make_randomness(config),
+        epoch=config.epoch or 0,
     )
 
 

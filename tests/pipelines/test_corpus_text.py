@@ -16,7 +16,7 @@ from pipelines.graph.transforms import CountPretokens
 from pipelines.local.terminal import format_size
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.learn_model import learn_tokenizer
+from pipelines.stages.learn_model import learn_tokenizers
 from schemas.config import load_config
 from schemas.document import Document
 from tokcore.errors import ConfigError, LearnError
@@ -58,7 +58,11 @@ def learned(folder: Path, **limits: int) -> set[bytes]:
     config = load_config(str(folder / "build.toml"))
     config = dataclasses.replace(config, learn=dataclasses.replace(config.learn, **limits))
     counts = find_manifest(str(folder / "out"), "counts")
-    return set(learn_tokenizer(config, str(folder / "out"), counts, 1).spec.model.tokens)
+    return set(
+        learn_tokenizers(config, (config.vocab_size,), str(folder / "out"), counts, 1)
+        .specs[config.vocab_size]
+        .model.tokens
+    )
 
 
 def longest_part(tokens: set[bytes], secret: str) -> int:

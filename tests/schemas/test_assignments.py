@@ -35,7 +35,7 @@ def refused(*settings: str) -> str:
 
 def test_a_value_is_toml_and_the_last_one_wins():
     config = assigned("learn.vocab_size=65_536", "mix.alpha = 0.5", "learn.allow_smaller=true", "learn.vocab_size=999")
-    assert (config.learn.vocab_size, config.mix.alpha, config.learn.allow_smaller) == (999, Decimal("0.5"), True)
+    assert (config.learn.vocab_size, config.mix.alpha, config.learn.allow_smaller) == ((999,), Decimal("0.5"), True)
     assert assigned('shards.formats=["arrow"]').shards.formats == ("arrow",)
     assert assigned("mix.weights={en=2}", "mix.strategy=weights", "mix.weights.ru=3").mix.weights == {"en": 2, "ru": 3}
 

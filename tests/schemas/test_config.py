@@ -641,7 +641,7 @@ def test_pins_inside_the_merges_are_found_before_there_are_any(smaller):
 
 def test_every_smallest_vocabulary():
     special = "[special]\n" + "".join(f'"<{i}>" = "plain"\n' for i in range(3))
-    assert parse(MINIMAL + NO_END + special + "[learn]\nvocab_size = 259").learn.vocab_size == 259
+    assert parse(MINIMAL + NO_END + special + "[learn]\nvocab_size = 259").vocab_size == 259
     assert "at least 259 (256 byte tokens + 3 special tokens)" in refused(
         MINIMAL + special + "[learn]\nvocab_size = 258"
     )
@@ -863,7 +863,8 @@ def _type_in_words(setting: Any) -> str:
     for kind, words in ((str, "string"), (int, "integer"), (bool, "boolean"), (Decimal, "number")):
         if setting.kind is kind:
             return words
-    return "string or list" if setting.limits.or_one else "list" if "tuple" in str(setting.kind) else "table"
+    one = "integer" if "int" in str(setting.kind) else "string"
+    return f"{one} or list" if setting.limits.or_one else "list" if "tuple" in str(setting.kind) else "table"
 
 
 def _default_in_words(setting: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from schemas import stage_manifests as stages
 from schemas.manifest import AnyManifest, FileEntry, Input, Manifest
 from schemas.plan import ReadSettings
@@ -61,6 +63,13 @@ MANIFESTS: dict[str, AnyManifest] = {
         TOTALS,
         {"en": stages.CountedLanguage(4, 700, 2, 350, 60, 30, 5, {"email": 1})},
         entry("en.parquet", stages.TableAbout("en", 30, 60, 200)),
+    ),
+    "tokenizers": manifest(
+        "tokenizers",
+        dataclasses.replace(LEARNED_CONFIG, vocab_size=(400, 501)),
+        stages.TokenizersTotals({"501": stages.TokenizerTotals("f" * 64, 501, MIX, merges=143)}),
+        {"en": stages.MixedLanguage(8, SHARE, SHARE, SHARE)},
+        entry(f"{'f' * 64}/tokcore.json", stages.Nothing()),
     ),
     "tokenizer": manifest(
         "tokenizer",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import math
 from collections import Counter
@@ -16,8 +18,13 @@ from support.sentencepiece_models import METASPACE, demo_texts, make_tokenizer_j
 from tokcore.errors import ConfigError
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.sentencepiece import read_sentencepiece_model
-from tokcore.sampling import Draws, Edge, Pieces, find_best_cuts, merge_with_dropout, sample_cut
+from tokcore.kernel import force, list_available
+from tokcore.models.wordpiece import WordpieceModel
+from tokcore.reference_sampling import Draws, Edge, Pieces, match_with_dropout, merge_with_dropout, sample_cut
+from tokcore.sampling import Randomness, find_best_cuts
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 MERGES = [(b"a", b"b"), (b"ab", b"a"), (b"b", b"a"), (b"ab", b"ab"), (b"ba", b"b")]
 TABLE = {b"a": (0, -1.0), b"b": (1, -1.5), b"ab": (2, -2.0), b"ba": (3, -2.25), b"aba": (4, -3.0), b"bab": (5, -9.0)}
@@ -93,7 +100,8 @@ def test_dropout_has_the_distribution_of_all_that_can_be_drawn(dropout):
     expected = enumerate_dropout((0, 1, 0, 1), ranks, dropout)
     assert sum(expected.values()) == pytest.approx(1, abs=1e-6)
     draws = Draws(7)
-    found = Counter(tuple(merge_with_dropout([0, 1, 0, 1], ranks, dropout, draws)) for _ in range(20_000))
+    limit = int(dropout * 2**64)
+    found = Counter(tuple(merge_with_dropout([0, 1, 0, 1], ranks, limit, draws)) for _ in range(20_000))
     assert is_likely(found, expected, 20_000)
 
 
@@ -118,6 +126,16 @@ def test_no_dropout_and_all_of_it():
     assert ours.encode("ababab", dropout=0.5, seed=2).tolist() == ours.encode("ababab", dropout=0.5, seed=2).tolist()
 
 
+def weigh(pieces: Pieces, theta: float) -> Pieces:
+    """Pieces by what they are drawn by."""
+    known = {token: (id, math.exp(theta * score)) for token, (id, score) in pieces.known.items()}
+    return dataclasses.replace(pieces, known=known, unknown_weight=math.exp(theta * pieces.unknown_weight))
+
+
+def spell(cut: list[Edge]) -> tuple:
+    return tuple((edge.start, edge.end, edge.id) for edge in cut)
+
+
 def list_cuts(text: bytes) -> list[list[Edge]]:
     ending = PIECES.list_edges(text)
     return [[*cut, edge] for edge in ending[-1] for cut in list_cuts(text[: edge.start])] if text else [[]]
@@ -126,23 +144,23 @@ def list_cuts(text: bytes) -> list[list[Edge]]:
 @pytest.mark.parametrize("theta", [0.0, 0.2, 1.0, 3.0])
 def test_a_sampled_cut_has_its_probability(theta):
     text = b"ababa"
-    weights = {tuple(cut): math.exp(theta * sum(edge.score for edge in cut)) for cut in list_cuts(text)}
+    weights = {spell(cut): math.exp(theta * sum(edge.weight for edge in cut)) for cut in list_cuts(text)}
     expected = {cut: weight / sum(weights.values()) for cut, weight in weights.items()}
-    draws = Draws(11)
-    found = Counter(tuple(sample_cut(text, PIECES, theta, draws)) for _ in range(20_000))
+    draws, weighed = Draws(11), weigh(PIECES, theta)
+    found = Counter(spell(sample_cut(text, weighed, draws)) for _ in range(20_000))
     assert is_likely(found, {cut: max(share, 1e-9) for cut, share in expected.items()}, 20_000)
 
 
 def test_the_best_cuts_are_those_of_enumeration():
     text = b"abxaba"
-    every = sorted((sum(edge.score for edge in cut) for cut in list_cuts(text)), reverse=True)
+    every = sorted((sum(edge.weight for edge in cut) for cut in list_cuts(text)), reverse=True)
     for num in (1, 3, 1000):
         assert [total for total, _ in find_best_cuts(text, PIECES, num)] == pytest.approx(every[:num])
 
 
 def test_long_texts_lose_no_weight():
     for theta in (0.1, 5.0, 80.0):
-        cut = sample_cut(b"ab" * 2000, PIECES, theta, Draws(1))
+        cut = sample_cut(b"ab" * 2000, weigh(PIECES, theta), Draws(1))
         assert cut[0].start == 0
         assert cut[-1].end == 4000
         assert all(one.end == other.start for one, other in pairwise(cut))
@@ -194,9 +212,124 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ConfigError, match="exclude each other"):
         ours.encode("a", dropout=0.1, sampling=0.1)
     unigram = Tokenizer(read_sentencepiece_model(train("unigram", "plain"), "x"))
-    with pytest.raises(ConfigError, match="needs a byte-level BPE, and this tokenizer is of the kind unigram"):
+    with pytest.raises(
+        ConfigError, match="needs a byte-level BPE or a WordPiece, and this tokenizer is of the kind unigram"
+    ):
         unigram.encode("a", dropout=0.1)
     with pytest.raises(ConfigError, match="sampling = -1"):
         unigram.encode("a", sampling=-1)
     with pytest.raises(ConfigError, match="num = 0"):
         unigram.nbest("a", 0)
+
+
+# ------------------------------------------------------------------------------------------------ kernel and reference
+
+TEXTS = ["ababab ab", "", "  xyz\n", "é" * 20, "ab" * 300, "日本 ab\u2581a", "a" * 5000, "\ufffd\u0301x", "low lower"]
+NATIVE = [name for name in list_available() if name != "reference"][:1]
+
+
+def draw_both(tokenizer: Tokenizer, randomness: Randomness, texts: list[str | bytes]) -> list[tuple]:
+    """(ids, offsets, pre-tokens) as each implementation gives them."""
+    found = []
+    for name in (*NATIVE, "reference"):
+        with force(name):
+            fresh = Tokenizer(tokenizer.spec)
+            seeds = np.arange(3, 3 + len(texts), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            drawn = fresh.draw_texts(make_texts_from_strings(texts), randomness, seeds)
+            found.append(tuple(array.tolist() for array in drawn))
+    return found
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.5, 1.0])
+def test_dropout_of_the_kernel_is_that_of_the_reference(dropout):
+    broken = [*TEXTS, b"ab\xff\xe2\x96ab", b"\x80"]
+    native, reference = draw_both(bpe(), Randomness(dropout=dropout), broken)
+    assert native == reference
+    native, reference = draw_both(wordpiece(), Randomness(dropout=dropout), broken)
+    assert native == reference
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.1, 1.0, 50.0])
+@pytest.mark.parametrize("rules", ["plain", "bytes"])
+def test_sampling_of_the_kernel_is_that_of_the_reference(theta, rules):
+    data = train("unigram", rules)
+    texts = [*(text[:120] for text in demo_texts()[:12]), *TEXTS]
+    native, reference = draw_both(Tokenizer(read_sentencepiece_model(data, "x")), Randomness(sampling=theta), texts)
+    assert native == reference
+    if rules == "plain":
+        content = json.dumps(make_tokenizer_json("unigram", data, ["Precompiled"], METASPACE)).encode()
+        converted = Tokenizer(read_tokenizer_json(content, "t"))
+        native, reference = draw_both(converted, Randomness(sampling=theta), [*texts, b"\x80\x80a"])
+        assert native == reference
+
+
+def wordpiece() -> Tokenizer:
+    names = ["a", "b", "ab", "aba", "##a", "##b", "##ab", "##ba", "##bab", "x", "\ufffd", "日", "本"]
+    model = WordpieceModel(tuple(name.encode() for name in names), np.arange(1, len(names) + 1, dtype=np.int32), 0)
+    return Tokenizer(TokenizerSpec(("bert",), {"name": "bert"}, model, (SpecialToken("[UNK]", 0, "unknown"),)))
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
+def test_dropout_of_wordpiece_has_the_distribution_of_all_that_can_be_drawn(dropout):
+    first, further = {"a": 0, "ab": 1, "aba": 2}, {"a": 3, "b": 4, "ab": 5, "ba": 6, "bab": 7}
+
+    def walk(rest: str, tokens: dict, share: float) -> dict:
+        """The distribution of the ids of the rest of a word."""
+        if not rest:
+            return {(): share}
+        found: Counter = Counter()
+        for size in range(len(rest), 0, -1):
+            if rest[:size] not in tokens:
+                continue
+            taken = share if size == 1 else share * (1 - dropout)
+            share -= taken
+            for ids, of in walk(rest[size:], further, taken).items():
+                found[(tokens[rest[:size]], *ids)] += of
+        return found
+
+    expected = walk("abab", first, 1.0)
+    assert sum(expected.values()) == pytest.approx(1)
+    draws = Draws(5)
+    limit = int(dropout * 2**64)
+    found = Counter(tuple(match_with_dropout("abab", first, further, limit, draws)) for _ in range(20_000))
+    assert is_likely(found, expected, 20_000)
+
+
+def test_no_dropout_of_wordpiece_and_all_of_it():
+    ours = wordpiece()
+    assert ours.encode("abab ab", dropout=0.0).tolist() == ours.encode("abab ab").tolist()
+    every = ours.encode("abab ab", dropout=1.0).tolist()
+    assert [ours.token_bytes(id) for id in every] == [b"a", b"##b", b"##a", b"##b", b"a", b"##b"]
+    assert ours.encode("abz", dropout=0.5).tolist() == [0]
+    assert len({tuple(ours.encode("ababab", dropout=0.5, seed=seed).tolist()) for seed in range(20)}) > 5
+
+
+def test_a_text_is_drawn_from_its_seed_alone():
+    ours = bpe()
+    texts = ["ababab", "babab ab", "ababab"]
+    randomness = Randomness(dropout=0.4)
+    for order in itertools.permutations(range(3)):
+        chosen = make_texts_from_strings([texts[i] for i in order])
+        drawn = ours.draw_texts(chosen, randomness, np.array([10 + i for i in order], np.uint64))
+        for i, (start, end) in zip(order, itertools.pairwise(drawn.offsets.tolist()), strict=True):
+            assert drawn.ids[start:end].tolist() == ours.encode(texts[i], dropout=0.4, seed=10 + i).tolist()
+
+
+def test_special_tokens_stay_while_others_are_drawn():
+    ours = Tokenizer.from_merges(MERGES, pattern="gpt2", special={"<|x|>": "document_end"})
+    texts = make_texts_from_strings(["ababab<|x|>ababab", "ababab", "<|x|><|x|>"])
+    seeds = np.array([1, 1, 2], np.uint64)
+    drawn = ours.draw_texts(texts, Randomness(dropout=0.5), seeds, with_special=True)
+    one, other, both = (drawn.ids[start:end].tolist() for start, end in itertools.pairwise(drawn.offsets.tolist()))
+    assert one[: len(other)] == other  # what is before the first one, as without it
+    assert one[len(other)] == ours.specials["<|x|>"]
+    assert ours.decode(one) == b"ababab<|x|>ababab"
+    assert both == [ours.specials["<|x|>"]] * 2
+    apart = {tuple(draw_behind(ours, seed)) for seed in range(20)}
+    assert len(apart) > 3
+
+
+def draw_behind(tokenizer: Tokenizer, seed: int) -> list[int]:
+    texts = make_texts_from_strings(["<|x|>ababab"])
+    randomness = Randomness(dropout=0.5)
+    return tokenizer.draw_texts(texts, randomness, np.array([seed], np.uint64), with_special=True).ids.tolist()

@@ -143,6 +143,11 @@ class BpeModel(ABC):
         return {}
 
 
+def is_bpe(model: Model) -> bool:
+    """Whether a model is a byte-level BPE."""
+    return isinstance(model, BpeModel)
+
+
 def require_bpe(model: Model, what: str) -> BpeModel:
     """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
     if not isinstance(model, BpeModel):
@@ -332,6 +337,7 @@ class Bpe(ModelTypeDefaults):
     text = "byte-level BPE"
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "32,768"
+    drawn_by = "dropout"
     kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {
         cls.kind: cls.from_json for cls in (LearnedModel, MergesModel, RanksModel)
     }
@@ -381,6 +387,11 @@ class Bpe(ModelTypeDefaults):
             return LearnedModel(merges.pairs, tuple(merges.counts.tolist()))
         except FormatError as error:
             raise LearnError(f"{error}. Set count.max_pretoken_bytes or learn.max_token_bytes.") from error
+
+    def shorten(self, model: Model, options: LearnOptions) -> LearnedModel:
+        learned = require_learned(model, "learning several sizes at once")
+        num = options.vocab_size - options.num_special - 256
+        return LearnedModel(learned.merges[:num], learned.counts[:num])
 
 
 # ---------------------------------------------------------------------------------------------- tokcore.json, read back

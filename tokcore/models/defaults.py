@@ -92,7 +92,7 @@ class ListedVocabulary:
 
 
 class ModelTypeDefaults:
-    """A model type without special tokens and layouts of its own, for any pattern."""
+    """A model type without special tokens and layouts of its own, for any pattern, that is learned for each size."""
 
     default_size: str
     own_special: ClassVar[Mapping[str, str]] = {}
@@ -100,6 +100,7 @@ class ModelTypeDefaults:
     pattern: str = DEFAULT_PATTERN
     normalizer: tuple[str, ...] = ()
     marks_spaces: bool = False
+    drawn_by: str = ""
 
     def default_vocab_size(self, num_special: int) -> int:
         return int(self.default_size.replace(",", ""))
@@ -113,4 +114,7 @@ class ModelTypeDefaults:
         )
 
     def own_form(self, model: BpeModel) -> Model | None:
+        return None
+
+    def shorten(self, model: Model, options: LearnOptions) -> Model | None:
         return None

@@ -140,6 +140,7 @@ class Unigram(LearnedPieces):
     """The model type of the most probable cut."""
 
     text = "the most probable pieces, as SentencePiece's Unigram and T5's"
+    drawn_by = "sampling"
     _model = UnigramModel
 
     def _find(self, texts: Texts, counts: Counts, options: LearnOptions, num_tokens: int) -> Found:

@@ -19,6 +19,7 @@ from tokcore.models.model import (
     MAX_TOKEN_BYTES,
     MAX_VOCABULARY_BYTES,
     LearnOptions,
+    Model,
     find_free_ids,
     find_pinned,
     make_too_long_error,
@@ -47,6 +48,7 @@ class Wordpiece(ModelTypeDefaults):
     own_special: ClassVar[Mapping[str, str]] = BERT_ROLES
     pattern = "bert"
     normalizer = ("bert",)
+    drawn_by = "dropout"
 
     def __init__(self, text: str, by_score: bool) -> None:
         self.text = text
@@ -75,9 +77,21 @@ class Wordpiece(ModelTypeDefaults):
                 f"the counts of the table are too large: {error}. Divide them by a common factor."
             ) from error
         _check_characters(len(merges.first), len(merges.further), options)
-        tokens = _spell(merges)
+        return self._number(_spell(merges), options)
+
+    def shorten(self, model: Model, options: LearnOptions) -> WordpieceModel:
+        further = [token.startswith(PREFIX.encode()) for token in model.tokens if _is_character(token)]
+        _check_characters(further.count(False), further.count(True), options)
+        return self._number(model.tokens[: options.vocab_size - options.num_special], options)
+
+    def _number(self, tokens: tuple[bytes, ...], options: LearnOptions) -> WordpieceModel:
         pinned = find_pinned(options, self.own_special)
         return WordpieceModel(tokens, find_free_ids(len(tokens), pinned.values()), pinned[UNKNOWN_TEXT])
+
+
+def _is_character(token: bytes) -> bool:
+    name = token.decode()
+    return len(name.removeprefix(PREFIX) if len(name) > len(PREFIX) else name) == 1
 
 
 def _check_characters(num_first: int, num_further: int, options: LearnOptions) -> None:

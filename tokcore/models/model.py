@@ -205,6 +205,10 @@ class ModelType(Protocol):
         """The steps of the normalizer where the build file names none."""
 
     @property
+    def drawn_by(self) -> str:
+        """What draws its ids at random: "dropout", "sampling", or empty if nothing does."""
+
+    @property
     def marks_spaces(self) -> bool:
         """Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves."""
 
@@ -229,6 +233,13 @@ class ModelType(Protocol):
 
         rows: gives pre-tokens and their counts, in any order; called only by a model that learns from them.
         Raises LearnError for rows that nothing can be learned from.
+        """
+
+    def shorten(self, model: Model, options: LearnOptions) -> Model | None:
+        """What learn gives from the same rows, made of a model that was learned for a larger vocab_size and no less.
+
+        None if it must be learned: where the tokens of a small vocabulary are not the first ones of a large one.
+        Raises LearnError as learn does.
         """
 
 

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore import kernel
 from tokcore.errors import FormatError, IdentityError
@@ -21,7 +22,7 @@ from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
 from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Unreachable, find_unlike_themselves
-from tokcore.texts import make_texts_from_strings
+from tokcore.texts import Texts, make_texts_from_strings
 
 PREFIX = "##"
 MAX_CHARACTERS = 100
@@ -69,13 +70,20 @@ class WordpieceModel(ListedVocabulary):
         return np.array([len(self._strip(token)) for token in self.tokens], np.int32)
 
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
+        return kernel.WordpieceEncoder(
+            pattern, *self._list_by_place(), self.unknown, self.max_characters, True, cache_bytes
+        )
+
+    def dropout_encoder(self) -> kernel.DropoutWordpiece:
+        """What passes tokens over by chance."""
+        return kernel.DropoutWordpiece(*self._list_by_place(), self.unknown, self.max_characters, True)
+
+    def _list_by_place(self) -> tuple[Texts, Ids, npt.NDArray[np.uint8]]:
+        """(texts, ids, whether they go on with a word) of tokens as they match."""
         # A name with the prefix also matches a word that is spelled so.
         texts = make_texts_from_strings([*self.tokens, *self._further])
         ids = np.fromiter(chain(self.ids.tolist(), self._further.values()), np.int32, texts.num_texts)
-        continues = (np.arange(texts.num_texts) >= len(self.tokens)).astype(np.uint8)
-        return kernel.WordpieceEncoder(
-            pattern, texts, ids, continues, self.unknown, self.max_characters, True, cache_bytes
-        )
+        return texts, ids, (np.arange(texts.num_texts) >= len(self.tokens)).astype(np.uint8)
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
         return SpacedTokens(self, special)
@@ -169,6 +177,11 @@ def _tighten(text: str) -> str:
     for spaced, tight in _TIGHT.items():
         text = text.replace(spaced, tight)
     return text
+
+
+def find_wordpiece(model: Model) -> WordpieceModel | None:
+    """The model itself, if it is a WordPiece."""
+    return model if isinstance(model, WordpieceModel) else None
 
 
 def require_wordpiece(model: Model, files: str) -> WordpieceModel:

@@ -23,6 +23,7 @@ void bind_normalizer(nanobind::module_& module);
 void bind_scanner(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_learner(nanobind::module_& module);
+void bind_draws(nanobind::module_& module);
 void bind_encoder(nanobind::module_& module);
 void bind_id_counter(nanobind::module_& module);
 void bind_json_lines(nanobind::module_& module);

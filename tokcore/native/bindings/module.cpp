@@ -8,6 +8,7 @@ NB_MODULE(_native, module) {
   tokcore::bind_scanner(module);
   tokcore::bind_counter(module);
   tokcore::bind_learner(module);
+  tokcore::bind_draws(module);
   tokcore::bind_encoder(module);
   tokcore::bind_id_counter(module);
   tokcore::bind_json_lines(module);

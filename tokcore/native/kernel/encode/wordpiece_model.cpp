@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "scan/character.h"
 #include "text/bert_tables.h"
@@ -28,6 +29,9 @@ bool is_space(const uint8_t* text, size_t size) {
   return true;
 }
 
+// Takes the longest match without being asked.
+struct TakeLongest {};
+
 }  // namespace
 
 void WordpieceModel::Trie::reset(size_t num_bytes) {
@@ -47,6 +51,49 @@ uint32_t WordpieceModel::Trie::add(uint32_t node, uint8_t byte) {
   edges_[slot] = {edge, static_cast<uint32_t>(ids_.size())};
   ids_.push_back(kNoId);
   return edges_[slot].child;
+}
+
+template <typename Choose>
+void WordpieceModel::encode_choosing(Piece& piece, Choose choose) const {
+  if (drops_space_ && is_space(piece.text, piece.size)) {
+    piece.count = 0;
+    return;
+  }
+  const bool is_too_long =
+      max_characters_ != 0 && has_more_characters(piece.text, piece.size, max_characters_);
+  if (!is_too_long && match(piece, choose)) return;
+  piece.ids[0] = unknown_id_;
+  piece.count = 1;
+}
+
+template <typename Choose>
+bool WordpieceModel::match(Piece& piece, Choose choose) const {
+  piece.count = 0;
+  for (size_t begin = 0; begin < piece.size;) {
+    const uint32_t root = begin == 0 ? 0 : 1;
+    size_t limit = piece.size;  // matches end there at most
+    for (;;) {
+      uint32_t node = root;
+      int32_t found = kNoId;
+      size_t end = begin;
+      for (size_t i = begin; i < limit && (node = trie_.child(node, piece.text[i])) != Trie::kNone; ++i) {
+        if (trie_.id(node) == kNoId) continue;
+        found = trie_.id(node);
+        end = i + 1;
+      }
+      if (found == kNoId) return false;
+      if constexpr (!std::is_same_v<Choose, TakeLongest>) {
+        if (!choose(end - begin == character_at(piece.text, piece.size, begin).size)) {
+          limit = end - 1;
+          continue;
+        }
+      }
+      piece.ids[piece.count++] = found;
+      begin = end;
+      break;
+    }
+  }
+  return true;
 }
 
 VocabularyResult WordpieceModel::build(const WordpieceVocabulary& vocabulary) {
@@ -87,44 +134,18 @@ VocabularyResult WordpieceModel::build(const WordpieceVocabulary& vocabulary) {
     const size_t size = starts_[i + 1] - starts_[i];
     std::vector<int32_t> ids(size);
     Piece piece{text, size, text + size, ids.data(), 0, 0};
-    encode(piece);
+    encode_choosing(piece, TakeLongest{});
     is_own_[i] = piece.count == 1 && ids[0] == ids_[i];
   }
   return {VocabularyStatus::kOk, 0};
 }
 
 void WordpieceModel::encode(Piece* pieces, size_t num_pieces, PieceScratch&) const {
-  for (size_t i = 0; i < num_pieces; ++i) encode(pieces[i]);
+  for (size_t i = 0; i < num_pieces; ++i) encode_choosing(pieces[i], TakeLongest{});
 }
 
-void WordpieceModel::encode(Piece& piece) const {
-  if (drops_space_ && is_space(piece.text, piece.size)) {
-    piece.count = 0;
-    return;
-  }
-  const bool is_too_long =
-      max_characters_ != 0 && has_more_characters(piece.text, piece.size, max_characters_);
-  if (!is_too_long && match(piece)) return;
-  piece.ids[0] = unknown_id_;
-  piece.count = 1;
-}
-
-bool WordpieceModel::match(Piece& piece) const {
-  piece.count = 0;
-  for (size_t begin = 0; begin < piece.size;) {
-    uint32_t node = begin == 0 ? 0 : 1;
-    int32_t found = kNoId;
-    size_t end = begin;
-    for (size_t i = begin; i < piece.size && (node = trie_.child(node, piece.text[i])) != Trie::kNone; ++i) {
-      if (trie_.id(node) == kNoId) continue;
-      found = trie_.id(node);
-      end = i + 1;
-    }
-    if (found == kNoId) return false;
-    piece.ids[piece.count++] = found;
-    begin = end;
-  }
-  return true;
+void WordpieceModel::encode(Piece& piece, const Chance& dropout, Draws& draws) const {
+  encode_choosing(piece, [&](bool is_character) { return is_character || !dropout.happens(draws); });
 }
 
 }  // namespace tokcore

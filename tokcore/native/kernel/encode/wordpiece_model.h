@@ -4,6 +4,9 @@
 // characters than max_characters, all of it becomes the unknown token. Pre-tokens of white space become
 // nothing if `drops_space`. Without tokens that continue words, it looks up whole pre-tokens.
 //
+// With dropout, each token that matches at a place, the longest first, is passed over by chance, but for a
+// single character.
+//
 // Cost: the pre-token's characters times the longest token's at most; linear in the pre-token.
 #pragma once
 
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "encode/bpe_model.h"
+#include "encode/draws.h"
 #include "encode/piece_model.h"
 
 namespace tokcore {
@@ -34,6 +38,7 @@ class WordpieceModel final : public PieceModel {
   VocabularyResult build(const WordpieceVocabulary& vocabulary);
 
   void encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const override;
+  void encode(Piece& piece, const Chance& dropout, Draws& draws) const;
   size_t part_end(const uint8_t*, size_t size, size_t) const override { return size; }
   Tokens tokens() const override {
     return {ids_.size(), bytes_.data(), starts_.data(), ids_.data(), is_own_};
@@ -72,8 +77,11 @@ class WordpieceModel final : public PieceModel {
 
   static constexpr int32_t kNoId = -1;
 
-  void encode(Piece& piece) const;
-  bool match(Piece& piece) const;
+  // choose(end of a match, whether it is one character): whether to take it; the longest is offered first.
+  template <typename Choose>
+  void encode_choosing(Piece& piece, Choose choose) const;
+  template <typename Choose>
+  bool match(Piece& piece, Choose choose) const;
 
   Trie trie_;
   int32_t unknown_id_ = 0;
