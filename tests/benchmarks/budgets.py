@@ -114,7 +114,7 @@ def collect(store: Store, num: int) -> list[Line]:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda name: system.pipe_file(f"{output.removeprefix('s3://')}/{name}", b"{}"), names))
     store.proxy.reset()
-    run_and_watch(tokcore("gc", output, "--older-than", "0", "--quiet"), env=store.variables())
+    run_and_watch(tokcore("gc", output, "--older-than", "0"), env=store.variables(), stdout=subprocess.DEVNULL)
     pages = math.ceil(num / 1000)
     asked = store.proxy.count()
     return [
