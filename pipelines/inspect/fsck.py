@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from pipelines.store import local_files, urls
+from pipelines.store.crashpoints import reach
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.shard_checks import (
@@ -54,6 +54,8 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
     problems: list[str] = []
     checked = []
     for file in files:
+        if repair:
+            _settle(file.list_files()[1:])
         shard = check_shard(file, rules)
         if shard.problems and repair:
             shard = _repair_bounds(shard, rules, repaired, problems)
@@ -116,23 +118,38 @@ def _replace(path: Path, check: Callable[[], CheckedShard] | None) -> Iterator[B
 
     Then the old file is there as before.
     """
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
-        try:
-            yield cast(BinaryIO, new)
+    made, kept = path.with_name(f".{path.name}.new"), _get_kept(path)
+    try:
+        with made.open("wb") as new:
+            yield new
             new.flush()
             os.fsync(new.fileno())
-            Path(new.name).chmod(0o644)
-            kept = path.with_name(f".{path.name}.damaged")
-            if check is not None and path.exists():
-                path.rename(kept)
-            Path(new.name).rename(path)
-            if check is not None and (still := check().problems):
-                path.unlink()
-                if kept.exists():
-                    kept.rename(path)
-                raise _StillWrongError(still[0])
-            kept.unlink(missing_ok=True)
-            local_files.sync_folder(path.parent)
-        except BaseException:
-            Path(new.name).unlink(missing_ok=True)
-            raise
+        made.chmod(0o644)
+        reach("fsck.written")
+        if check is not None and path.exists():
+            path.rename(kept)
+            reach("fsck.moved")
+        made.rename(path)
+        reach("fsck.placed")
+        if check is not None and (still := check().problems):
+            path.unlink()
+            if kept.exists():
+                kept.rename(path)
+            raise _StillWrongError(still[0])
+        kept.unlink(missing_ok=True)
+        local_files.sync_folder(path.parent)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+
+
+def _get_kept(path: Path) -> Path:
+    """Where the old file is until the new one is known to be right."""
+    return path.with_name(f".{path.name}.damaged")
+
+
+def _settle(paths: Iterable[str]) -> None:
+    """Put files back that a killed run had moved out of the way, before it knew that the new ones are right."""
+    for path in map(Path, paths):
+        if (kept := _get_kept(path)).exists():
+            kept.replace(path)

@@ -54,6 +54,13 @@ CONVERTING_POINTS = {
     "convert.renamed": "the folder has its name",
 }
 
+# A repair of files by fsck reaches these.
+MENDING_POINTS = {
+    "fsck.written": "a file is made again and durable, but has a working name",
+    "fsck.moved": "the old file is out of the way, and the new one is not in its place",
+    "fsck.placed": "the new file has its place, but is not known to be right",
+}
+
 _visit: Callable[[str], None] | None = None
 
 
@@ -71,7 +78,7 @@ def watch(visit: Callable[[str], None] | None) -> None:
 
 def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
-    if name not in (points := {**POINTS, **REPLACING_POINTS, **PACKING_POINTS, **CONVERTING_POINTS}):
+    if name not in (points := {**POINTS, **REPLACING_POINTS, **PACKING_POINTS, **CONVERTING_POINTS, **MENDING_POINTS}):
         raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
     visits: Counter[str] = Counter()
     lock = threading.Lock()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import signal
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from support.builds import tokcore
 from support.token_batches import FINGERPRINT, Document, batch_of, write_shard
 
 from pipelines.inspect.fsck import Report, check_shards
+from pipelines.store.crashpoints import MENDING_POINTS
 from tokcore import open_shards
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS, list_paths
@@ -273,6 +276,20 @@ def test_what_the_data_do_not_allow_is_left_as_it_is(tmp_path):
     report = check(folder, repair=True)
     assert any("is not made again while a shard is damaged" in problem for problem in report.problems)
     assert not (folder / "train/index.json").exists()
+
+
+@pytest.mark.parametrize("point", MENDING_POINTS)
+@pytest.mark.parametrize(("name", "damaged"), [("megatron", "*.idx"), ("mds", "index.json")])
+def test_a_repair_that_is_killed_is_done_by_the_next(tmp_path, name, damaged, point):
+    folder = make_folder(name, tmp_path)
+    sound = files_below(folder)
+    path = sorted(folder.rglob(damaged))[0]
+    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+    killed = tokcore("fsck", folder, "--repair", env=os.environ | {"TOKCORE_CRASH": f"{point}:1"})
+    moves = name == "megatron"  # an index of a folder follows from the shards, so nothing has to be kept
+    assert killed.returncode == (-signal.SIGKILL if moves or point != "fsck.moved" else 0)
+    assert check(folder, repair=True).problems == ()
+    assert files_below(folder) == sound
 
 
 def test_an_output_is_mended_by_repair(tmp_path):
