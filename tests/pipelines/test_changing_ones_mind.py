@@ -289,7 +289,7 @@ def test_replace_makes_the_stage_and_what_follows(corpus, output):
 
 @pytest.mark.parametrize("visit", [1, 2, 3, 5])
 def test_replace_killed_at_each_removal_is_finished_by_the_same_command(corpus, output, visit):
-    """Manifests are removed, then their files (there are no packed rows): whenever that is killed, no manifest left names a missing file."""
+    """Manifests are removed, then files: whenever that is killed, no manifest left names a missing file."""
     path = corpus / "larger.toml"
     assert killed_build(path, output, f"replace.removed:{visit}", "--replace", "learn") == -signal.SIGKILL
     standing = [stage for stage in (BUILD, "shards", "tokenizer") if find_manifest(str(output), stage) is not None]
