@@ -71,7 +71,7 @@ def derive_seeds(seeds: Seeds, numbers: Sequence[int]) -> Seeds:
     """A seed for each part of texts. seeds: of their texts. numbers: of the parts in them; the first has the text's.
 
     >>> derive_seeds(np.array([7, 7], np.uint64), [0, 1]).tolist()
-    [7, 16616101746815609346]
+    [7, 7191089600892374487]
     """
     pairs = zip(seeds.tolist(), numbers, strict=True)
     return np.array([Draws(seed, number - 1).next() if number else seed for seed, number in pairs], np.uint64)
