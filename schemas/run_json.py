@@ -30,6 +30,7 @@ class WorkerProcess:
     started: Annotated[float | None, Read(_read_seconds)] = None  # seconds since 1970
     executable: str = ""
     ancestors: tuple[int, ...] = ()  # ids of the processes above it, its parent first
+    serves: str = ""  # HOST:PORT of the engine's process that gave it work, for Flink a TaskManager
     items: int = 0  # work items that it did
 
 

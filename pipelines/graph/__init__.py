@@ -1,12 +1,15 @@
 """The Beam graphs. The only folder that imports Beam.
 
-launch: runs the count, the encode and the pack stage. runner: opens a pipeline on the chosen runner.
+launch: runs the count, the encode and the pack stage. runner: opens a pipeline on the chosen runner, for a
+stage_on_beam. local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam
+warns of.
 spread_items: work items to all workers. count_graph, encode_graph, pack_graph: the transforms of a stage.
 collect_graph: records of many work items into one object.
 coders: how their elements are encoded.
 bind: where servers listen that Beam starts.
 boot_worker: the program tokcore-worker, which engines start. driver_options: what a driver tells it.
 read_documents, transforms, write_shards: for pipelines of your own. checks: what they ask of their input.
-jobs: those of an engine, found again and cancelled.
+engine_jobs: a stage as a job of an engine. jobs, flink_jobs: found again and cancelled. watch_job: until it ends.
+recorded: how far it is.
 across: errors of workers, as the driver gets them. measure: Beam metrics.
 """

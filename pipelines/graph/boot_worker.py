@@ -26,8 +26,9 @@ from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_a
 from google.protobuf import json_format, text_format
 
 from pipelines.graph.bind import LOOPBACK, bind_to
-from pipelines.graph.driver_options import describe_version, follow_driver
-from tokcore.errors import ConfigError
+from pipelines.graph.driver_options import answer_driver, describe_version
+from pipelines.work.worker_notes import SERVES
+from tokcore.errors import TokError
 
 _TIMEOUT_S = 60
 # Field of the engine's answer -> the variable in which Beam's worker expects it.
@@ -58,9 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         url = getattr(given, field, None) or getattr(told, field).url
         if url:
             os.environ[variable] = text_format.MessageToString(endpoints_pb2.ApiServiceDescriptor(url=url))
+            if field == "control_endpoint":
+                os.environ[SERVES] = url
     try:
-        follow_driver(options)
-    except ConfigError as error:
+        answer_driver(options)
+    except TokError as error:
         sys.exit(f"tokcore-worker: {error}")
     from apache_beam.runners.worker import sdk_worker_main
 

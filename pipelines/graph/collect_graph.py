@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import apache_beam as beam
 
 from pipelines.graph.across import run_in_worker
+from pipelines.graph.local_pool import SharedPool
 from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.work.collected_results import collect_results, find_group
@@ -26,7 +27,7 @@ class CollectResults(beam.PTransform):
 
     attempts: Attempts
     make_key: Callable[[int], str]
-    pool_key: str | None = None
+    pool: SharedPool | None = None
 
     def expand(self, finished: beam.PCollection[Finished]) -> beam.PCollection[int]:
         if urls.is_local(self.attempts.output):
@@ -36,7 +37,7 @@ class CollectResults(beam.PTransform):
             | "ItsGroup" >> beam.Map(_find_group).with_output_types(_GroupedNumber)
             | "GroupRecords" >> beam.GroupByKey()
             | "CollectRecords"
-            >> beam.ParDo(_CollectRecords(self.attempts, self.make_key, self.pool_key)).with_output_types(int)
+            >> beam.ParDo(_CollectRecords(self.attempts, self.make_key, self.pool)).with_output_types(int)
         )
 
 
@@ -50,11 +51,11 @@ def _find_group(finished: Finished) -> _GroupedNumber:
 
 
 class _CollectRecords(beam.DoFn):
-    def __init__(self, attempts: Attempts, make_key: Callable[[int], str], pool_key: str | None) -> None:
+    def __init__(self, attempts: Attempts, make_key: Callable[[int], str], pool: SharedPool | None) -> None:
         self._attempts = attempts
         self._make_key = make_key
-        self._pool_key = pool_key
+        self._pool = pool
 
     def process(self, element: tuple[int, Iterable[int]]) -> Iterator[int]:
         _, numbers = element
-        yield run_in_worker(self._pool_key, collect_results, self._attempts, self._make_key, sorted(numbers))
+        yield run_in_worker(self._pool, collect_results, self._attempts, self._make_key, sorted(numbers))

@@ -16,6 +16,7 @@ from apache_beam import coders
 from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import JsonCoder, import_in_workers
 from pipelines.graph.collect_graph import CollectResults
+from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
@@ -42,20 +43,20 @@ class CountItems(beam.PTransform):
     """
 
     job: CountJob
-    pool_key: str | None = None
+    pool: SharedPool | None = None
 
     def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[TableRef]:
         import_in_workers(assignments.pipeline)
-        counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool_key)).with_output_types(
+        counted = assignments | "CountItem" >> beam.ParDo(_CountItem(self.job, self.pool)).with_output_types(
             ItemCounted
         )
-        _ = counted | "CollectResults" >> CollectResults(self.job.attempts, make_item_key, self.pool_key)
+        _ = counted | "CollectResults" >> CollectResults(self.job.attempts, make_item_key, self.pool)
         return (
             counted
             | "ItsRuns" >> beam.FlatMap(_list_runs).with_output_types(KeyedRun)
             | "MergeIntoTables"
             >> MergeIntoTables(
-                self.job.attempts, self.job.num_partitions, self.pool_key, make_table_key(self.job.attempts.identity)
+                self.job.attempts, self.job.num_partitions, self.pool, make_table_key(self.job.attempts.identity)
             )
         )
 
@@ -66,31 +67,31 @@ class MergeIntoTables(beam.PTransform):
 
     attempts: Attempts
     num_partitions: int
-    pool_key: str | None = None
+    pool: SharedPool | None = None
     result_key: str = ""  # in the names of the tables, unless empty
 
     def expand(self, runs: beam.PCollection[KeyedRun]) -> beam.PCollection[TableRef]:
         # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
-        combine = MergeToFew(self.attempts, max(1, FAN_IN // self.num_partitions), self.pool_key)
+        combine = MergeToFew(self.attempts, max(1, FAN_IN // self.num_partitions), self.pool)
         return (
             runs
             | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
             | "DropPartition" >> beam.FlatMapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
             | "GroupByLanguage" >> beam.GroupByKey()
             | "WriteTable"
-            >> beam.ParDo(_WriteTable(self.attempts, self.pool_key, self.result_key)).with_output_types(TableRef)
+            >> beam.ParDo(_WriteTable(self.attempts, self.pool, self.result_key)).with_output_types(TableRef)
         )
 
 
 class _CountItem(beam.DoFn):
-    def __init__(self, job: CountJob, pool_key: str | None) -> None:
+    def __init__(self, job: CountJob, pool: SharedPool | None) -> None:
         self._job = job
-        self._pool_key = pool_key
+        self._pool = pool
 
     def process(self, assignment: Assignment) -> Iterator[ItemCounted]:
-        item, was_done = run_in_worker(self._pool_key, find_or_count_item, self._job, assignment)
+        item, was_done = run_in_worker(self._pool, find_or_count_item, self._job, assignment)
         measure_item("count", item, was_done)
-        if self._pool_key is None and not was_done:
+        if self._pool is None and not was_done:
             note_item(self._job.attempts, item.item)
         yield item
 
@@ -107,11 +108,11 @@ class _Merging:
     runs of about their size (a tier is fan_in times as large as the one below it), so each row is read once a tier.
     """
 
-    def __init__(self, attempts: Attempts, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
+    def __init__(self, attempts: Attempts, pool: SharedPool | None = None, fan_in: int = FAN_IN) -> None:
         if fan_in < 2:
             raise ValueError(f"fan_in = {fan_in}: a merge needs at least 2 runs")
         self._attempts = attempts
-        self._pool_key = pool_key
+        self._pool = pool
         self._fan_in = fan_in
 
     def create_accumulator(self) -> list[RunRef]:
@@ -153,7 +154,7 @@ class _Merging:
         return runs
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in_worker(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
+        return run_in_worker(self._pool, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 @beam.typehints.with_input_types(RunRef)
@@ -171,8 +172,8 @@ class MergeTables(_Merging, beam.CombineFn):
 class MergeToFew(_Merging, beam.CombineFn):
     """At most max_runs runs with the same sum."""
 
-    def __init__(self, attempts: Attempts, max_runs: int, pool_key: str | None = None, fan_in: int = FAN_IN) -> None:
-        super().__init__(attempts, pool_key, fan_in)
+    def __init__(self, attempts: Attempts, max_runs: int, pool: SharedPool | None = None, fan_in: int = FAN_IN) -> None:
+        super().__init__(attempts, pool, fan_in)
         self._max_runs = max_runs
 
     def extract_output(self, accumulator: list[RunRef]) -> tuple[RunRef, ...]:
@@ -180,15 +181,15 @@ class MergeToFew(_Merging, beam.CombineFn):
 
 
 class _WriteTable(beam.DoFn):
-    def __init__(self, attempts: Attempts, pool_key: str | None, result_key: str) -> None:
+    def __init__(self, attempts: Attempts, pool: SharedPool | None, result_key: str) -> None:
         self._attempts = attempts
-        self._pool_key = pool_key
+        self._pool = pool
         self._result_key = result_key
 
     def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[TableRef]:
         lang, runs = element
         ordered = tuple(sorted(runs, key=order_runs))
-        yield run_in_worker(self._pool_key, write_count_table, self._attempts, lang, ordered, self._result_key)
+        yield run_in_worker(self._pool, write_count_table, self._attempts, lang, ordered, self._result_key)
 
 
 def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:

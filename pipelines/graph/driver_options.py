@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +12,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 import tokcore
 from pipelines.store import options as storage_options
 from pipelines.work.semantics import SEMANTICS
+from pipelines.work.worker_notes import greet
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
 
 DRIVER_OPTION = "tokcore_driver"
 _STORAGE_OPTION = "tokcore_storage"
+_GREETINGS_OPTION = "tokcore_greetings"
 
 
 class DriverOptions(PipelineOptions):
@@ -23,7 +26,7 @@ class DriverOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        for name in (DRIVER_OPTION, _STORAGE_OPTION):
+        for name in (DRIVER_OPTION, _STORAGE_OPTION, _GREETINGS_OPTION):
             parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
 
 
@@ -32,6 +35,27 @@ def tell_workers(options: PipelineOptions) -> None:
     told = options.view_as(DriverOptions)
     setattr(told, DRIVER_OPTION, describe_version())
     setattr(told, _STORAGE_OPTION, storage_options.export_options())
+
+
+def ask_for_greetings(options: PipelineOptions, folder: str) -> None:
+    """Have the workers say in that folder that they have started, or why they refuse."""
+    setattr(options.view_as(DriverOptions), _GREETINGS_OPTION, folder)
+
+
+def answer_driver(options: Mapping[str, Any]) -> None:
+    """Follow the driver, and say so where it asks for it. Raises as follow_driver does, after saying why."""
+    folder = str(options.get(f"beam:option:{_GREETINGS_OPTION}:v1") or "")
+    try:
+        follow_driver(options)
+    except ConfigError as error:
+        if folder:
+            # Of another release, so it may not even understand where the stores are. The engine's log has the error.
+            with contextlib.suppress(Exception):
+                _take_storage(options)
+                greet(folder, describe_version(), str(error))
+        raise
+    if folder:
+        greet(folder, describe_version())
 
 
 def follow_driver(options: Mapping[str, Any]) -> None:
@@ -46,6 +70,10 @@ def follow_driver(options: Mapping[str, Any]) -> None:
             f"the driver is {driver or 'an older or no tokcore'}, and this worker is {ours}: equal builds need equal "
             f"code. Install the same release of tokcore for the driver and for all workers."
         )
+    _take_storage(options)
+
+
+def _take_storage(options: Mapping[str, Any]) -> None:
     storage_options.take_options(str(options.get(f"beam:option:{_STORAGE_OPTION}:v1") or ""))
 
 

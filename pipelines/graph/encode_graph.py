@@ -23,6 +23,7 @@ from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.collect_graph import CollectResults
 from pipelines.graph.count_graph import KeyedRun, MergeTables, order_runs
+from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import make_item_key
@@ -45,13 +46,13 @@ class EncodeItems(beam.PTransform):
     """
 
     job: EncodeJob
-    pool_key: str | None = None
+    pool: SharedPool | None = None
 
     def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[ItemEncoded]:
         import_in_workers(assignments.pipeline)
-        encode = _EncodeItem(self.job, self.pool_key)
+        encode = _EncodeItem(self.job, self.pool)
         encoded = assignments | "EncodeItem" >> beam.ParDo(encode).with_output_types(ItemEncoded)
-        _ = encoded | "CollectResults" >> CollectResults(self.job.attempts, make_item_key, self.pool_key)
+        _ = encoded | "CollectResults" >> CollectResults(self.job.attempts, make_item_key, self.pool)
         return encoded
 
 
@@ -61,13 +62,13 @@ class ScatterItems(beam.PTransform):
 
     job: EncodeJob
     num_buckets: int
-    pool_key: str | None = None
+    pool: SharedPool | None = None
 
     def expand(self, assignments: beam.PCollection[Assignment]) -> beam.PCollection[ItemScattered]:
         import_in_workers(assignments.pipeline)
-        scatter = _ScatterItem(self.job, self.num_buckets, self.pool_key)
+        scatter = _ScatterItem(self.job, self.num_buckets, self.pool)
         scattered = assignments | "ScatterItem" >> beam.ParDo(scatter).with_output_types(ItemScattered)
-        _ = scattered | "CollectResults" >> CollectResults(self.job.attempts, make_scatter_key, self.pool_key)
+        _ = scattered | "CollectResults" >> CollectResults(self.job.attempts, make_scatter_key, self.pool)
         return scattered
 
 
@@ -76,13 +77,13 @@ class GatherParts(beam.PTransform):
     """PCollection[ShufflePart] -> PCollection[PartGathered], the second pass; recorded, too."""
 
     job: EncodeJob
-    pool_key: str | None = None
+    pool: SharedPool | None = None
 
     def expand(self, parts: beam.PCollection[ShufflePart]) -> beam.PCollection[PartGathered]:
         import_in_workers(parts.pipeline)
-        gather = _GatherPart(self.job, self.pool_key)
+        gather = _GatherPart(self.job, self.pool)
         gathered = parts | "GatherPart" >> beam.ParDo(gather).with_output_types(PartGathered)
-        _ = gathered | "CollectResults" >> CollectResults(self.job.attempts, make_part_key, self.pool_key)
+        _ = gathered | "CollectResults" >> CollectResults(self.job.attempts, make_part_key, self.pool)
         return gathered
 
 
@@ -94,7 +95,7 @@ class MergeDigestsAndCounts(beam.PTransform):
     """
 
     attempts: Attempts
-    pool_key: str | None
+    pool: SharedPool | None
     num_groups: int  # of counts of ids; each group is added up by itself
 
     def expand(self, written: beam.PCollection[ItemEncoded | PartGathered]) -> beam.PCollection[RunRef]:
@@ -102,52 +103,51 @@ class MergeDigestsAndCounts(beam.PTransform):
             written
             | "ItsTokenCounts" >> beam.ParDo(_KeyTokenCounts(self.num_groups)).with_output_types(KeyedRun)
             | "MergeTokenCounts"
-            >> beam.CombinePerKey(MergeTokenCounts(self.attempts, self.pool_key)).with_output_types(KeyedRun)
+            >> beam.CombinePerKey(MergeTokenCounts(self.attempts, self.pool)).with_output_types(KeyedRun)
             | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.attempts)).with_output_types(RunRef)
         )
         return (
             written
             | "ItsDigests" >> beam.FlatMap(_list_digests).with_output_types(KeyedRun)
-            | "MergeDigests"
-            >> beam.CombinePerKey(MergeTables(self.attempts, self.pool_key)).with_output_types(KeyedRun)
+            | "MergeDigests" >> beam.CombinePerKey(MergeTables(self.attempts, self.pool)).with_output_types(KeyedRun)
             | "KeepDigests" >> beam.ParDo(_KeepDigests(self.attempts)).with_output_types(RunRef)
         )
 
 
 class _EncodeItem(beam.DoFn):
-    def __init__(self, job: EncodeJob, pool_key: str | None) -> None:
+    def __init__(self, job: EncodeJob, pool: SharedPool | None) -> None:
         self._job = job
-        self._pool_key = pool_key
+        self._pool = pool
 
     def process(self, assignment: Assignment) -> Iterator[ItemEncoded]:
-        item, was_done = run_in_worker(self._pool_key, find_or_encode_item, self._job, assignment)
+        item, was_done = run_in_worker(self._pool, find_or_encode_item, self._job, assignment)
         measure_item("encode", item, was_done)
-        if self._pool_key is None and not was_done:
+        if self._pool is None and not was_done:
             note_item(self._job.attempts, item.item)
         yield item
 
 
 class _ScatterItem(beam.DoFn):
-    def __init__(self, job: EncodeJob, num_buckets: int, pool_key: str | None) -> None:
+    def __init__(self, job: EncodeJob, num_buckets: int, pool: SharedPool | None) -> None:
         self._job = job
         self._num_buckets = num_buckets
-        self._pool_key = pool_key
+        self._pool = pool
 
     def process(self, assignment: Assignment) -> Iterator[ItemScattered]:
-        item = run_in_worker(self._pool_key, scatter_item, self._job, self._num_buckets, assignment)
+        item = run_in_worker(self._pool, scatter_item, self._job, self._num_buckets, assignment)
         measure_item("encode", item, False)
-        if self._pool_key is None:
+        if self._pool is None:
             note_item(self._job.attempts, item.item)
         yield item
 
 
 class _GatherPart(beam.DoFn):
-    def __init__(self, job: EncodeJob, pool_key: str | None) -> None:
+    def __init__(self, job: EncodeJob, pool: SharedPool | None) -> None:
         self._job = job
-        self._pool_key = pool_key
+        self._pool = pool
 
     def process(self, part: ShufflePart) -> Iterator[PartGathered]:
-        yield run_in_worker(self._pool_key, gather_part, self._job, part)
+        yield run_in_worker(self._pool, gather_part, self._job, part)
 
 
 def _list_digests(item: ItemEncoded | PartGathered) -> Iterator[tuple[tuple[str, int], RunRef]]:
@@ -179,7 +179,7 @@ class MergeTokenCounts(MergeTables):
     """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
-        return run_in_worker(self._pool_key, merge_id_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
+        return run_in_worker(self._pool, merge_id_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 class _KeepTokenCounts(beam.DoFn):

@@ -1,4 +1,4 @@
-"""Jobs of an engine, by Beam's job API: submitted under a name of ours, found again by it, watched and cancelled.
+"""Jobs of an engine, by Beam's job API: submitted under a name of ours, found again by it, and cancelled.
 
 The name follows from output, stage and identity. So a command that is run again finds the job that a killed driver
 left, and never starts a second one.
@@ -7,29 +7,27 @@ left, and never starts a second one.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 import grpc
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import JobServiceHandle, PortableMetrics, PortableRunner
 
-from pipelines.graph.across import find_error
 from pipelines.graph.measure import collect_metrics
-from pipelines.local.pool import OnProgress
 from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import redact
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
 
 _STATES = beam_job_api_pb2.JobState.Enum
+_Message = beam_job_api_pb2.JobMessage
 _ALIVE = frozenset({"STARTING", "RUNNING", "UPDATING"})
-_ENDED = frozenset({"DONE", "FAILED", "CANCELLED", "DRAINED", "UPDATED"})
+ENDED = frozenset({"DONE", "FAILED", "CANCELLED", "DRAINED", "UPDATED"})
 _POLL_S = 0.5
-_LINE_S = 10.0
 _CALL_S = 60
 _CANCEL_S = 60
 
@@ -47,6 +45,7 @@ class Job:
         self.name = name
         self.endpoint = endpoint
         self._service = _connect(endpoint)
+        self._messages: list[tuple[int, str]] = []
 
     def read_state(self) -> str:
         """One of the names of Beam's job states. Raises StageError if the job server does not answer."""
@@ -73,19 +72,34 @@ class Job:
     def wait_for_end(self, seconds: float) -> None:
         """Wait until the job has ended, for at most `seconds`."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and self.read_state() not in _ENDED:
+        while time.monotonic() < end and self.read_state() not in ENDED:
             time.sleep(_POLL_S)
 
     def read_failure(self) -> str:
         """All that the engine says of a job that failed."""
-        texts: list[str] = []
+        errors = [text for importance, text in self._read_messages(_CALL_S) if importance >= _Message.JOB_MESSAGE_ERROR]
+        return "\n".join(errors) or "the engine does not say why"
+
+    def read_warnings(self) -> list[str]:
+        """What the engine warned of in this job, so far."""
+        return [text for importance, text in self._messages if importance == _Message.JOB_MESSAGE_WARNING]
+
+    def listen(self) -> None:
+        """Begin to read what the engine says of the job, in a thread that ends with the job or the process."""
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for message in self._read_messages(None):
+            self._messages.append(message)
+
+    def _read_messages(self, seconds: float | None) -> Iterator[tuple[int, str]]:
+        """Importance and text of each message, until the job has ended, or so many seconds have passed."""
+        request = beam_job_api_pb2.JobMessagesRequest(job_id=self.id)
         with contextlib.suppress(grpc.RpcError):
-            request = beam_job_api_pb2.JobMessagesRequest(job_id=self.id)
-            for message in self._service.GetMessageStream(request, timeout=_CALL_S):
+            for message in self._service.GetMessageStream(request, timeout=seconds):
                 told = message.message_response
-                if told.importance == beam_job_api_pb2.JobMessage.JOB_MESSAGE_ERROR:
-                    texts.append(told.message_text)
-        return "\n".join(texts) or "the engine does not say why"
+                if told.message_text:
+                    yield told.importance, told.message_text
 
 
 def find_job(endpoint: str, name: str) -> Job | None:
@@ -109,52 +123,9 @@ def find_job(endpoint: str, name: str) -> Job | None:
 
 def submit_job(pipeline: beam.Pipeline, endpoint: str, name: str) -> Job:
     """Start the pipeline as a job of that name. pipeline: with a NamedRunner of that name."""
+    # Flink calls its job as this option says, and the job server as NamedRunner does.
+    pipeline.options.view_as(GoogleCloudOptions).job_name = name
     return Job(endpoint, pipeline.run()._job_id, name)
-
-
-def watch_job(
-    job: Job, opening: str, num_items: int, detach: bool, on_progress: OnProgress | None, say: Callable[[str], None]
-) -> dict[str, int]:
-    """Return the job's metrics when it is done. opening: what to say first. num_items: for messages.
-
-    If this process is interrupted, the job is cancelled, unless detach. Raises what a worker raised, with its class;
-    StageError for any other end.
-    """
-    told, told_at = 0, time.monotonic()
-    try:
-        say(opening)
-        while (state := job.read_state()) not in _ENDED:
-            measured = job.read_metrics()
-            if (done := measured.get("stored_bytes", 0)) > told and on_progress is not None:
-                on_progress("read", done - told)
-                told = done
-            if time.monotonic() - told_at >= _LINE_S:
-                told_at = time.monotonic()
-                say(f"job {job.id}: {state}, {measured.get('items', 0):,} of {num_items:,} work items")
-            time.sleep(_POLL_S)
-    except KeyboardInterrupt:
-        if detach:
-            say(f"job {job.id} goes on at {job.endpoint}; the same command finds it again")
-        else:
-            say(f"cancels job {job.id} at {job.endpoint}")
-            job.cancel()
-        raise
-    measured = job.read_metrics()
-    if on_progress is not None:
-        on_progress("read", measured.get("stored_bytes", 0) - told)
-    if state == "DONE":
-        return measured
-    failure = job.read_failure()
-    raise find_error(failure) or StageError(
-        f"job {job.id} at {job.endpoint} ended {state}: {redact(failure)}. "
-        f"Finished work is kept: run the same command again"
-    )
-
-
-def find_endpoint(options: PipelineOptions) -> str | None:
-    """Where the job server of a portable runner is; None for runners without one."""
-    endpoint = options.view_as(PortableOptions).job_endpoint
-    return endpoint if endpoint and endpoint != "embed" else None
 
 
 class NamedRunner(PortableRunner):

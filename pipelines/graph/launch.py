@@ -8,15 +8,20 @@ import apache_beam as beam
 
 from pipelines.graph.count_graph import CountItems
 from pipelines.graph.encode_graph import EncodeItems, GatherParts, MergeDigestsAndCounts, ScatterItems
+from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.pack_graph import PackGroups
-from pipelines.graph.runner import StageOnBeam, open_pipeline
-from pipelines.graph.spread_items import Spread, SpreadItems
+from pipelines.graph.recorded import Pieces
+from pipelines.graph.runner import open_pipeline
+from pipelines.graph.spread_items import SpreadItems, SpreadPieces
+from pipelines.graph.stage_on_beam import StageOnBeam
 from pipelines.local.pool import OnProgress, Workers
 from pipelines.local.run_options import RunOptions
-from pipelines.work.count_item import CountJob
+from pipelines.work.count_item import CountJob, make_item_key
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.pack_group import PackJob
-from pipelines.work.plan_parts import write_plan_parts
+from pipelines.work.gather_part import make_part_key
+from pipelines.work.pack_group import PackJob, make_group_key
+from pipelines.work.plan_parts import write_pieces, write_plan_parts
+from pipelines.work.scatter_item import make_scatter_key
 from pipelines.work.token_count_runs import count_groups
 from schemas.plan import Plan
 from schemas.refs import PackGroup, ShufflePart
@@ -31,14 +36,15 @@ def _say_nothing(_text: str) -> None:
 def count_items(
     options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress, say: Say = _say_nothing
 ) -> dict[str, int]:
-    """Run the count stage; give what Beam measured. say: is told of jobs of an engine.
+    """Run the count stage; give what Beam measured. say: is told of jobs of an engine, and of warnings.
 
     Raises a TokError of a worker as it is, StageError for any other failure.
     """
     parts = write_plan_parts(job.attempts, plan)
-    run = StageOnBeam("count", job.attempts, len(plan.items), options, workers, on_progress, say)
-    with open_pipeline(run) as (pipeline, pool_key):
-        add_count_graph(pipeline, parts, job, pool_key)
+    pieces = _name_pieces(plan, make_item_key)
+    run = StageOnBeam("count", job.attempts, pieces, options, workers, on_progress, say)
+    with open_pipeline(run) as (pipeline, pool):
+        add_count_graph(pipeline, parts, job, pool)
     return run.metrics
 
 
@@ -47,9 +53,10 @@ def encode_items(
 ) -> dict[str, int]:
     """Run the encode stage; as count_items."""
     parts = write_plan_parts(job.attempts, plan)
-    run = StageOnBeam("encode", job.attempts, len(plan.items), options, workers, on_progress, say)
-    with open_pipeline(run) as (pipeline, pool_key):
-        add_encode_graph(pipeline, parts, len(plan.items), job, pool_key)
+    pieces = _name_pieces(plan, make_item_key)
+    run = StageOnBeam("encode", job.attempts, pieces, options, workers, on_progress, say)
+    with open_pipeline(run) as (pipeline, pool):
+        add_encode_graph(pipeline, parts, len(plan.items), job, pool)
     return run.metrics
 
 
@@ -64,10 +71,11 @@ def scatter_items(
 ) -> dict[str, int]:
     """Run the first pass of a shuffle; as count_items."""
     parts = write_plan_parts(job.attempts, plan)
-    run = StageOnBeam("scatter", job.attempts, len(plan.items), options, workers, on_progress, say)
-    with open_pipeline(run) as (pipeline, pool_key):
+    pieces = _name_pieces(plan, make_scatter_key)
+    run = StageOnBeam("scatter", job.attempts, pieces, options, workers, on_progress, say)
+    with open_pipeline(run) as (pipeline, pool):
         items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
-        _ = items | "ScatterItems" >> ScatterItems(job, num_buckets, pool_key)
+        _ = items | "ScatterItems" >> ScatterItems(job, num_buckets, pool)
     return run.metrics
 
 
@@ -75,43 +83,53 @@ def gather_parts(
     options: RunOptions, parts: Sequence[ShufflePart], job: EncodeJob, workers: Workers, say: Say = _say_nothing
 ) -> None:
     """Run the second pass of a shuffle. Raises as count_items does."""
-    run = StageOnBeam("gather", job.attempts, len(parts), options, workers, None, say)
-    with open_pipeline(run) as (pipeline, pool_key):
-        numbered = beam.Create([(part.number, part) for part in parts], reshuffle=False)
-        _ = (
-            pipeline
-            | "Parts" >> numbered.with_output_types(tuple[int, ShufflePart])
-            | "SpreadParts" >> Spread(ShufflePart)
-            | "GatherParts" >> GatherParts(job, pool_key)
-            | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool_key, count_groups(len(parts)))
-        )
+    names = write_pieces(job.attempts, parts)
+    pieces = Pieces(len(parts), lambda: {make_part_key(part.number): 0 for part in parts})
+    run = StageOnBeam("gather", job.attempts, pieces, options, workers, None, say)
+    with open_pipeline(run) as (pipeline, pool):
+        add_gather_graph(pipeline, names, len(parts), job, pool)
 
 
 def pack_groups(
     options: RunOptions, groups: Sequence[PackGroup], job: PackJob, workers: Workers, say: Say = _say_nothing
 ) -> None:
     """Run the pack stage. Raises as count_items does."""
-    run = StageOnBeam("pack", job.attempts, len(groups), options, workers, None, say)
-    with open_pipeline(run) as (pipeline, pool_key):
-        numbered = beam.Create([(group.number, group) for group in groups], reshuffle=False)
-        _ = (
-            pipeline
-            | "Groups" >> numbered.with_output_types(tuple[int, PackGroup])
-            | "SpreadGroups" >> Spread(PackGroup)
-            | "PackGroups" >> PackGroups(job, pool_key)
-        )
+    names = write_pieces(job.attempts, groups)
+    pieces = Pieces(len(groups), lambda: {make_group_key(group.number): 0 for group in groups})
+    run = StageOnBeam("pack", job.attempts, pieces, options, workers, None, say)
+    with open_pipeline(run) as (pipeline, pool):
+        add_pack_graph(pipeline, names, job, pool)
 
 
-def add_count_graph(pipeline: beam.Pipeline, parts: list[str], job: CountJob, pool_key: str | None) -> None:
+def _name_pieces(plan: Plan, make_key: Callable[[int], str]) -> Pieces:
+    return Pieces(len(plan.items), lambda: {make_key(item.number): item.size_bytes for item in plan.items})
+
+
+def add_count_graph(pipeline: beam.Pipeline, parts: list[str], job: CountJob, pool: SharedPool | None) -> None:
     """Add the count stage over the work items of these parts of a plan."""
     items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
-    _ = items | "CountItems" >> CountItems(job, pool_key)
+    _ = items | "CountItems" >> CountItems(job, pool)
 
 
 def add_encode_graph(
-    pipeline: beam.Pipeline, parts: list[str], num_items: int, job: EncodeJob, pool_key: str | None
+    pipeline: beam.Pipeline, parts: list[str], num_items: int, job: EncodeJob, pool: SharedPool | None
 ) -> None:
     """Add the encode stage over the work items of these parts of a plan."""
     items = pipeline | "SpreadItems" >> SpreadItems(job.attempts, parts)
-    encoded = items | "EncodeItems" >> EncodeItems(job, pool_key)
-    _ = encoded | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool_key, count_groups(num_items))
+    encoded = items | "EncodeItems" >> EncodeItems(job, pool)
+    _ = encoded | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool, count_groups(num_items))
+
+
+def add_gather_graph(
+    pipeline: beam.Pipeline, names: list[str], num_parts: int, job: EncodeJob, pool: SharedPool | None
+) -> None:
+    """Add the second pass of a shuffle, over the parts that lie in these files."""
+    parts = pipeline | "SpreadParts" >> SpreadPieces(job.attempts, names, ShufflePart)
+    gathered = parts | "GatherParts" >> GatherParts(job, pool)
+    _ = gathered | "MergeDigestsAndCounts" >> MergeDigestsAndCounts(job.attempts, pool, count_groups(num_parts))
+
+
+def add_pack_graph(pipeline: beam.Pipeline, names: list[str], job: PackJob, pool: SharedPool | None) -> None:
+    """Add the pack stage, over the groups that lie in these files."""
+    groups = pipeline | "SpreadGroups" >> SpreadPieces(job.attempts, names, PackGroup)
+    _ = groups | "PackGroups" >> PackGroups(job, pool)

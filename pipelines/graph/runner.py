@@ -8,11 +8,9 @@ loopback interface only (pipelines.graph.bind).
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
-import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -22,12 +20,13 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines.graph.across import find_error
+from pipelines.graph.beam_warnings import tell_warnings
 from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.jobs import NamedRunner, find_endpoint, find_job, make_job_name, submit_job, watch_job
+from pipelines.graph.engine_jobs import find_endpoint, run_job
+from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import collect_metrics
-from pipelines.local.pool import OnProgress, Workers
+from pipelines.graph.stage_on_beam import StageOnBeam
 from pipelines.local.run_options import RunOptions
-from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
 
@@ -38,36 +37,21 @@ THREADS_PER_WORKER = 2
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
 
-@dataclasses.dataclass(slots=True)
-class StageOnBeam:
-    """What runs a stage: where it runs, and who is told what goes on."""
-
-    stage: str  # as commands call it
-    attempts: Attempts
-    num_items: int
-    options: RunOptions
-    workers: Workers  # of the local runner; others have their own
-    on_progress: OnProgress | None
-    say: Callable[[str], None]
-    metrics: dict[str, int] = dataclasses.field(default_factory=dict)  # what Beam measured, once the stage is done
-
-
 @contextmanager
-def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, str | None]]:
-    """A pipeline that runs when the block ends, and the key of the worker pool for its heavy calls.
+def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, SharedPool | None]]:
+    """A pipeline that runs when the block ends, and the worker pool for its heavy calls.
 
     If an engine already has a job for this stage of this output, waits for that one instead.
     Raises a TokError that a worker raised as it is; for any other failure a StageError that names the stage.
     """
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # failures are raised once, not logged as well
     try:
-        if (pool := run.workers.start()) is not None:
-            with bind_to_loopback(), pool.reporting_to(run.on_progress):
-                with _make_local_pipeline(run.options) as pipeline:
-                    yield pipeline, pool.key
-                run.metrics |= collect_metrics(pipeline.result.metrics)
-        else:
-            with bind_to_loopback():
+        with bind_to_loopback(), tell_warnings(run.say):
+            if (pool := run.workers.start()) is not None:
+                with pool.reporting_to(run.on_progress):
+                    with _make_local_pipeline(run.options) as pipeline:
+                        yield pipeline, SharedPool(pool)
+                    run.metrics |= collect_metrics(pipeline.result.metrics)
+            else:
                 yield from _run_on_engine(run, PipelineOptions(list(run.options.runner)))
     except TokError as error:
         # Beam adds the name of its transform, which means nothing to a user.
@@ -93,15 +77,8 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
             yield pipeline, None
         run.metrics |= collect_metrics(pipeline.result.metrics)
         return
-    name = make_job_name(run.attempts, run.stage)
-    pipeline = beam.Pipeline(runner=NamedRunner(name), options=options)
-    yield pipeline, None
-    if (job := find_job(endpoint, name)) is not None:
-        opening = f"{run.stage}: goes on with job {job.id} ({name}), which runs at {endpoint}"
-    else:
-        job = submit_job(pipeline, endpoint, name)
-        opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
-    run.metrics |= watch_job(job, opening, run.num_items, run.options.detach, run.on_progress, run.say)
+    with run_job(run, endpoint, options) as pipeline:
+        yield pipeline, None
 
 
 def _make_local_pipeline(options: RunOptions) -> beam.Pipeline:

@@ -1,4 +1,4 @@
-"""The first step of both stages: names of plan files to work items, spread over all workers, large ones first."""
+"""The first step of each stage: names of plan files to pieces of work, spread over all workers, large ones first."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import apache_beam as beam
 
 from pipelines.graph.coders import import_in_workers
 from pipelines.store.attempts import Attempts
-from pipelines.work.plan_parts import read_plan_part
+from pipelines.work.plan_parts import read_pieces, read_plan_part
 from schemas.plan import Assignment
+from schemas.refs import PackGroup, ShufflePart
 
 RankedItem = tuple[bytes, Assignment]  # as rank_item spells the key
 
@@ -53,6 +54,24 @@ class SpreadItems(beam.PTransform):
         )
 
 
+@dataclasses.dataclass
+class SpreadPieces(beam.PTransform):
+    """PBegin -> PCollection[T]: what write_pieces wrote into the named files, in the order of numbers."""
+
+    attempts: Attempts
+    names: list[str]
+    kind: type[ShufflePart | PackGroup]  # T
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
+        import_in_workers(begin.pipeline)
+        return (
+            begin
+            | "Names" >> beam.Create(self.names, reshuffle=False).with_output_types(str)
+            | "ReadPieces" >> beam.ParDo(_ReadPieces(self.attempts, self.kind)).with_output_types(tuple[int, self.kind])
+            | "Spread" >> Spread(self.kind)
+        )
+
+
 class _ReadPart(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
@@ -60,6 +79,16 @@ class _ReadPart(beam.DoFn):
     def process(self, name: str) -> Iterator[RankedItem]:
         for rank, assignment in read_plan_part(self._attempts, name):
             yield rank_item(rank, assignment)
+
+
+class _ReadPieces(beam.DoFn):
+    def __init__(self, attempts: Attempts, kind: type[ShufflePart | PackGroup]) -> None:
+        self._attempts = attempts
+        self._kind = kind
+
+    def process(self, name: str) -> Iterator[tuple[int, ShufflePart | PackGroup]]:
+        for piece in read_pieces(self._attempts, name, self._kind):
+            yield piece.number, piece
 
 
 def rank_item(rank: int, assignment: Assignment) -> RankedItem:

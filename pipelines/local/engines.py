@@ -1,8 +1,7 @@
 """Engines with hosts of their own: what [engine] says, as Beam's options, and what such hosts cannot see. No Beam.
 
 Every engine but the local one runs the same functions in worker processes that it starts itself, through the program
-`tokcore-worker`. Never in threads of the driver: a
-LOOPBACK environment is refused.
+`tokcore-worker`. Never in threads of the driver: a LOOPBACK environment is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tokcore.errors import ConfigError
 WORKER = "tokcore-worker"
 _DEFAULT_ENDPOINTS = {"flink": "127.0.0.1:8099", "prism": "127.0.0.1:8073"}
 _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+_FLINK_PORT = 8081  # of its REST interface
 _CONNECT_S = 5
 
 
@@ -52,6 +52,23 @@ def make_engine_options(engine: EngineTable) -> tuple[str, ...]:
     if engine.parallelism is not None:
         options.append(f"--parallelism={engine.parallelism}")
     return tuple(options)
+
+
+def find_web(engine: EngineTable) -> str:
+    """HOST:PORT of the engine's own pages, which of Flink are its REST interface, too; empty if unknown.
+
+    Raises ConfigError for anything else in engine.web.
+
+    >>> find_web(EngineTable(name="flink", endpoint="jobs.example:8099"))
+    'jobs.example:8081'
+    """
+    if engine.web is not None:
+        _parse_endpoint("engine.web", engine.web)
+        return engine.web
+    if engine.name != "flink":
+        return ""
+    endpoint = engine.endpoint or _DEFAULT_ENDPOINTS[engine.name]
+    return f"{endpoint.rpartition(':')[0]}:{_FLINK_PORT}"
 
 
 def find_worker_program() -> str:
@@ -102,7 +119,7 @@ def _list_paths(config: BuildConfig, output: str) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_settings_of_others(engine: EngineTable) -> None:
-    for key in ("endpoint", "parallelism", "worker"):
+    for key in ("endpoint", "parallelism", "worker", "web"):
         if getattr(engine, key) is not None:
             raise ConfigError(
                 f'engine.{key}: the local engine has none. Name the engine (engine.name = "prism"), or remove it; '

@@ -36,7 +36,6 @@ _HEADER = struct.Struct("<Q")
 # as large as the last, and fresh pages can cost more than the work done in them. glibc may raise its limits to these
 # values by itself.
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
-_pools: dict[str, Pool] = {}
 
 
 class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
@@ -50,7 +49,6 @@ class Pool:
         """workers: number of processes. modules: what they import at once, so that the first request need not wait."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
-        self.key = f"pool-{os.getpid()}-{id(self)}"
         self._on_progress: OnProgress | None = None
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
@@ -60,7 +58,6 @@ class Pool:
         self._obituary = "the worker pool was closed"
         for worker in self._workers:
             self._idle.put(worker)
-        _pools[self.key] = self
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """function(*arguments), computed by an idle worker.
@@ -95,7 +92,6 @@ class Pool:
     def close(self) -> None:
         """End all workers at once, whatever they are doing."""
         self._closed.set()
-        _pools.pop(self.key, None)
         self._idle.put(None)
         for worker in self._workers:
             worker.kill()
@@ -193,15 +189,6 @@ class Workers:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
-
-
-def run_in(pool_key: str | None, function: Callable[..., T], *arguments: Any) -> T:
-    """function(*arguments), in the pool of that key if it lives in this process, else right here.
-
-    A DoFn carries the key, a plain string. On a runner with its own workers there is no such pool.
-    """
-    pool = _pools.get(pool_key) if pool_key else None
-    return pool.run(function, *arguments) if pool else function(*arguments)
 
 
 def send(pipe: BinaryIO, message: Any) -> None:

@@ -15,6 +15,8 @@ class RunOptions:
     workers: int | None = None  # processes of the local runner; None: one per core this process may use
     runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner
     detach: bool = False  # whether the job of an engine goes on when this process is interrupted
+    engine: str = "local"  # engine.name of the build file
+    web: str = ""  # HOST:PORT of the engine's own pages; empty: unknown
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -30,8 +32,8 @@ class RunOptions:
     def is_local(self) -> bool:
         return not any(option.split("=")[0] == "--runner" for option in self.runner)
 
-    def with_runner(self, options: tuple[str, ...]) -> RunOptions:
-        """The same, with Beam's options for an engine. Raises ConfigError if they name a runner already."""
+    def with_engine(self, name: str, web: str, options: tuple[str, ...]) -> RunOptions:
+        """The same, on an engine. options: Beam's, for it. Raises ConfigError if there is a runner already."""
         if not options:
             return self
         if not self.is_local:
@@ -43,4 +45,4 @@ class RunOptions:
                 raise ConfigError(
                     f"{option.split('=')[0]}: engine.environment, engine.worker and engine.endpoint say it."
                 )
-        return dataclasses.replace(self, runner=(*options, *self.runner))
+        return dataclasses.replace(self, runner=(*options, *self.runner), engine=name, web=web)

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-from pipelines.local.engines import make_engine_options, refuse_local_paths, require_job_server
+from pipelines.local.engines import find_web, make_engine_options, refuse_local_paths, require_job_server
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
@@ -89,7 +89,8 @@ class Build:
 
     def __post_init__(self) -> None:
         use_options(dataclasses.asdict(self.config.storage))
-        self.options = self.options.with_runner(make_engine_options(self.config.engine))
+        engine = self.config.engine
+        self.options = self.options.with_engine(engine.name, find_web(engine), make_engine_options(engine))
         self._workers = Workers(self.options, WORKER_MODULES)
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
         refuse_local_paths(self.config, self.output)

@@ -175,9 +175,8 @@ def _shuffle_items(
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
-        gather_parts(
-            run.options, make_parts(items, _choose_num_parts(config, items), num_buckets, key), job, run.workers
-        )
+        parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
+        gather_parts(run.options, parts, job, run.workers, run.progress.say)
     return spec
 
 

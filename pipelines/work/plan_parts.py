@@ -1,22 +1,26 @@
 """The work items of a plan in files, which workers read: a graph holds their names, never what is in them. No Beam.
 
 A part is JSON lines: first the rank of its first item and the read settings, then an item a line. Its name ends with
-the sha256 of its bytes, so every attempt that writes a plan's parts writes the same files.
+the sha256 of its bytes, so every attempt that writes a plan's parts writes the same files. What the second pass of a
+shuffle and the pack stage have to do lies in such files, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
+from schemas.refs import PackGroup, ShufflePart
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import from_jsonable, to_jsonable
+
+T = TypeVar("T", ShufflePart, PackGroup)
 
 # The names of all parts take at most 100 kB of a graph, however large the plan is.
 MAX_PARTS = 1024
@@ -36,11 +40,25 @@ def name_part(number: int, sha256: str) -> str:
 def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     """Write the plan's work items, the largest first, into files of the working folder; their names."""
     items = plan.list_largest_first()
-    num_parts = count_parts(len(items))
+    return _write_parts(attempts, len(items), lambda first, end: _encode_part(plan, first, items[first:end]))
+
+
+def write_pieces(attempts: Attempts, pieces: Sequence[ShufflePart] | Sequence[PackGroup]) -> list[str]:
+    """Write what a stage has to do, other than work items, into files of the working folder; their names."""
+    return _write_parts(
+        attempts,
+        len(pieces),
+        lambda first, end: b"".join(write_canonical_json(to_jsonable(piece)) for piece in pieces[first:end]),
+    )
+
+
+def _write_parts(attempts: Attempts, num_items: int, encode: Callable[[int, int], bytes]) -> list[str]:
+    """encode: the items from a rank to another one, as bytes."""
+    num_parts = count_parts(num_items)
     names = []
     for number in range(num_parts):
-        first, end = (len(items) * i // num_parts for i in (number, number + 1))
-        data = _encode_part(plan, first, items[first:end])
+        first, end = (num_items * i // num_parts for i in (number, number + 1))
+        data = encode(first, end)
         name = name_part(number, hash_sha256(data))
         storage.create_exclusive(attempts.url(name), data, attempts.scratch)
         names.append(name)
@@ -49,11 +67,7 @@ def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
 
 def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignment]]:
     """The work items of a part, each after its rank. Raises LedgerError unless they are what was written."""
-    url = attempts.url(name)
-    data = storage.read_bytes(url)
-    if f"-{hash_sha256(data)}." not in name:
-        raise LedgerError(f"{redact(url)}: not the work items that were written there")
-    head, *lines = data.splitlines()
+    head, *lines = _read_lines(attempts, name)
     told = json.loads(head)
     settings = [from_jsonable(ReadSettings, value, name) for value in told["settings"]]
     for rank, line in enumerate(lines, told["first"]):
@@ -68,6 +82,20 @@ def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignm
                 ),
             ),
         )
+
+
+def read_pieces(attempts: Attempts, name: str, cls: type[T]) -> Iterator[T]:
+    """What write_pieces wrote into a file. Raises LedgerError unless it is what was written."""
+    for line in _read_lines(attempts, name):
+        yield from_jsonable(cls, json.loads(line), name)
+
+
+def _read_lines(attempts: Attempts, name: str) -> list[bytes]:
+    url = attempts.url(name)
+    data = storage.read_bytes(url)
+    if f"-{hash_sha256(data)}." not in name:
+        raise LedgerError(f"{redact(url)}: not the work items that were written there")
+    return data.splitlines()
 
 
 def _encode_part(plan: Plan, first: int, items: Sequence[WorkItem]) -> bytes:

@@ -1,4 +1,4 @@
-"""Which process did which work item on an engine: notes beside the records, which no hash covers. No Beam."""
+"""What worker processes of an engine leave beside the records: who did what, who refused. No hash covers it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from schemas.run_json import WorkerProcess
 
 _STARTED = round(time.time(), 3)
 
+# The variable that says for which process of the engine this one works.
+SERVES = "TOKCORE_SERVES"
+
 
 def note_item(attempts: Attempts, item: int) -> None:
     """Leave a note that this process did that work item."""
     note = {"host": platform.node(), "process": os.getpid(), "started": _STARTED, "executable": sys.executable}
     url = urls.join(_get_folder(attempts), f"item-{item:05d}.{uuid.uuid4().hex[:12]}")
+    note["serves"] = os.environ.get(SERVES, "")
     with storage.write_attempt(url) as file:
         file.write(json.dumps({**note, "ancestors": _list_ancestors()}).encode())
 
@@ -36,6 +40,26 @@ def read_notes(attempts: Attempts) -> tuple[WorkerProcess, ...]:
         items[WorkerProcess(**note, ancestors=ancestors)] += 1
     ordered = sorted(items, key=lambda one: (one.host, one.started or 0, one.process))
     return tuple(dataclasses.replace(one, items=items[one]) for one in ordered)
+
+
+def get_greetings(attempts: Attempts) -> str:
+    """URL of the folder where the workers of a job say that they have started, or why they refuse."""
+    return urls.join(attempts.folder, "greetings")
+
+
+def greet(folder: str, version: str, refusal: str = "") -> None:
+    """Say in that folder that this worker, of that version, has started; or why it refuses to."""
+    url = urls.join(folder, f"{uuid.uuid4().hex[:12]}.json")
+    note = {"host": platform.node(), "process": os.getpid(), "version": version, "refusal": refusal}
+    with storage.write_attempt(url) as file:
+        file.write(json.dumps(note).encode())
+
+
+def read_greetings(folder: str) -> tuple[int, str]:
+    """How many workers have started, and why one refused; empty if none did."""
+    notes = [json.loads(storage.read_bytes(urls.join(folder, path))) for path in storage.list_tree(folder)]
+    refusals = [f"{note['host']}: {note['refusal']}" for note in notes if note["refusal"]]
+    return len(notes) - len(refusals), refusals[0] if refusals else ""
 
 
 def _get_folder(attempts: Attempts) -> str:

@@ -1550,8 +1550,8 @@ _BUILDING = (
         "runs-in-the-order-of-arrival",
         "equal sets of runs are merged in the order in which they came",
         "pipelines/graph/count_graph.py",
-        "run_in_worker(self._pool_key, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))",
-        "run_in_worker(self._pool_key, merge_runs, self._attempts, tuple(runs))",
+        "run_in_worker(self._pool, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))",
+        "run_in_worker(self._pool, merge_runs, self._attempts, tuple(runs))",
         _tests("pipelines/test_merge_tables.py::test_merging_again_finds_the_earlier_result"),
     ),
     Defect(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import psutil
 import pytest
 from support.builds import ROOT, build_file, jsonl, run, texts, write
 
-from pipelines.local.pool import Pool, WorkerDied, Workers, open_pool, run_in
+from pipelines.graph.local_pool import SharedPool
+from pipelines.local.pool import Pool, WorkerDied, Workers, open_pool
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker import report_progress
 from tokcore.errors import StageError
@@ -35,12 +37,20 @@ def test_work_is_spread_over_all_workers():
         assert set(threads.map(lambda _: pool.run(os.getpid), range(64))) <= set(pool.process_ids)
 
 
-def test_a_key_finds_its_pool_only_while_it_is_open():
-    with open_pool(1) as pool:
-        assert run_in(pool.key, os.getpid) in pool.process_ids
-        key = pool.key
-    assert run_in(key, os.getpid) == os.getpid()
-    assert run_in(None, os.getpid) == os.getpid()
+def test_copies_of_a_transform_reach_their_pool_and_no_other():
+    with open_pool(1) as pool, open_pool(1) as other:
+        shared, of_other = SharedPool(pool), SharedPool(other)
+        copied = pickle.dumps((shared, of_other))
+        for copy, own in zip(pickle.loads(copied), (pool, other), strict=True):
+            assert copy.run(os.getpid) in own.process_ids
+    done = subprocess.run(
+        [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer)[0].run(print)"],
+        input=copied,
+        capture_output=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert b"StageError: the worker processes of the local runner are not in this process" in done.stderr
 
 
 def test_a_killed_worker_is_named_and_nothing_hangs():

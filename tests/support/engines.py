@@ -43,15 +43,11 @@ def _wait_for(port, process):
 
 def find_prism():
     """The program that `make servers` builds; without it the test is skipped, where it may be."""
-    return _find_server("prism", "Prism")
+    return find_server("prism", "Prism")
 
 
-def run_with_flink():
-    """The beginning of a command that runs beside Flink, which `make servers` fetches; without it as for Prism."""
-    return [Path(__file__).parents[1] / "engines" / "flink" / "run.sh", _find_server("flink.classpath", "Flink")]
-
-
-def _find_server(name, title):
+def find_server(name, title):
+    """A file that `make servers` makes; without it the test is skipped, where it may be."""
     path = Path(sys.prefix) / "servers" / name
     if not path.exists():
         report = pytest.fail if os.environ.get("TOKCORE_TEST_SERVERS") == "required" else pytest.skip

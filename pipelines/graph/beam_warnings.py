@@ -1,0 +1,38 @@
+"""What Beam warns of in this process, said once each. Failures are raised, so they are not logged as well."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pipelines.store.redaction import redact
+
+
+@contextmanager
+def tell_warnings(say: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, say what Beam's logger warns of."""
+    logger = logging.getLogger("apache_beam")
+    handler = _Teller(say)
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+class _Teller(logging.Handler):
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = redact(record.getMessage())
+        if record.levelno == logging.WARNING and text not in self._said:
+            self._said.add(text)
+            self._say(f"warning: Beam: {text}")

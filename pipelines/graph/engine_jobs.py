@@ -1,0 +1,130 @@
+"""A stage as a job of an engine: go on with the one that still runs, or submit it; and watch it to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+
+from pipelines.graph.driver_options import ask_for_greetings
+from pipelines.graph.flink_jobs import find_flink_job, find_page
+from pipelines.graph.jobs import NamedRunner, find_job, make_job_name, submit_job
+from pipelines.graph.recorded import Recorded
+from pipelines.graph.stage_on_beam import StageOnBeam
+from pipelines.graph.watch_job import RemoteJob, watch_job
+from pipelines.local.run_options import RunOptions
+from pipelines.store import storage
+from pipelines.work.worker_notes import get_greetings, read_greetings
+from tokcore.errors import ConfigError, StageError
+
+# So long a worker may take to start. Prism waits for ever for one that does not.
+SILENCE_S = 120.0
+_LOOK_S = 2.0
+
+
+def find_endpoint(options: PipelineOptions) -> str | None:
+    """Where the job server of a portable runner is; None for runners without one."""
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    return endpoint if endpoint and endpoint != "embed" else None
+
+
+@contextmanager
+def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterator[beam.Pipeline]:
+    """A pipeline that runs as a job when the block ends; the stage's metrics get what was measured.
+
+    If the engine has a job that does this stage of this output already, that one is waited for instead. Raises what a
+    worker raised, ConfigError if workers refuse to start, StageError for any other failure.
+    """
+    greetings = get_greetings(run.attempts)
+    ask_for_greetings(options, greetings)
+    name = make_job_name(run.attempts, run.stage)
+    pipeline = beam.Pipeline(runner=NamedRunner(name), options=options)
+    yield pipeline
+    job: RemoteJob
+    if (found := _find_alive(run, endpoint, name)) is not None:
+        job = found
+        opening = f"{run.stage}: goes on with job {job.id} ({name}), which runs at {job.endpoint}"
+    else:
+        storage.remove_tree(greetings)  # of workers of an earlier job
+        job = submitted = submit_job(pipeline, endpoint, name)
+        submitted.listen()
+        opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
+    watched = _Workers(run.options.engine, greetings, job, run.say)
+    try:
+        run.metrics |= watch_job(
+            job,
+            opening,
+            Recorded(run.attempts, run.pieces),
+            run.pieces.num,
+            lambda: _find_page(run.options, job, name),
+            watched.check,
+            run.options.detach,
+            run.on_progress,
+            run.say,
+        )
+    except StageError:
+        if refusal := read_greetings(greetings)[1]:
+            raise _refused(refusal) from None
+        raise
+
+
+def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
+    """The job that an earlier driver left, as the job server knows it, or else the engine itself."""
+    if (job := find_job(endpoint, name)) is not None:
+        job.listen()
+        return job
+    if run.options.engine != "flink":
+        return None
+    try:
+        return find_flink_job(run.options.web, name)
+    except StageError as error:
+        run.say(f"warning: engine.web: {error}. A job that outlived its job server would not be found")
+        return None
+
+
+def _find_page(options: RunOptions, job: RemoteJob, name: str) -> str | None:
+    if options.engine == "flink":
+        return find_page(options.web, name)
+    return f"http://{options.web}/job/{job.id}" if options.web else None
+
+
+class _Workers:
+    """Ends a job whose workers do not start."""
+
+    def __init__(self, engine: str, greetings: str, job: RemoteJob, say: Callable[[str], None]) -> None:
+        self._engine = engine
+        self._greetings = greetings
+        self._job = job
+        self._say = say
+        self._began = self._next = time.monotonic()
+        self._is_settled = False
+
+    def check(self) -> None:
+        """Raise ConfigError if workers refuse to start, or do not. Asks until one has started."""
+        now = time.monotonic()
+        if self._is_settled or now < self._next:
+            return
+        self._next = now + _LOOK_S
+        num_started, refusal = read_greetings(self._greetings)
+        self._is_settled = bool(num_started)
+        if refusal and not num_started:
+            self._job.cancel()
+            raise _refused(refusal)
+        if num_started or now - self._began < SILENCE_S:
+            return
+        text = (
+            f"job {self._job.id} at {self._job.endpoint}: no worker has started for {SILENCE_S:.0f} s. Look into the "
+            f"log of {self._engine}; engine.worker names the program that starts workers on its hosts"
+        )
+        if self._engine == "prism":  # it has all its hosts already
+            self._job.cancel()
+            raise ConfigError(text)
+        self._is_settled = True
+        self._say(f"warning: {text}")
+
+
+def _refused(refusal: str) -> ConfigError:
+    return ConfigError(f"a worker refused to start on host {refusal}")

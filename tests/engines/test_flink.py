@@ -1,0 +1,181 @@
+"""Builds on a Flink cluster of several processes: equal bytes, work in the TaskManagers' workers, faults of each part.
+
+By default each fault hits one step; `make flink-faults` has each hit all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from golden.test_demo import DEMO_ROOT
+from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
+from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster, list_listeners
+from support.held_worker import Gate
+
+NUM_FILES = 8
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    with FlinkCluster(tmp_path_factory.mktemp("flink") / "cluster") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus with a local build of it, in `local`."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for number in range(NUM_FILES):
+        lang = ("en", "ru")[number % 2]
+        write(folder / f"{lang}-{number}.jsonl", jsonl([{"text": text} for text in texts(lang, 20, number)]))
+    sources = "".join(f'[[source]]\nlang = "{lang}"\nfiles = "{lang}-*.jsonl"\n' for lang in ("en", "ru"))
+    build_file(folder, sources, "[plan]\nrange_bytes = 2000\n[learn]\nvocab_size = 300\n")
+    run(folder / "build.toml", folder / "local")
+    return folder
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT)
+
+
+def read_processes(output: Path, stage: str) -> dict:
+    return json.loads((output / stage / "run.json").read_bytes())
+
+
+# ---------------------------------------------------------------------------------------------------- where the work is
+
+
+def check_where_the_work_was(cluster: FlinkCluster, told: dict) -> None:
+    """No worker is the driver or its descendant; each TaskManager's workers did at least a quarter of the items."""
+    items: Counter[int] = Counter()
+    for worker in told["processes"]:
+        assert told["process"] not in (worker["process"], *worker["ancestors"])
+        assert Path(worker["executable"]).name.startswith("python")
+        assert worker["started"] > 0
+        assert re.fullmatch(r"(localhost|127\.0\.0\.1):\d+", worker["serves"])
+        (served,) = [one for one in TASK_MANAGERS if cluster.processes[one].pid in worker["ancestors"]]
+        items[served] += worker["items"]
+    assert set(items) == set(TASK_MANAGERS)
+    assert min(items.values()) >= 0.25 * sum(items.values()), items
+
+
+def test_the_demo(cluster, tmp_path):
+    done = tokcore("build", "deploy/demo/build.toml", "--output", tmp_path / "out", *cluster.options, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out/manifest.json").read_bytes())["root"] == DEMO_ROOT
+    for stage, folder in (("count", "counts"), ("encode", "shards")):
+        check_where_the_work_was(cluster, read_processes(tmp_path / "out", folder))
+        (job,) = cluster.list_jobs(stage)
+        assert cluster.read_parallelism(job["jid"]) >= 2
+        assert cluster.count_task_managers(job["jid"]) == 2
+        assert f"http://127.0.0.1:{cluster.rest}/#/job/{job['jid']}/overview" in done.stderr
+    assert "4 work items, 477 records" in done.stdout, "what Beam measured"
+
+
+# --------------------------------------------------------------------------------------------------------------- faults
+
+
+def kill_task_manager(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+    served = [one for one in TASK_MANAGERS if cluster.processes[one].pid == psutil.Process(worker).ppid()]
+    cluster.kill(served[0])
+
+
+def kill_worker(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+    os.kill(worker, signal.SIGKILL)
+
+
+def kill_job_manager(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+    cluster.kill(JOB_MANAGER)
+
+
+def kill_job_server(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+    cluster.kill(JOB_SERVER)
+
+
+def kill_driver(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+    driver.kill()
+
+
+FAULTS = (kill_task_manager, kill_worker, kill_job_manager, kill_job_server, kill_driver)
+STEPS = ("count", "merge", "encode")
+IS_REPEATED_BY_FLINK = (kill_task_manager, kill_worker)
+if os.environ.get("TOKCORE_FLINK_FAULTS") == "all":
+    CASES = tuple(itertools.product(FAULTS, STEPS))
+else:
+    CASES = tuple(zip(FAULTS, itertools.cycle(STEPS), strict=False))
+
+
+@pytest.mark.parametrize(("fault", "step"), CASES, ids=lambda one: getattr(one, "__name__", one))
+def test_a_fault(cluster, corpus, tmp_path, fault, step):
+    """The bytes are those of a local build, and what is done again is at most what workers had in hand."""
+    gate, output = Gate(tmp_path / "gate"), tmp_path / "out"
+    stage, folder = ("encode", "shards") if step == "encode" else ("count", "counts")
+    if stage == "encode":
+        for command in ("count", "learn"):
+            assert tokcore(command, corpus / "build.toml", "--output", output).returncode == 0
+    on_flink = (stage, corpus / "build.toml", "--output", output, *cluster.options, "--set", gate.option)
+    num_before = len(cluster.list_jobs(stage))
+    gate.hold(step, after=0 if step == "merge" else 2)
+    driver = start(*on_flink)
+    worker = gate.wait_until_held(step)
+    parts = {process.pid for process in cluster.processes.values()}
+    watched = parts | {driver.pid, *(one.pid for part in parts for one in psutil.Process(part).children(True))}
+    assert all(re.match(r"127\.0\.0\.1:|\[::ffff:127\.0\.0\.1\]:|\[::1\]:", one) for one in list_listeners(watched))
+    fault(cluster, driver, worker)
+    if fault in IS_REPEATED_BY_FLINK:
+        gate.release()
+        _, told = driver.communicate(timeout=300)
+        assert driver.returncode == 0, told
+    else:
+        if fault is kill_driver:
+            driver.communicate()
+        else:
+            _, told = driver.communicate(timeout=300)
+            assert driver.returncode == 3, told
+            assert "run the same command again" in told
+        for part, process in cluster.processes.items():
+            if process.poll() is not None:
+                cluster.start(part)
+        if fault is kill_job_manager:
+            gate.release()
+            cluster.wait()
+        else:
+            cluster.wait_for_job_server()
+            (left,) = cluster.list_jobs(stage)[num_before:]
+            assert left["state"] == "RUNNING"
+        again = start(*on_flink)
+        if fault is not kill_job_manager:
+            line = next(line for line in again.stderr if line.startswith(f"{stage}: "))
+            assert line.startswith(f"{stage}: goes on with job "), line
+            assert fault is kill_driver or left["jid"] in line
+            gate.release()
+        _, told = again.communicate(timeout=300)
+        assert again.returncode == 0, told
+    jobs = cluster.list_jobs(stage)[0 if fault is kill_job_manager else num_before :]  # a new one knows no old jobs
+    assert [job["state"] for job in jobs] == ["FINISHED"], "of several jobs, or of none"
+    assert (cluster.read_attempts(jobs[0]["jid"]) >= 1) == (fault in IS_REPEATED_BY_FLINK)
+    done = [worker["items"] for worker in read_processes(output, folder)["processes"]]
+    assert 0 <= sum(done) - count_items(output) <= 2, "done again, beyond what two workers had in hand"
+    finished = tokcore("build", corpus / "build.toml", "--output", output)
+    assert finished.returncode == 0, finished.stderr
+    assert tree(output) == tree(corpus / "local")
+    for part, process in cluster.processes.items():
+        if process.poll() is not None:
+            cluster.start(part)
+    cluster.wait()
+
+
+def count_items(output: Path) -> int:
+    return json.loads((output / "plan/manifest.json").read_bytes())["totals"]["items"]

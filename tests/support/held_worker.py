@@ -1,0 +1,87 @@
+"""A worker program for engines, whose steps wait while a test holds them: so that a fault hits them in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Step -> the module and the name by which a worker calls it.
+STEPS = {
+    "count": ("pipelines.graph.count_graph", "find_or_count_item"),
+    "merge": ("pipelines.graph.count_graph", "write_count_table"),
+    "encode": ("pipelines.graph.encode_graph", "find_or_encode_item"),
+}
+
+
+class Gate:
+    """The test's side."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        program = folder / "worker"
+        tests = Path(__file__).parents[1]
+        program.write_text(
+            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(tests)!r})\n"
+            f"from support.held_worker import main\nmain({str(folder)!r})\n"
+        )
+        program.chmod(0o755)
+        self.option = f"engine.worker={program}"
+
+    def hold(self, step: str, after: int = 0) -> None:
+        """Let so many calls of the step pass, and no more."""
+        (self.folder / f"hold-{step}").write_text(str(after))
+
+    def release(self) -> None:
+        """Let all pass from now on."""
+        for path in self.folder.glob("hold-*"):
+            path.unlink()
+
+    def wait_until_held(self, step: str) -> int:
+        """The process id of a worker that waits."""
+        for _ in range(1200):
+            if found := sorted(self.folder.glob(f"at-{step}.*")):
+                return int(found[0].name.split(".")[1])
+            time.sleep(0.1)
+        raise AssertionError(f"no worker came to {step}")
+
+
+def main(folder: str) -> None:
+    """The worker's side: tokcore-worker, with steps that wait."""
+    from pipelines.graph.boot_worker import main as serve
+
+    for step, (module, name) in STEPS.items():
+        place = importlib.import_module(module)
+        setattr(place, name, _hold(getattr(place, name), step, Path(folder)))
+    serve()
+
+
+def _hold(function: Callable[..., Any], step: str, folder: Path) -> Callable[..., Any]:
+    def held(*arguments: Any) -> Any:
+        if not _may_pass(step, folder):
+            (folder / f"at-{step}.{os.getpid()}.{uuid.uuid4().hex}").touch()
+            while (folder / f"hold-{step}").exists():
+                time.sleep(0.05)
+        return function(*arguments)
+
+    held.__name__ = function.__name__
+    return held
+
+
+def _may_pass(step: str, folder: Path) -> bool:
+    try:
+        num = int((folder / f"hold-{step}").read_text())
+    except FileNotFoundError:
+        return True
+    for number in range(num):
+        with contextlib.suppress(FileExistsError):
+            (folder / f"passed-{step}-{number}").touch(exist_ok=False)
+            return True
+    return False
