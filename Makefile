@@ -8,8 +8,9 @@ OUT ?= out/demo
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 SERVERS = $(VENV)/servers
+FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets servers prism flink check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
+.PHONY: demo test budgets servers prism flink flink-faults check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,7 +31,7 @@ test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
-servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism $(SERVERS)/flink.classpath ## install the stores and engines that tests start
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism $(FLINK) ## install the stores and engines that tests start
 
 $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 	mkdir -p $(@D)
@@ -55,18 +56,27 @@ prism: $(VENV)/installed $(SERVERS)/prism ## build the demo on Prism, and compar
 	test "$$($(BIN)/tokcore build deploy/demo/build.toml --output out/prism --quiet)" = \
 		"$$($(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet)"
 
-$(SERVERS)/flink.classpath: tests/engines/flink/pom.xml
+# From Maven Central. Only these jars, with these bytes.
+$(SERVERS)/flink.classpath: tests/engines/flink/pom.xml tests/engines/flink/jars.sha256
 	mkdir -p $(@D)
-	mvn --quiet --batch-mode --file $< dependency:build-classpath -Dmdep.outputFile=$(abspath $@)
+	mvn --quiet --batch-mode --file $< dependency:build-classpath -Dmdep.outputFile=$(abspath $@).new
+	tr ':' '\n' < $@.new | xargs sha256sum | sed 's#  .*/#  #' | LC_ALL=C sort -k2 | diff tests/engines/flink/jars.sha256 -
+	mv $@.new $@
 
-# Beam's job server for Flink starts a small Flink; both see only the loopback interface.
-flink: $(VENV)/installed $(SERVERS)/flink.classpath ## build the demo on Flink, and compare its root with the local one
-	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet
-	rm -rf out/flink
-	tests/engines/flink/run.sh $(SERVERS)/flink.classpath $(BIN)/tokcore build deploy/demo/build.toml \
-		--output out/flink --engine flink --shared-filesystem --set engine.parallelism=2
-	test "$$($(BIN)/tokcore build deploy/demo/build.toml --output out/flink --quiet)" = \
-		"$$($(BIN)/tokcore build deploy/demo/build.toml --output $(OUT) --quiet)"
+$(SERVERS)/flink-overlay: tests/engines/flink/overlay/ClasspathScanningResourcesDetector.java $(SERVERS)/flink.classpath
+	javac -cp "$$(cat $(SERVERS)/flink.classpath)" -d $@ $<
+	touch $@
+
+# Beam's servers in Java would listen on every interface.
+$(SERVERS)/loopback.so: tests/engines/flink/loopback.c
+	mkdir -p $(@D)
+	$(CC) -shared -fPIC -O1 -Wall -Wextra -Werror -o $@ $<
+
+flink: $(VENV)/installed $(FLINK) ## build the demo and 300 MB on a Flink cluster, and compare roots with local ones: make flink [MEGABYTES=300]
+	PYTHONPATH=tests $(BIN)/python tests/engines/flink/run.py --megabytes $(or $(MEGABYTES),300)
+
+flink-faults: $(VENV)/installed $(FLINK) ## kill each part of a Flink cluster while it counts, merges and encodes
+	TOKCORE_FLINK_FAULTS=all TOKCORE_TEST_SERVERS=required $(BIN)/python -m pytest -q tests/engines/test_flink.py
 
 lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/ruff check .

@@ -444,6 +444,9 @@ class EngineTable:
         str | None, "HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073"
     ] = None
     parallelism: Annotated[int | None, "pieces of work at a time; not set: as the engine does", Limits(least=1)] = None
+    processes: Annotated[
+        int | None, "worker processes of a TaskManager of flink: as many as its slots; not set: 1", Limits(least=1)
+    ] = None
     web: Annotated[
         str | None,
         "HOST:PORT of the engine's pages, for flink of its REST interface; not set: for flink port 8081 of that host",

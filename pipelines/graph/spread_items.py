@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,7 +13,6 @@ from pipelines.graph.coders import import_in_workers
 from pipelines.store.attempts import Attempts
 from pipelines.work.plan_parts import read_pieces, read_plan_part
 from schemas.plan import Assignment
-from schemas.refs import PackGroup, ShufflePart
 
 RankedItem = tuple[bytes, Assignment]  # as rank_item spells the key
 
@@ -60,14 +60,15 @@ class SpreadPieces(beam.PTransform):
 
     attempts: Attempts
     names: list[str]
-    kind: type[ShufflePart | PackGroup]  # T
+    kind: type[Any]  # T: ShufflePart or PackGroup
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
         import_in_workers(begin.pipeline)
+        numbered = types.GenericAlias(tuple, (int, self.kind))
         return (
             begin
             | "Names" >> beam.Create(self.names, reshuffle=False).with_output_types(str)
-            | "ReadPieces" >> beam.ParDo(_ReadPieces(self.attempts, self.kind)).with_output_types(tuple[int, self.kind])
+            | "ReadPieces" >> beam.ParDo(_ReadPieces(self.attempts, self.kind)).with_output_types(numbered)
             | "Spread" >> Spread(self.kind)
         )
 
@@ -82,11 +83,11 @@ class _ReadPart(beam.DoFn):
 
 
 class _ReadPieces(beam.DoFn):
-    def __init__(self, attempts: Attempts, kind: type[ShufflePart | PackGroup]) -> None:
+    def __init__(self, attempts: Attempts, kind: type[Any]) -> None:
         self._attempts = attempts
         self._kind = kind
 
-    def process(self, name: str) -> Iterator[tuple[int, ShufflePart | PackGroup]]:
+    def process(self, name: str) -> Iterator[tuple[int, Any]]:
         for piece in read_pieces(self._attempts, name, self._kind):
             yield piece.number, piece
 

@@ -51,6 +51,8 @@ def make_engine_options(engine: EngineTable) -> tuple[str, ...]:
         options += ["--environment_type=PROCESS", f"--environment_config={json.dumps({'command': command})}"]
     if engine.parallelism is not None:
         options.append(f"--parallelism={engine.parallelism}")
+    if engine.processes is not None:
+        options.append(f"--sdk_worker_parallelism={engine.processes}")
     return tuple(options)
 
 
@@ -119,7 +121,7 @@ def _list_paths(config: BuildConfig, output: str) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_settings_of_others(engine: EngineTable) -> None:
-    for key in ("endpoint", "parallelism", "worker", "web"):
+    for key in ("endpoint", "parallelism", "processes", "worker", "web"):
         if getattr(engine, key) is not None:
             raise ConfigError(
                 f'engine.{key}: the local engine has none. Name the engine (engine.name = "prism"), or remove it; '

@@ -23,6 +23,8 @@ from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, w
 from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster, list_listeners
 from support.held_worker import Gate
 
+from pipelines.local.engines import find_worker_program
+
 NUM_FILES = 8
 
 
@@ -82,6 +84,24 @@ def test_the_demo(cluster, tmp_path):
         assert cluster.count_task_managers(job["jid"]) == 2
         assert f"http://127.0.0.1:{cluster.rest}/#/job/{job['jid']}/overview" in done.stderr
     assert "4 work items, 477 records" in done.stdout, "what Beam measured"
+
+
+def test_transforms_in_a_pipeline_of_ones_own(cluster, tmp_path):
+    """ReadDocuments, CountPretokens, EncodeDocuments and WriteShards, as the reader of the example runs them."""
+    for number in range(2):
+        lines = [line for text in texts("en", 10, number) for line in text.splitlines() if line]
+        (tmp_path / f"{number}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    example = [sys.executable, str(ROOT / "deploy" / "examples" / "own_pipeline.py"), str(tmp_path / "*.txt")]
+    environment = json.dumps({"command": find_worker_program()})
+    engine = ["--runner=PortableRunner", f"--job_endpoint=127.0.0.1:{cluster.job_port}", "--parallelism=2"]
+    engine += ["--environment_type=PROCESS", f"--environment_config={environment}"]
+    for name, options in (("a", ["--runner=FnApiRunner"]), ("b", engine)):
+        done = subprocess.run([*example, str(tmp_path / name), *options], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    for part in ("counts", "shards", "tokenizer"):
+        assert tree(tmp_path / "a" / part) == tree(tmp_path / "b" / part)
+    encoded = [sorted(line for path in (tmp_path / name).glob("tokens-*") for line in path.open()) for name in "ab"]
+    assert encoded[0] == encoded[1] != []
 
 
 # --------------------------------------------------------------------------------------------------------------- faults

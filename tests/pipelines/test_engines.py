@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import logging
 import subprocess
 import sys
 
 import pytest
-from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
-from support.engines import find_free_port, find_prism, make_job_server, run_with_flink, running
+from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
+from support.engines import find_free_port, find_prism, make_job_server, running
 
+from pipelines.graph import engine_jobs
+from pipelines.graph.beam_warnings import tell_warnings
 from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
-from pipelines.local.engines import find_worker_program, make_engine_options
+from pipelines.local.engines import find_web, find_worker_program, make_engine_options
+from pipelines.stages.build import Build
 from schemas.build_tables import EngineTable
+from schemas.config import load_config
 from tokcore.errors import ConfigError
 
 
@@ -26,6 +32,7 @@ def test_options_of_an_engine():
         f"--environment_config={command}",
         "--parallelism=8",
     )
+    assert make_engine_options(EngineTable(name="flink", processes=4))[-1] == "--sdk_worker_parallelism=4"
     external = EngineTable(name="portable", endpoint="[::1]:9", environment="external", worker="pool:10")
     assert make_engine_options(external)[1:] == (
         "--job_endpoint=[::1]:9",
@@ -39,6 +46,8 @@ def test_options_of_an_engine():
     [
         (EngineTable(endpoint="localhost:9"), "engine.endpoint: the local engine has none"),
         (EngineTable(parallelism=2), "engine.parallelism: the local engine has none.*--workers"),
+        (EngineTable(processes=2), "engine.processes: the local engine has none"),
+        (EngineTable(web="a:1"), "engine.web: the local engine has none"),
         (EngineTable(name="portable"), "engine.endpoint: missing"),
         (EngineTable(name="prism", endpoint="localhost"), "engine.endpoint = 'localhost': expected HOST:PORT"),
         (EngineTable(name="prism", endpoint="localhost:70000"), "expected HOST:PORT"),
@@ -153,12 +162,62 @@ def test_prism_starts_workers_as_processes(corpus):
     assert len(listening.stdout.splitlines()) == 1
 
 
-def test_flink_starts_workers_as_processes(corpus):
-    """Beam's job server with a Flink of its own, where only the loopback interface is; the bytes are equal."""
-    run(corpus / "build.toml", corpus / "local")
-    command = [sys.executable, "-m", "pipelines.cli", "build", corpus / "build.toml", "--output", corpus / "out"]
-    engine = ["--engine=flink", "--shared-filesystem", "--set", "engine.parallelism=2"]
-    done = subprocess.run([*run_with_flink(), *command, *engine], capture_output=True, text=True, cwd=ROOT, check=False)
+@pytest.fixture(scope="module")
+def prism():
+    port = find_free_port()
+    with running([find_prism(), "--serve_http=false", f"--job_port={port}"], port):
+        yield port
+
+
+def on_prism(corpus, port, worker):
+    return tokcore(
+        *("build", corpus / "build.toml", "--engine=prism", "--shared-filesystem"),
+        *("--set", f"engine.endpoint=127.0.0.1:{port}", "--set", f"engine.worker={worker}"),
+        timeout=300,
+    )
+
+
+def test_a_worker_of_another_release_ends_the_build_by_name(corpus, prism):
+    """Prism itself would wait for ever. With the right worker the same command goes on."""
+    other = corpus / "other-release"
+    other.write_text(
+        f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
+        "from pipelines.graph.boot_worker import main\nmain()\n"
+    )
+    other.chmod(0o755)
+    done = on_prism(corpus, prism, other)
+    assert done.returncode == 2, done.stderr
+    assert "error: a worker refused to start on host" in done.stderr
+    assert "the driver is tokcore" in done.stderr
+    assert "this worker is tokcore 0.0.1" in done.stderr
+    done = on_prism(corpus, prism, find_worker_program())
     assert done.returncode == 0, done.stderr
-    assert tree(corpus / "out") == tree(corpus / "local")
-    assert "count: job BeamApp" in done.stderr
+
+
+def test_a_worker_that_never_starts_ends_the_build(corpus, prism, monkeypatch):
+    monkeypatch.setattr(engine_jobs, "SILENCE_S", 3.0)
+    engine = EngineTable(name="prism", endpoint=f"127.0.0.1:{prism}", worker="/bin/false", shared_filesystem=True)
+    config = dataclasses.replace(load_config(str(corpus / "build.toml")), engine=engine)
+    with pytest.raises(ConfigError, match=r"no worker has started for 3 s.*log of prism; engine.worker names"):
+        Build(config, output=str(corpus / "out")).run()
+
+
+def test_where_the_pages_of_an_engine_are():
+    assert find_web(EngineTable(name="flink")) == "127.0.0.1:8081"
+    assert find_web(EngineTable(name="flink", endpoint="[::1]:9")) == "[::1]:8081"
+    assert find_web(EngineTable(name="prism")) == ""
+    assert find_web(EngineTable(name="prism", web="localhost:8074")) == "localhost:8074"
+    with pytest.raises(ConfigError, match=r"engine.web = 'localhost': expected HOST:PORT"):
+        find_web(EngineTable(name="prism", web="localhost"))
+
+
+def test_what_beam_warns_of_is_said_once():
+    said = []
+    logger = logging.getLogger("apache_beam.somewhere")
+    with tell_warnings(said.append):
+        for _ in range(2):
+            logger.warning("key %s of s3://me:secret@bucket", "1")
+        logger.error("raised anyway")
+        logger.info("of no interest")
+    logger.warning("later")
+    assert said == ["warning: Beam: key 1 of s3://***@bucket"]

@@ -11,12 +11,20 @@ from apache_beam.testing.util import assert_that
 from support import eager
 from support.graphs import list_creates, make_jobs
 
-from pipelines.graph.launch import add_count_graph, add_encode_graph
+from pipelines.graph.launch import add_count_graph, add_encode_graph, add_gather_graph, add_pack_graph
 from pipelines.graph.spread_items import SpreadItems, _ReadPart
 from pipelines.store.attempts import Attempts
-from pipelines.work.plan_parts import count_parts, name_part, read_plan_part, write_plan_parts
+from pipelines.work.plan_parts import (
+    count_parts,
+    name_part,
+    read_pieces,
+    read_plan_part,
+    write_pieces,
+    write_plan_parts,
+)
 from pipelines.work.token_count_runs import count_groups
 from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem
+from schemas.refs import ShufflePart
 from tokcore.errors import LedgerError
 
 JSONL = ReadSettings("jsonl", "none", "text", "id", "en", "", "reject", 1 << 20, "", "")
@@ -47,12 +55,14 @@ def test_a_graph_holds_names_of_plan_files_only(attempts, num_files):
         parts = [name_part(i, "0" * 64) for i in range(count_parts(num_files))]
     assert len(parts) == count_parts(num_files)
     count_job, encode_job = make_jobs(attempts)
-    for stage in ("count", "encode"):
+    for stage in ("count", "encode", "gather"):
         pipeline = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
         if stage == "count":
             add_count_graph(pipeline, parts, count_job, None)
-        else:
+        elif stage == "encode":
             add_encode_graph(pipeline, parts, num_files, encode_job, None)
+        else:  # the parts of a shuffle are as many as there are shards
+            add_gather_graph(pipeline, parts, num_files, encode_job, None)
         assert len(pipeline.to_runner_api().SerializeToString()) <= MAX_GRAPH_BYTES
         assert [create.values for create in list_creates(pipeline)] == [tuple(parts)]
 
@@ -69,6 +79,17 @@ def test_parts_hold_each_item_once(attempts, num_files):
     ]
     sizes = [item.size_bytes for _, item in found]
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("num_parts", [1, 1001])
+def test_parts_of_a_shuffle_lie_in_files(attempts, num_parts):
+    parts = [ShufflePart(number, num_parts, 64, "key", ()) for number in range(num_parts)]
+    names = write_pieces(attempts, parts)
+    assert [one for name in names for one in read_pieces(attempts, name, ShufflePart)] == parts
+    path = Path(attempts.url(names[0]))
+    path.write_bytes(path.read_bytes().replace(b'"key"', b'"kay"', 1))
+    with pytest.raises(LedgerError, match="not the work items that were written there"):
+        list(read_pieces(attempts, names[0], ShufflePart))
 
 
 def test_a_damaged_part_is_found(attempts):

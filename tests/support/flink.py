@@ -65,8 +65,6 @@ _SETTINGS = {
     "restart-strategy.fixed-delay.delay": "1 s",
     "heartbeat.interval": "2000",
     "heartbeat.timeout": "20000",
-    # The job server sends its jars with each job. They are the cluster's own.
-    "classloader.resolve-order": "parent-first",
     # How long the job server waits for a JobManager that is gone.
     "rest.retry.max-attempts": "5",
     "rest.retry.delay": "1000",
@@ -87,7 +85,8 @@ class FlinkCluster:
             (folder / name).mkdir(parents=True)
         lines = "".join(f"{key}: {value}\n" for key, value in settings.items())
         (folder / "conf" / "flink-conf.yaml").write_text(lines)
-        self._classpath = find_server("flink.classpath", "Flink").read_text().strip()
+        jars = find_server("flink.classpath", "Flink").read_text().strip()
+        self._classpath = f"{find_server('flink-overlay', 'Flink')}:{jars}"
         self._loopback = find_server("loopback.so", "Flink")
 
     def __enter__(self) -> FlinkCluster:
@@ -183,11 +182,15 @@ class FlinkCluster:
             yield from self.ask(f"/jobs/{job}/vertices/{vertex['id']}")["subtasks"]
 
     @property
+    def assignments(self) -> list[str]:
+        """KEY=VALUE of a build file, for builds on this cluster."""
+        places = [f"engine.endpoint=127.0.0.1:{self.job_port}", f"engine.web=127.0.0.1:{self.rest}"]
+        return ["engine.name=flink", "engine.shared_filesystem=true", "engine.parallelism=2", *places]
+
+    @property
     def options(self) -> list[str]:
-        """What `tokcore build` needs to work on this cluster."""
-        settings = {"parallelism": 2, "endpoint": f"127.0.0.1:{self.job_port}", "web": f"127.0.0.1:{self.rest}"}
-        assigned = [one for key, value in settings.items() for one in ("--set", f"engine.{key}={value}")]
-        return ["--engine=flink", "--shared-filesystem", *assigned]
+        """The same, for a command line."""
+        return [f"--set={one}" for one in self.assignments]
 
 
 def list_listeners(processes: set[int] | None = None) -> list[str]:

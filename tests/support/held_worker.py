@@ -20,20 +20,22 @@ STEPS = {
 }
 
 
+def write_worker(path: Path, code: str) -> Path:
+    """A program that runs this code of Python, which may import what tests may."""
+    tests = Path(__file__).parents[1]
+    path.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(tests)!r})\n{code}")
+    path.chmod(0o755)
+    return path
+
+
 class Gate:
     """The test's side."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        program = folder / "worker"
-        tests = Path(__file__).parents[1]
-        program.write_text(
-            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(tests)!r})\n"
-            f"from support.held_worker import main\nmain({str(folder)!r})\n"
-        )
-        program.chmod(0o755)
-        self.option = f"engine.worker={program}"
+        code = f"from support.held_worker import main\nmain({str(folder)!r})\n"
+        self.option = f"engine.worker={write_worker(folder / 'worker', code)}"
 
     def hold(self, step: str, after: int = 0) -> None:
         """Let so many calls of the step pass, and no more."""
