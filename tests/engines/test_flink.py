@@ -100,7 +100,10 @@ def test_transforms_in_a_pipeline_of_ones_own(cluster, tmp_path):
         assert done.returncode == 0, done.stderr
     for part in ("counts", "shards", "tokenizer"):
         assert tree(tmp_path / "a" / part) == tree(tmp_path / "b" / part)
-    encoded = [sorted(line for path in (tmp_path / name).glob("tokens-*") for line in path.open()) for name in "ab"]
+    encoded = [
+        sorted(line for path in (tmp_path / name).glob("tokens-*") for line in path.read_text().splitlines())
+        for name in "ab"
+    ]
     assert encoded[0] == encoded[1] != []
 
 
