@@ -259,6 +259,8 @@ def estimate(runs: Counter[str], scores: dict[str, float], scale: float, divider
     expected[next(iter(scores))] += expected.pop(UNKNOWN, 0) + dividers * UNIT
     numbers = {piece: expected[piece] / (scale * UNIT) for piece in scores}
     kept = {piece: number for piece, number in numbers.items() if number >= 0.5}
+    if not kept:
+        return {}
     log_sum = compute_digamma(sum(expected[piece] for piece in kept) / (scale * UNIT))
     return {piece: compute_digamma(number) - log_sum for piece, number in kept.items()}
 

@@ -6,7 +6,7 @@ import re
 
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,6}))?")
 _MAX_DIGITS = 2**64  # it gathers digits in an integer of 64 bits
-_LEAST_POWER, _MOST_POWER = -308, 22  # of ten, by which it multiplies or divides as we do here
+_MOST_POWER = 308  # of ten, by which it multiplies or divides
 
 
 def parse_float(text: str) -> float:
@@ -18,19 +18,23 @@ def parse_float(text: str) -> float:
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r:.80} is no number")
-    sign, whole, fraction, power = match[1], match[2], match[3] or "", int(match[4] or 0)
-    digits, exponent = 0, power
+    sign, whole, fraction, exponent = match[1], match[2], match[3] or "", int(match[4] or 0)
+    digits = 0
     for i, digit in enumerate(whole):
         if digits * 10 + int(digit) >= _MAX_DIGITS:
-            return float(text) if fraction else float(digits) * 10.0 ** (len(whole) - i + power)
+            exponent += len(whole) - i  # it passes over the other digits
+            break
         digits = digits * 10 + int(digit)
     for digit in fraction:
         if digits * 10 + int(digit) >= _MAX_DIGITS:
-            break  # it passes over the other digits
+            break
         digits, exponent = digits * 10 + int(digit), exponent - 1
-    if not _LEAST_POWER <= exponent <= _MOST_POWER:
+    if exponent > _MOST_POWER:
         return float(text)
-    value = float(digits) * 10.0**exponent if exponent >= 0 else float(digits) / float(f"1e{-exponent}")
+    value = float(digits)
+    while exponent < -_MOST_POWER and value:
+        value, exponent = value / 1e308, exponent + _MOST_POWER
+    value = value * float(f"1e{exponent}") if exponent >= 0 else value / float(f"1e{-exponent}")
     return -value if sign else value
 
 

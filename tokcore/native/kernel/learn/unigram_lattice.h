@@ -19,21 +19,18 @@ namespace tokcore {
 class UnigramLattice {
  public:
   static constexpr int kShareBits = 32;
-  // The piece that an unknown character counts as. SentencePiece takes it for the first piece while it
-  // learns, and so misses pieces less if their characters have dropped out.
-  static constexpr uint32_t kCountedFor = 0;
 
   // Calls action(piece, share): how often the piece is expected in the word, times 2^kShareBits, for each
   // place where it may stand.
   template <typename Action>
   void for_each_share(const UnigramPieces& pieces, const uint8_t* text, size_t size, Action action);
 
-  // Calls action(piece) for each piece, or kCountedFor, of the best cut, from the last to the first. Of two
-  // cuts with one score, the one whose last piece begins earlier is better.
+  // Calls action(piece) for each piece of the best cut, or first() for what is unknown, from the last to the
+  // first. Of two cuts with one score, the one whose last piece begins earlier is better.
   template <typename Action>
   void for_each_best(const UnigramPieces& pieces, const uint8_t* text, size_t size, Action action) {
     find_best_fixed(pieces, text, size, kNone);
-    follow_back(size, action);
+    follow_back(pieces, size, action);
   }
 
   // The best cut of the piece's own text that is not the piece: its score and, by action, its pieces.
@@ -41,7 +38,7 @@ class UnigramLattice {
   int64_t find_alternative(const UnigramPieces& pieces, uint32_t piece, Action action) {
     const auto text = pieces.text(piece);
     find_best_fixed(pieces, reinterpret_cast<const uint8_t*>(text.data()), text.size(), piece);
-    follow_back(text.size(), action);
+    follow_back(pieces, text.size(), action);
     return best_[text.size()].score;
   }
 
@@ -124,9 +121,9 @@ class UnigramLattice {
         pieces.unknown_fixed_score(), best_);
   }
   template <typename Action>
-  void follow_back(size_t size, Action action) const {
+  void follow_back(const UnigramPieces& pieces, size_t size, Action action) const {
     for (size_t end = size; end > 0; end = best_[end].start)
-      action(best_[end].piece == kUnknown ? kCountedFor : best_[end].piece);
+      action(best_[end].piece == kUnknown ? pieces.first() : best_[end].piece);
   }
 
   std::vector<Sum> before_;
@@ -163,7 +160,7 @@ void UnigramLattice::for_each_share(const UnigramPieces& pieces, const uint8_t* 
     for (; level > 0 && share != 0; --level) share *= kStep;
     for (; level < 0; ++level) share *= kInverseStep;
     constexpr auto kUnit = static_cast<double>(int64_t{1} << kShareBits);
-    action(edge.piece == kUnknown ? kCountedFor : edge.piece, static_cast<uint64_t>(share * kUnit + 0.5));
+    action(edge.piece == kUnknown ? pieces.first() : edge.piece, static_cast<uint64_t>(share * kUnit + 0.5));
     behind_[edge.start].add(behind.value * edge.probability, behind.level);
   }
 }

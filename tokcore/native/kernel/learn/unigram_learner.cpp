@@ -111,7 +111,7 @@ class UnigramLearner {
       lattice.for_each_share(pieces_, text, size,
                              [&](uint32_t piece, uint64_t share) { sums[piece] += Wide{share} * count; });
     });
-    expected[UnigramLattice::kCountedFor] += Wide{words_.num_dividers} << UnigramLattice::kShareBits;
+    expected[pieces_.first()] += Wide{words_.num_dividers} << UnigramLattice::kShareBits;
     const double unit = options_.scale * static_cast<double>(uint64_t{1} << UnigramLattice::kShareBits);
     std::vector<double> scores(pieces_.size());
     std::vector<uint8_t> alive(pieces_.size());
@@ -133,7 +133,7 @@ class UnigramLearner {
                                                 const uint8_t* text, size_t size, uint64_t count) {
       lattice.for_each_best(pieces_, text, size, [&](uint32_t piece) { sums[piece] += count; });
     });
-    used[UnigramLattice::kCountedFor] += words_.num_dividers;
+    used[pieces_.first()] += words_.num_dividers;
     uint64_t sum = 0;
     for (const uint64_t count : used) sum += count;
     struct Candidate {

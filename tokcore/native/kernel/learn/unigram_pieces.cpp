@@ -90,9 +90,11 @@ void UnigramPieces::set_scores(std::vector<double> scores, std::vector<uint8_t> 
 void UnigramPieces::follow_scores() {
   probabilities_.resize(size());
   fixed_scores_.resize(size());
+  first_ = 0;
   bool is_first = true;
   for (size_t i = 0; i < size(); ++i) {
     if (!alive_[i]) continue;
+    if (is_first) first_ = static_cast<uint32_t>(i);
     probabilities_[i] = exact_exp(scores_[i]);
     fixed_scores_[i] = fix(scores_[i]);
     least_score_ = is_first ? scores_[i] : std::min(least_score_, scores_[i]);

@@ -66,6 +66,9 @@ class UnigramPieces {
   double probability(size_t piece) const { return probabilities_[piece]; }
   int64_t fixed_score(size_t piece) const { return fixed_scores_[piece]; }
   double least_score() const { return least_score_; }
+  // The first piece that takes part; 0 if none does. SentencePiece counts unknown characters as this one
+  // while it learns, and so misses pieces less if their characters have dropped out.
+  uint32_t first() const { return first_; }
   // Of a character that is no piece.
   double unknown_probability() const { return unknown_probability_; }
   int64_t unknown_fixed_score() const { return unknown_fixed_score_; }
@@ -82,6 +85,7 @@ class UnigramPieces {
   std::vector<double> probabilities_;
   std::vector<int64_t> fixed_scores_;
   std::vector<uint8_t> alive_;
+  uint32_t first_ = 0;
   double least_score_ = 0;
   double unknown_probability_ = 0;
   int64_t unknown_fixed_score_ = 0;
