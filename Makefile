@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets servers prism flink flink-faults check lint chaos fuzz mutants conformance bench bench-record bench-quick clients schema clean help
+.PHONY: demo test budgets servers prism flink flink-faults check lint chaos fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,11 @@ clients: $(VENV)/installed ## have the trainers' own readers read shards: make c
 
 budgets: $(VENV)/installed ## build 1 GB in 2,000 files on S3, and compare its requests with the budget: make budgets [BUDGETS="--megabytes 50"]
 	PYTHONPATH=tests $(BIN)/python tests/benchmarks/budgets.py $(BUDGETS)
+
+# musl's compiler gets a folder of its own: it is large.
+fingerprints: $(VENV)/installed ## compile the learners with -O0, -O2 and for musl, and compare what they learn
+	test -d build/ziglang || $(BIN)/python -m pip install --quiet --no-deps --target build/ziglang ziglang
+	PYTHONPATH=build/ziglang $(BIN)/python tests/native/fingerprints.py
 
 conformance: $(VENV)/installed ## compare encodings with tiktoken, tokenizers and sentencepiece: make conformance CORPUS=PATH
 	@test -n "$(CORPUS)" || { echo "usage: make conformance CORPUS=PATH" >&2; exit 2; }

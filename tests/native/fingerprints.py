@@ -24,6 +24,7 @@ KERNEL = ROOT / "tokcore" / "native" / "kernel"
 SOURCES = [
     HERE / "learn_fingerprint.cpp",
     *sorted((KERNEL / "learn").glob("*.cpp")),
+    KERNEL / "scan" / "unicode_tables.cpp",
     KERNEL / "text" / "bert_tables.cpp",
 ]
 # As the kernel's own CMakeLists.txt: what multiplies and adds is not fused.
