@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.kernel import Ids, PieceRules, TextStep
+from tokcore.kernel import Ids, TextStep
 from tokcore.models.converted import ConvertedModel, PieceBpeModel, WordUnigramModel
 from tokcore.models.model import Model
 from tokcore.models.sentencepiece import PieceModel, require_pieces
 from tokcore.models.sentencepiece_text import BYTE, SPACE, UNUSED, USER_DEFINED
+from tokcore.texts import make_texts_from_strings
 
 NOTE = "tokenizers adds scores up in another way than SentencePiece: 0.2 to 1 % of documents get other ids from it"
 
@@ -31,22 +32,25 @@ def convert_pieces(model: Model) -> ConvertedModel:
     spells_bytes = bool((pieces.types == BYTE).any())
     # Where U+2581 begins pieces alone, there is a cut before each.
     splits = all(SPACE not in name[1:] for name in pieces.names)
-    steps = _list_steps(pieces.text_rules)
+    steps = _list_steps(pieces)
     common = (pieces.tokens, pieces.ids, spells_bytes, pieces.unknown, pieces.unknown_surface, steps, splits)
     if pieces.is_unigram:
         return WordUnigramModel(*common, pieces.scores.astype(np.float64))
     return PieceBpeModel(*common, _list_merges(pieces))
 
 
-def _list_steps(rules: PieceRules) -> tuple[TextStep, ...]:
+def _list_steps(model: PieceModel) -> tuple[TextStep, ...]:
     """What is done to a text first."""
+    rules = model.text_rules
     if not rules.escape_whitespaces or rules.whitespace_is_suffix:
         raise FormatError(
             "spaces stay as they are, or stand behind words: tokenizer.json holds only U+2581 before words"
         )
     steps = [TextStep("charsmap", "", rules.charsmap)] if rules.charsmap else []
     if rules.remove_extra_whitespaces:
-        steps += [TextStep("strip-left", "", b""), TextStep("strip-right", "", b"")]
+        # Their Strip removes line breaks, too: it is only right where these have become spaces by then.
+        if b"\n" not in model.piece_encoder(0).normalize(make_texts_from_strings(["a\nb"])).text(0):
+            steps += [TextStep("strip-left", "", b""), TextStep("strip-right", "", b"")]
         steps.append(TextStep("replace-spans", "", b" "))
     if rules.add_dummy_prefix:
         steps.append(TextStep("prepend", "", b" "))

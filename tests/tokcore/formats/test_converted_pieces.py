@@ -30,8 +30,9 @@ def test_tokenizers_gives_the_same_ids(kind, option):
     assert found == [again.encode(text).tolist() for text in texts]  # exactly what the file says
     same = [ids == ours.encode(text).tolist() for ids, text in zip(found, texts, strict=True)]
     assert sum(same) >= 0.97 * len(same), [text for is_same, text in zip(same, texts, strict=True) if not is_same]
-    for ids in found:
-        if ours.spec.model.unknown not in ids:
+    for text, ids, is_same in zip(texts, found, same, strict=True):
+        # Text that spells U+2581 itself may lose its first one in SentencePiece's way of decoding.
+        if is_same and ours.spec.model.unknown not in ids and "\u2581" not in text:
             assert theirs.decode(ids) == ours.decode(ids, "replace")
 
 
