@@ -33,6 +33,7 @@ class _Teller(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = redact(record.getMessage())
-        if record.levelno == logging.WARNING and text not in self._said:
+        is_failure = "Traceback" in text
+        if record.levelno == logging.WARNING and not is_failure and text not in self._said:
             self._said.add(text)
             self._say(f"warning: Beam: {text}")

@@ -473,7 +473,9 @@ def test_a_message_of_another_form_is_refused(body, message):
     ],
 )
 def test_a_batch_whose_parts_do_not_fit_is_refused(head, error):
-    told = json.dumps({"texts": 1, "ids": ["a"], "langs": ["en"], "rejects": [], "records": 1} | head).encode()
+    told = json.dumps(
+        {"texts": 1, "ids": ["a"], "langs": ["en"], "groups": None, "rejects": [], "records": 1} | head
+    ).encode()
     told += b" " * (-len(told) % 8)
     arrays = np.array([0, 2], np.int64).tobytes() + np.zeros(1, np.int64).tobytes() + np.zeros(1, np.int32).tobytes()
     body = len(told).to_bytes(8, "little") + told + arrays + b"ab"

@@ -834,6 +834,7 @@ SOURCE = types.SimpleNamespace(
     delimiter=None,
     quotes=True,
     validation=False,
+    group=None,
 )
 
 

@@ -147,7 +147,7 @@ def test_verbose_says_what_stages_make_and_find(corpus, build, tmp_path):
 def test_help_is_in_the_order_of_work():
     shown = CliRunner().invoke(commands, ["--help"], prog_name="tokcore").output
     names = re.findall(r"^  ([a-z-]+) +[A-Z]", shown.split("Commands:")[1].split("Examples:")[0], re.MULTILINE)
-    assert names[:8] == ["init", "check", "build", "count", "learn", "encode", "verify", "repair"]
+    assert names[:9] == ["init", "check", "build", "count", "learn", "encode", "pack", "verify", "repair"]
     assert sorted(names) == sorted(commands.commands)
     readme = (ROOT / "deploy" / "README.md").read_text()
     for code in ("0", "1", "2", "3", "130, 143", "141"):

@@ -46,7 +46,7 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
 def every_graph(folder: Path) -> list[beam.Pipeline]:
     """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store.
 
-    The first build has a pipeline to count and one to encode; the second one, shuffled, has two to encode.
+    The first build has a pipeline to count and one to encode. The second one, shuffled and packed, has one more for each.
     """
     found: list[beam.Pipeline] = []
     run_pipeline = beam.Pipeline.run
@@ -58,7 +58,7 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     small_corpus(folder)
     with mock.patch.object(beam.Pipeline, "run", kept):
         run(build_file(folder), folder / "graphs")
-        run(build_file(folder, settings=f"{SETTINGS}[shuffle]\nseed = 7\n"), folder / "shuffled")
+        run(build_file(folder, settings=f"{SETTINGS}[shuffle]\nseed = 7\n[pack]\nlength = 64\n"), folder / "shuffled")
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())

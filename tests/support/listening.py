@@ -12,15 +12,16 @@ import psutil
 
 @contextlib.contextmanager
 def watched() -> Iterator[set[str]]:
-    """Collects the addresses, looking every few milliseconds and once at the end of the block."""
+    """Collects the addresses, looking every few milliseconds and once at the end of the block.
+
+    What listens before, such as the servers of other tests, does not count.
+    """
+    before = _list_listening()
     seen: set[str] = set()
     done = threading.Event()
 
     def look() -> None:
-        me = psutil.Process()
-        for process in [me, *me.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                seen.update(c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN)
+        seen.update(ip for ip, _ in _list_listening() - before)
 
     def watch() -> None:
         while not done.wait(0.005):
@@ -39,3 +40,13 @@ def watched() -> Iterator[set[str]]:
 def is_loopback(address: str) -> bool:
     found = ipaddress.ip_address(address)
     return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def _list_listening() -> set[tuple[str, int]]:
+    """(address, port) of all that listens in this process and those that it started."""
+    found: set[tuple[str, int]] = set()
+    me = psutil.Process()
+    for process in [me, *me.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found |= {(*c.laddr,) for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+    return found
