@@ -8,13 +8,15 @@ from contextlib import contextmanager
 
 from pipelines.store.redaction import redact
 
+# Of threads, which we ask for on purpose: they wait for our own worker processes.
+_NO_NEWS = "If direct_num_workers is not equal to 1"
+
 
 @contextmanager
 def tell_warnings(say: Callable[[str], None]) -> Iterator[None]:
     """While the block runs, say what Beam's logger warns of."""
     logger = logging.getLogger("apache_beam")
     handler = _Teller(say)
-    before = logger.level, logger.propagate
     logger.setLevel(logging.WARNING)
     logger.propagate = False
     logger.addHandler(handler)
@@ -22,7 +24,8 @@ def tell_warnings(say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.level, logger.propagate = before
+        logger.propagate = True
+        logger.setLevel(logging.CRITICAL)  # threads that are left may still log the failure that is raised
 
 
 class _Teller(logging.Handler):
@@ -33,7 +36,7 @@ class _Teller(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = redact(record.getMessage())
-        is_failure = "Traceback" in text
-        if record.levelno == logging.WARNING and not is_failure and text not in self._said:
+        is_news = record.levelno == logging.WARNING and not text.startswith(_NO_NEWS)
+        if is_news and text not in self._said:
             self._said.add(text)
             self._say(f"warning: Beam: {text}")

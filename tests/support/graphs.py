@@ -46,7 +46,7 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
 def every_graph(folder: Path) -> list[beam.Pipeline]:
     """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store.
 
-    The first build has a pipeline to count and one to encode. The second one, shuffled and packed, has one more for each.
+    The first build has a pipeline to count and one to encode. The second one is shuffled and packed: one more for each.
     """
     found: list[beam.Pipeline] = []
     run_pipeline = beam.Pipeline.run
