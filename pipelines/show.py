@@ -58,7 +58,7 @@ _IDS_WIDTH = WIDTH - _TEXT_WIDTH - 2
 def list_shards(output: str) -> list[dict[str, Any]]:
     """The shards that an output's manifest names, in its order. Raises ConfigError if there is none.
 
-    output: its URL; with `/packed` behind it, the shards of rows.
+    output: the URL of the output, or of its folder `packed`, which lists the packed shards.
     """
     output, stage = _find_stage(output)
     made = require_manifest(output, stage, "build")

@@ -276,7 +276,7 @@ def compute_digamma(x: float) -> float:
 
 
 def cut(runs: Counter[str], scores: dict[str, float], least: int, dividers: int) -> dict[str, float]:
-    """Three quarters of the pieces, but at least so many: characters, and those that the text would miss most."""
+    """Keep three quarters of the pieces, but at least `least`: characters, and what the text would miss most."""
     if not scores:
         return {}
     fixed = {piece: math.floor(score * SCORE_UNIT + 0.5) for piece, score in scores.items()}

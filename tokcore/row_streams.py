@@ -101,6 +101,6 @@ class RowStream:
 
 
 def _count_openable() -> int:
-    """How many shards may be open: each holds files, of which a process may have so many."""
+    """Return how many shards may be open at a time. The system limits the open files of a process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(16, min((soft if soft > 0 else 1 << 20) - _FILES_OF_OTHERS, 1 << 15) // _FILES_PER_SHARD)

@@ -93,7 +93,7 @@ class Job:
             self._messages.append(message)
 
     def _read_messages(self, seconds: float | None) -> Iterator[tuple[int, str]]:
-        """Importance and text of each message, until the job has ended, or so many seconds have passed."""
+        """Yield (importance, text) of each message until the job ends or the seconds are over. None: no limit."""
         request = beam_job_api_pb2.JobMessagesRequest(job_id=self.id)
         with contextlib.suppress(grpc.RpcError):
             for message in self._service.GetMessageStream(request, timeout=seconds):

@@ -13,7 +13,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 
 _EVERY_S = 2.0
-# A listing of many records takes long: looking may take so much of the time.
+# Listing many records takes long. At most this share of the time is spent on it.
 _SHARE = 0.05
 
 

@@ -18,7 +18,7 @@ _LINE_S = 10.0
 
 
 class RemoteJob(Protocol):
-    """A job of an engine, whoever tells of it."""
+    """A job of an engine, known from Beam's job server or from the engine itself."""
 
     id: str
     endpoint: str

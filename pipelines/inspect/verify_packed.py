@@ -129,7 +129,7 @@ class _Rows:
         self._waiting: RowBatch | None = None
 
     def take(self, most: int) -> RowBatch | None:
-        """The next rows, at most so many; None if there are no more."""
+        """Return the next rows, but no more than `most`; None at the end."""
         if self._waiting is None:
             if (batch := next(self._batches, None)) is None:
                 return None

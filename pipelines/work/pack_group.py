@@ -145,7 +145,7 @@ def _read_ids(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterat
 
 
 def _cut_end(batch: TokenBatch, num: int) -> TokenBatch:
-    """The batch without the last so many ids, if the number is positive, all of which are of its last document."""
+    """Return the batch without its last num ids, which all belong to its last document. num <= 0: all of it."""
     if num <= 0:
         return batch
     offsets = batch.offsets.copy()

@@ -108,7 +108,7 @@ def upload(store: Store, folder: str, num: int, size_bytes: int) -> int:
 
 
 def collect(store: Store, num: int) -> list[Line]:
-    """The budget of gc, with so many leftovers."""
+    """Measure gc where a killed build left num files."""
     output, system = f"{store.fresh()}/out", open_system(store)
     names = [f"_attempts/shards-0123/{'done' if i % 3 else 'files'}/{i:05d}.json" for i in range(num)]
     with ThreadPoolExecutor(8) as threads:

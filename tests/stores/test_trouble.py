@@ -60,9 +60,9 @@ def upload(store: Store, files: Path) -> Corpus:
 
 
 def test_a_busy_store_costs_the_requests_that_it_refused(store: Store, files: Path) -> None:
-    """Each refusal is counted and asked again once, nothing is begun anew, and the same comes out.
+    """Each refused request is counted and repeated, no work starts over, and the output is the same.
 
-    How much longer that takes, tests/benchmarks/busy_stores.py measures.
+    tests/benchmarks/busy_stores.py measures how much longer that takes.
     """
     corpus = upload(store, files)
     store.proxy.reset()

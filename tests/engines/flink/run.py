@@ -112,7 +112,7 @@ def watch_workers() -> Iterator[set[int]]:
 
 
 def generate(folder: Path, megabytes: int, languages: int) -> None:
-    """Write JSON lines of so much text in so many languages, and a build file."""
+    """Write a build file, and JSON lines with this many megabytes of text in this many languages."""
     documents = list(read_demo())
     found = sorted({document["lang"] for document in documents})
     folder.mkdir(parents=True)
