@@ -69,8 +69,8 @@ def pack(
     """Rows of documents with these numbers of ids, some at a time.
 
     lengths: in any batches, int64, at least 0. length: ids of a row. cut: whether a document longer than a row is cut,
-    at multiples of length. window: how many documents best-fit looks at together. The last
-    window also takes what is left over, so it may hold nearly twice as many.
+    at multiples of length. window: how many documents best-fit looks at together. The last window also takes what is
+    left over, so it may hold nearly twice as many.
 
     Best-fit, for the documents of a window: a document longer than a row fills rows of its own; what is left of it,
     and each other document, is a piece. Pieces are taken from the longest to the shortest, equal ones in the order of

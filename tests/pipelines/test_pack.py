@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chaos.server import Warm
+from chaos.kills import check_kills
 from support import eager
 from support.builds import WORDS, build_file, drop_result_key, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
@@ -241,16 +241,8 @@ def test_with_a_shuffle_every_file_is_equal_however_inputs_are_cut(tmp_path, str
 
 
 def test_killed_anywhere_and_run_again(folder, tmp_path):
-    warm = Warm()
-    try:
-        for point, visit in (("pack.shard", 1), ("pack.shard", 3), ("pack.group", 1), ("stage.published", 5)):
-            output = tmp_path / f"{point}-{visit}"
-            done = warm.build(folder / "build.toml", output, crash=[point, visit], hostility=0.3, seed=visit)
-            assert "killed" in done, done
-            assert "root" in warm.build(folder / "build.toml", output, hostility=0.3, seed=visit + 1)
-            assert tree(output) == tree(folder / "out")
-    finally:
-        warm.close()
+    points = (("pack.shard", 1), ("pack.shard", 3), ("pack.group", 1), ("stage.published", 5))
+    check_kills(folder / "build.toml", points, tree(folder / "out"), tmp_path)
 
 
 def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from chaos.server import Warm
+from chaos.kills import check_kills
 from support import eager
 from support.builds import WORDS, build_file, drop_result_key, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
@@ -180,16 +180,8 @@ def test_memory_decides_no_byte(folder, tmp_path, monkeypatch, seed):
 
 
 def test_killed_anywhere_and_run_again(folder, tmp_path):
-    warm = Warm()
-    try:
-        for point, visit in (("encode.shard", 1), ("encode.shard", 4), ("encode.item", 2), ("encode.item", 9)):
-            output = tmp_path / f"{point}-{visit}"
-            done = warm.build(folder / "build.toml", output, crash=[point, visit], hostility=0.3, seed=visit)
-            assert "killed" in done, done
-            assert "root" in warm.build(folder / "build.toml", output, hostility=0.3, seed=visit + 1)
-            assert tree(output) == tree(folder / "out")
-    finally:
-        warm.close()
+    points = (("encode.shard", 1), ("encode.shard", 4), ("encode.item", 2), ("encode.item", 9))
+    check_kills(folder / "build.toml", points, tree(folder / "out"), tmp_path)
 
 
 def test_verify_rebuild_and_repair(folder, output):
