@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
@@ -23,7 +24,8 @@ using Merges = std::tuple<OutputArray<int32_t>, OutputArray<int32_t>, OutputArra
 using CharacterMerges = std::tuple<OutputArray<uint32_t>, OutputArray<uint32_t>, OutputArray<int32_t>,
                                    OutputArray<int32_t>, OutputArray<uint64_t>>;
 
-void check_table(InputArray<uint8_t>& data, InputArray<int64_t>& offsets, InputArray<uint64_t>& counts,
+template <typename T>
+void check_table(InputArray<T>& data, InputArray<int64_t>& offsets, InputArray<uint64_t>& counts,
                  InOutArray<int64_t>& merges_done, const LearnOptions& options) {
   check_ascending("offsets", offsets, data.shape(0));
   check_size("counts", counts, offsets.shape(0) - 1);
@@ -98,6 +100,42 @@ CharacterMerges learn_characters_arrays(InputArray<uint8_t> data, InputArray<int
           to_numpy(std::move(learned.count))};
 }
 
+Merges learn_symbols_arrays(InputArray<uint32_t> symbols, InputArray<int64_t> offsets,
+                            InputArray<uint64_t> counts, InputArray<int64_t> symbol_bytes, size_t num_merges,
+                            uint64_t min_count, size_t max_token_bytes, size_t threads,
+                            InOutArray<int64_t> merges_done, size_t min_parallel_units,
+                            size_t max_narrow_ids) {
+  const LearnOptions options{.num_merges = num_merges,
+                             .min_count = min_count,
+                             .max_token_bytes = max_token_bytes,
+                             .threads = threads,
+                             .merges_done = merges_done.data(),
+                             .min_parallel_units = min_parallel_units,
+                             .max_narrow_ids = max_narrow_ids};
+  check_table(symbols, offsets, counts, merges_done, options);
+  const size_t num_symbols = symbol_bytes.shape(0);
+  if (num_symbols >= size_t{1} << 31 || num_merges > (size_t{1} << 31) - num_symbols) {
+    throw std::invalid_argument("num_merges = " + std::to_string(num_merges) + ": ids are below 2**31");
+  }
+  for (size_t i = 0; i < symbols.shape(0); ++i) {
+    if (symbols.data()[i] >= num_symbols) {
+      throw std::invalid_argument("symbols[" + std::to_string(i) +
+                                  "] = " + std::to_string(symbols.data()[i]) + ": expected one below " +
+                                  std::to_string(num_symbols));
+    }
+  }
+  Learned learned;
+  {
+    nb::gil_scoped_release released;
+    learned =
+        learn_symbols(symbols.data(), offsets.data(), counts.data(), counts.shape(0),
+                      std::vector<size_t>(symbol_bytes.data(), symbol_bytes.data() + num_symbols), options);
+  }
+  check_learned(learned);
+  return {to_numpy(std::move(learned.left)), to_numpy(std::move(learned.right)),
+          to_numpy(std::move(learned.count))};
+}
+
 }  // namespace
 
 void bind_learner(nb::module_& module) {
@@ -107,6 +145,12 @@ void bind_learner(nb::module_& module) {
              nb::arg("min_parallel_units") = LearnOptions{}.min_parallel_units,
              nb::arg("max_narrow_ids") = LearnOptions{}.max_narrow_ids,
              "(left, right, count) of the merges, in order; fewer than num_merges if no pair is left.");
+  module.def("learn_symbols", &learn_symbols_arrays, nb::arg("symbols"), nb::arg("offsets"),
+             nb::arg("counts"), nb::arg("symbol_bytes"), nb::arg("num_merges"), nb::arg("min_count"),
+             nb::arg("max_token_bytes"), nb::arg("threads"), nb::arg("merges_done").noconvert(),
+             nb::arg("min_parallel_units") = LearnOptions{}.min_parallel_units,
+             nb::arg("max_narrow_ids") = LearnOptions{}.max_narrow_ids,
+             "As learn, of words of symbols; merge i makes the symbol after the last one that has bytes.");
   module.def(
       "learn_characters", &learn_characters_arrays, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"),
       nb::arg("num_tokens"), nb::arg("min_count"), nb::arg("max_token_bytes"), nb::arg("threads"),

@@ -198,6 +198,9 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
     pairs[i] = find_pair(symbols[i], symbols[i + 1]);
     return pairs[i] == kNone || !is_unused(pairs[i]) || !is_ambiguous_[pairs[i]];
   };
+  // Several lookups at once wait for memory together.
+  const auto prefetch = [&](size_t i) { pairs_.prefetch(uint64_t{symbols[i]} << 32 | symbols[i + 1]); };
+  for (size_t i = 0; i + 1 < count; ++i) prefetch(i);
   for (size_t i = 0; i + 1 < count; ++i) {
     if (!look_up(i)) return false;
   }
@@ -214,6 +217,8 @@ bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scrat
     symbols[best] = results_[pairs[best]];
     --count;
     std::memmove(symbols + best + 1, symbols + best + 2, (count - best - 1) * sizeof(uint32_t));
+    if (best > 0) prefetch(best - 1);
+    if (best + 1 < count) prefetch(best);
     std::memmove(starts + best + 1, starts + best + 2, (count - best) * sizeof(uint32_t));
     std::memmove(pairs + best, pairs + best + 1, (count - best - 1) * sizeof(uint32_t));
     if (best > 0 && !look_up(best - 1)) return false;

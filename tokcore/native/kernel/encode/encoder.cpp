@@ -395,6 +395,13 @@ VocabularyResult Encoder::build(const WordpieceVocabulary& vocabulary) {
   return result;
 }
 
+VocabularyResult Encoder::build(const ByteUnigramVocabulary& vocabulary) {
+  auto model = std::make_unique<ByteUnigram>();
+  const VocabularyResult result = model->build(vocabulary);
+  model_ = std::move(model);
+  return result;
+}
+
 EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};
   return workers_.encode(*this, texts, nullptr, threads, encoded);

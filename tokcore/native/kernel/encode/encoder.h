@@ -12,6 +12,7 @@
 
 #include "encode/batches.h"
 #include "encode/bpe_model.h"
+#include "encode/byte_unigram.h"
 #include "encode/encoding_pool.h"
 #include "encode/piece_model.h"
 #include "encode/wordpiece_model.h"
@@ -29,6 +30,7 @@ class Encoder {
   // Call one of them, once, before the first encode.
   VocabularyResult build(const Vocabulary& vocabulary);
   VocabularyResult build(const WordpieceVocabulary& vocabulary);
+  VocabularyResult build(const ByteUnigramVocabulary& vocabulary);
 
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);

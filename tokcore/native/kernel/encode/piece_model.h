@@ -22,6 +22,8 @@ struct PieceScratch {
   std::vector<uint64_t> dead;
   std::vector<uint64_t> known_neighbours;  // see BpeModel::follows()
   std::vector<int32_t> chunk_ids;
+  std::vector<double> sums;     // see ByteUnigram, by place in the piece
+  std::vector<uint32_t> ended;  // what ends there
 };
 
 class PieceModel {

@@ -10,7 +10,7 @@ namespace {
 constexpr double kStep = 0x1p200;  // sums stay between 1 / kStep and kStep
 
 // kStep^exponent, for an exponent of at most 0.
-double raise_step(int32_t exponent) {
+double raise_step(int64_t exponent) {
   double power = 1;
   for (; exponent < 0 && power > 0; ++exponent) power *= 1 / kStep;
   return power;
@@ -26,7 +26,7 @@ bool is_space_at(const uint8_t* text, size_t size, size_t at) {
 }  // namespace
 
 bool SampledUnigram::build(const uint8_t* data, const int64_t* offsets, const int32_t* ids,
-                           const double* weights, size_t num_pieces, double unknown_weight,
+                           const double* weights, const int32_t* scales, size_t num_pieces,
                            int32_t unknown_id, const int32_t* byte_ids, Words words, bool fuses) {
   std::vector<uint8_t> backwards(data + offsets[0], data + offsets[num_pieces]);
   std::vector<PieceTrie::Entry> entries(num_pieces);
@@ -45,8 +45,8 @@ bool SampledUnigram::build(const uint8_t* data, const int64_t* offsets, const in
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return false;
   trie_.build(std::move(entries));
   ids_.assign(ids, ids + num_pieces);
-  weights_.assign(weights, weights + num_pieces);
-  unknown_weight_ = unknown_weight;
+  weights_.assign(weights, weights + num_pieces + 1);
+  scales_.assign(scales, scales + num_pieces + 1);
   unknown_id_ = unknown_id;
   if (byte_ids != nullptr) byte_ids_.assign(byte_ids, byte_ids + 256);
   words_ = words;
@@ -83,7 +83,7 @@ void SampledUnigram::find_edges(const uint8_t* text, size_t size, size_t end, Sc
     if (node == PieceTrie::kNone) break;
     const uint32_t piece = trie_.piece(node);
     if (piece == PieceTrie::kNone) continue;
-    scratch.edges.push_back({static_cast<uint32_t>(start), piece, weights_[piece]});
+    scratch.edges.push_back({static_cast<uint32_t>(start), piece, weights_[piece], scales_[piece]});
     is_known = is_known || start == character;
   }
   std::reverse(scratch.edges.begin(), scratch.edges.end());
@@ -91,7 +91,8 @@ void SampledUnigram::find_edges(const uint8_t* text, size_t size, size_t end, Sc
   while (character == end && start > 0) {
     if (begins_character(text, --start)) character = start;
   }
-  if (character < end) scratch.edges.push_back({static_cast<uint32_t>(character), kUnknown, unknown_weight_});
+  if (character < end)
+    scratch.edges.push_back({static_cast<uint32_t>(character), kUnknown, weights_.back(), scales_.back()});
 }
 
 void SampledUnigram::encode_word(const uint8_t* text, size_t size, Draws& draws, Scratch& scratch,
@@ -103,17 +104,19 @@ void SampledUnigram::encode_word(const uint8_t* text, size_t size, Draws& draws,
   scales.assign(size + 1, 0);
   sums[0] = 1;
   const auto find_scale = [&] {
-    int32_t scale = INT32_MIN;
-    for (const Scratch::Edge& edge : edges) scale = std::max(scale, scales[edge.start]);
+    int64_t scale = INT64_MIN;
+    for (const Scratch::Edge& edge : edges) scale = std::max(scale, scales[edge.start] + edge.scale);
     return scale;
+  };
+  const auto weigh = [&](const Scratch::Edge& edge, int64_t scale) {
+    return sums[edge.start] * edge.weight * raise_step(scales[edge.start] + edge.scale - scale);
   };
   for (size_t end = 1; end <= size; ++end) {
     find_edges(text, size, end, scratch);
     if (edges.empty()) continue;
-    int32_t scale = find_scale();
+    int64_t scale = find_scale();
     double sum = 0;
-    for (const Scratch::Edge& edge : edges)
-      sum += sums[edge.start] * edge.weight * raise_step(scales[edge.start] - scale);
+    for (const Scratch::Edge& edge : edges) sum += weigh(edge, scale);
     for (; sum > 0 && sum < 1 / kStep; --scale) sum *= kStep;
     for (; sum > kStep; ++scale) sum *= 1 / kStep;
     sums[end] = sum;
@@ -126,11 +129,11 @@ void SampledUnigram::encode_word(const uint8_t* text, size_t size, Draws& draws,
   ends.clear();
   for (size_t end = size; end > 0;) {
     find_edges(text, size, end, scratch);
-    const int32_t scale = find_scale();
+    const int64_t scale = find_scale();
     double total = 0;
     scratch.shares.clear();
     for (const Scratch::Edge& edge : edges) {
-      scratch.shares.push_back(sums[edge.start] * edge.weight * raise_step(scales[edge.start] - scale));
+      scratch.shares.push_back(weigh(edge, scale));
       total += scratch.shares.back();
     }
     double left = static_cast<double>(draws.next()) * 0x1p-64 * total;

@@ -1,8 +1,8 @@
 // DESCRIPTION
 // SampledUnigram cuts text into pieces by chance: a cut has a probability in proportion to the product of its
 // pieces' weights. Sums of the weights of all cuts run from the start, then pieces are drawn from the end.
-// Neighbours that are unknown are one token. Sums are float64 in a fixed order, beside powers of two, so that
-// they neither vanish nor overflow.
+// Neighbours that are unknown are one token. Weights and sums are float64 beside powers of two, so that they
+// neither vanish nor overflow; sums are made in a fixed order.
 //
 // Cost: for each byte of text, a step for each byte of the pieces that end there, twice. Thread-safe once
 // built.
@@ -26,9 +26,10 @@ class SampledUnigram {
       uint32_t start;
       uint32_t piece;  // kUnknown: a character that is no piece
       double weight;
+      int32_t scale;  // weight is to be multiplied by 2^(200 scale)
     };
     std::vector<double> sums;
-    std::vector<int32_t> scales;  // a sum is to be multiplied by 2^(200 scale)
+    std::vector<int64_t> scales;  // as for weights
     std::vector<Edge> edges;
     std::vector<double> shares;
     std::vector<Edge> cut;
@@ -38,11 +39,12 @@ class SampledUnigram {
   // Where a text is cut for sure: nowhere, or before each U+2581.
   enum class Words : uint8_t { kOne, kEverySpace };
 
-  // texts of pieces: not empty, all different, well-formed UTF-8. weights: from 0 to 2^500, also the unknown
-  // character's. byte_ids: 256 that spell unknown text, or nullptr. fuses: unknown text on both sides of a
-  // cut is one token, too. False if two pieces are equal, or one is empty.
+  // texts of pieces: not empty, all different, well-formed UTF-8. weights: from 2^-500 to 2^500, each to be
+  // multiplied by 2^(200 scale); one more of both is the unknown character's. scales: from -2^30 to 2^30.
+  // byte_ids: 256 that spell unknown text, or nullptr. fuses: unknown text on both sides of a cut is one
+  // token, too. False if two pieces are equal, or one is empty.
   bool build(const uint8_t* data, const int64_t* offsets, const int32_t* ids, const double* weights,
-             size_t num_pieces, double unknown_weight, int32_t unknown_id, const int32_t* byte_ids,
+             const int32_t* scales, size_t num_pieces, int32_t unknown_id, const int32_t* byte_ids,
              Words words, bool fuses);
 
   // Appends the ids of a normalized text, and returns in how many words it was cut. size < 2^32 - 1.
@@ -59,8 +61,8 @@ class SampledUnigram {
 
   PieceTrie trie_;  // of pieces written backwards
   std::vector<int32_t> ids_;
-  std::vector<double> weights_;
-  double unknown_weight_ = 0;
+  std::vector<double> weights_;  // the last one is the unknown character's
+  std::vector<int32_t> scales_;
   int32_t unknown_id_ = 0;
   std::vector<int32_t> byte_ids_;
   Words words_ = Words::kOne;

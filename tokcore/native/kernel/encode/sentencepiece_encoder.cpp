@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -62,15 +63,22 @@ class SentencepieceEncoder::Worker {
  private:
   static constexpr size_t kKeptBytes = size_t{1} << 20;
   static constexpr size_t kBatch = 64;
+  // Longer words are cut before they are looked up.
+  static constexpr size_t kMaxWholeBytes = PretokenCache::kMaxShortBytes + 2;
   // In a cache of Unigram: the numbers of a word that hold up to some sum are preceded by these two.
   static constexpr int32_t kHasLimit = -1;
   static constexpr size_t kLimitNumbers = 2;
+
+  // Where the cache keeps what a part becomes.
+  enum class Kept : uint8_t { kShort, kLong, kNot };
 
   struct Part {
     const uint8_t* text;
     size_t size;
     PretokenCache::Key key;
+    Kept kept;
     bool begins_word;
+    bool is_cut;  // no place in it that no piece crosses
   };
 
   EncodeResult encode_text(const uint8_t* text, size_t size, size_t number, IdBuffer* ids,
@@ -125,6 +133,7 @@ class SentencepieceEncoder::Worker {
     num_parts_ = 0;
     was_unknown_ = false;
     sum_ = 0;
+    is_noting_ = false;
   }
 
   EncodeResult finish(bool is_done, size_t number) {
@@ -137,7 +146,7 @@ class SentencepieceEncoder::Worker {
       numbers_.resize(std::max(numbers_.size(), size));
       const size_t count =
           encoder_.bpe_.encode(normalized_.data(), size, true, bpe_scratch_, numbers_.data());
-      was_unknown_ = false;
+      was_unknown_ = is_noting_ = false;
       put(numbers_.data(), count);
     }
     normalized_.trim(kKeptBytes);
@@ -149,34 +158,45 @@ class SentencepieceEncoder::Worker {
     for (size_t begin = 0; begin < size;) {
       const size_t word_end = encoder_.word_end(text, size, begin);
       ++*pretokens_;
-      const size_t word = begin;
+      bool begins_word = true;
       while (begin < word_end) {
-        const size_t end = part_end(text, word_end, begin);
+        // Long words are encoded in parts, which are more often known.
+        const bool is_cut = word_end - begin > kMaxWholeBytes;
+        const size_t end = is_cut ? part_end(text, word_end, begin) : word_end;
         if (end - begin > PieceModel::kMaxPieceBytes) return false;
-        parts_[num_parts_++] = {text + begin, end - begin, make_key(text + begin, end - begin),
-                                begin == word};
+        set_part(&parts_[num_parts_++], text + begin, end - begin, begins_word, is_cut);
         begin = end;
+        begins_word = false;
         if (num_parts_ == kBatch && !look_up()) return false;
       }
     }
     return look_up();
   }
 
-  // Long words are encoded in parts, between characters that no piece holds side by side.
+  // The first place that no piece crosses.
   size_t part_end(const uint8_t* text, size_t word_end, size_t begin) const {
-    if (word_end - begin <= PretokenCache::kMaxShortBytes) return word_end;
     if (encoder_.is_unigram_ && encoder_.is_converted_) return word_end;  // its score is one sum
     return encoder_.cuts_.next(text, word_end, begin);
   }
 
-  PretokenCache::Key make_key(const uint8_t* text, size_t size) const {
-    if (size <= PretokenCache::kMaxShortBytes) {
-      const PretokenCache::Key key = cache_.entries().key_inside(text, size);
-      cache_.entries().prefetch(key);
-      return key;
+  // In place: a processor waits for what was written in small parts and is read in large ones.
+  void set_part(Part* part, const uint8_t* text, size_t size, bool begins_word, bool is_cut) const {
+    part->text = text;
+    part->size = size;
+    part->begins_word = begins_word;
+    part->is_cut = is_cut;
+    // The last byte of U+2581 stands for all of it: no text begins with such a byte.
+    const size_t skipped = is_space_symbol_at(text, size, 0) ? 2 : 0;
+    if (size - skipped <= PretokenCache::kMaxShortBytes && *text != kSpaceSymbol[2]) {
+      part->key = cache_.entries().key_inside(text + skipped, size - skipped);
+      part->kept = Kept::kShort;
+      cache_.entries().prefetch(part->key);
+    } else if (size <= PretokenCache::kMaxLongBytes) {
+      part->key = cache_.long_key(text, size, text + size);
+      part->kept = Kept::kLong;
+    } else {
+      part->kept = Kept::kNot;
     }
-    const size_t hashed = std::min(size, PretokenCache::kMaxLongBytes);
-    return cache_.long_key(text, hashed, text + size);
   }
 
   // Appends the ids of the waiting parts.
@@ -188,46 +208,124 @@ class SentencepieceEncoder::Worker {
     num_parts_ = 0;
     for (size_t i = 0; i < num_parts; ++i) {
       if (encoder_.word_rule_ == WordRule::kEvery && parts_[i].begins_word) was_unknown_ = false;
-      const PretokenCache::Ids known = find(parts_[i]);
-      const bool is_known =
-          known.ids != nullptr &&
-          (encoder_.carries_sum_ ? put_known_after_sum(parts_[i], known) : put_known(known));
-      if (is_known) continue;
-      if (encoder_.carries_sum_) {
-        put_new_after_sum(parts_[i]);
-      } else if (!put_new(parts_[i])) {
-        return false;
-      }
+      if (!put_entry(parts_[i]) && !put_part(parts_[i])) return false;
     }
     return true;
   }
 
-  PretokenCache::Ids find(const Part& part) const {
-    if (part.size > PretokenCache::kMaxShortBytes) {
-      if (part.size > PretokenCache::kMaxLongBytes) return {nullptr, 0};
-      return cache_.find_long(part.text, part.size, part.key);
-    }
+  // The common case, without a branch on the number of ids. False if there is more to it.
+  bool put_entry(const Part& part) {
+    if (part.kept != Kept::kShort) return false;
     const PretokenCache::Found found = cache_.entries().find(part.key);
-    if (found.entry == nullptr) return {nullptr, 0};
-    if (found.count <= PretokenCache::kMaxShortIds) return {found.entry->ids, found.count};
-    return cache_.in_ring(*found.entry);
-  }
-
-  void remember(const Part& part, const uint32_t* numbers, size_t count) {
-    const auto* ids = reinterpret_cast<const int32_t*>(numbers);
-    if (part.size <= PretokenCache::kMaxShortBytes) {
-      cache_.insert(part.key, ids, count);
-    } else if (part.size <= PretokenCache::kMaxLongBytes) {
-      cache_.insert_long(part.text, part.size, part.key, ids, count);
+    if (found.entry == nullptr || found.count > PretokenCache::kMaxShortIds) return false;
+    // Behind the last one, zeros.
+    const auto* const numbers = reinterpret_cast<const uint32_t*>(found.entry->ids);
+    const PieceVocabulary& vocabulary = encoder_.vocabulary_;
+    if (!vocabulary.has_bytes() && numbers[0] == vocabulary.unknown()) return false;
+    if (encoder_.carries_sum_) {
+      if (found.entry->ids[0] == kHasLimit || !(std::fabs(sum_) <= room(part.size))) return false;
+      const float* const scores = encoder_.unigram_.scores();
+      float sums[PretokenCache::kMaxShortIds + 1] = {sum_};
+      for (size_t i = 0; i < PretokenCache::kMaxShortIds; ++i) sums[i + 1] = sums[i] + scores[numbers[i]];
+      sum_ = sums[found.count];
     }
-  }
-
-  bool put_known(const PretokenCache::Ids& known) {
-    put(reinterpret_cast<const uint32_t*>(known.ids), known.count);
+    was_unknown_ = !vocabulary.has_bytes() && numbers[found.count - 1] == vocabulary.unknown();
+    int32_t* const out = ids_->end();
+    for (size_t i = 0; i < PretokenCache::kMaxShortIds; ++i) out[i] = vocabulary.ids()[numbers[i]];
+    ids_->set_end(out + found.count);
     return true;
   }
 
   // False if BPE needs all of the text.
+  bool put_part(const Part& part) {
+    const PretokenCache::Ids known = find(part);
+    if (known.ids != nullptr && put_known(part, known)) return true;
+    if (!part.is_cut) {
+      const size_t end = part_end(part.text, part.size, 0);
+      if (end < part.size) return put_in_parts(part, end);
+    }
+    if (!encoder_.carries_sum_) return put_new(part);
+    put_new_after_sum(part);
+    return true;
+  }
+
+  // Encodes a word part by part, and remembers what all of it becomes.
+  bool put_in_parts(const Part& word, size_t end) {
+    noted_.assign(kLimitNumbers, 0);
+    noted_limit_ = std::numeric_limits<float>::max();
+    is_noting_ = true;
+    size_t num_parts = 0;
+    for (size_t begin = 0; begin < word.size; begin = end) {
+      if (begin > 0) end = part_end(word.text, word.size, begin);
+      set_part(&word_parts_[num_parts++], word.text + begin, end - begin, false, true);
+    }
+    for (size_t i = 0; i < num_parts; ++i) {
+      const auto before = static_cast<size_t>(word_parts_[i].text - word.text);
+      noted_reach_ = encoder_.carries_sum_ ? encoder_.unigram_.reach(before) : 0;
+      if (!put_part(word_parts_[i])) return false;
+    }
+    if (is_noting_) remember_noted(word);
+    is_noting_ = false;
+    return true;
+  }
+
+  void remember_noted(const Part& word) {
+    uint32_t* const numbers = noted_.data() + kLimitNumbers;
+    const size_t count = noted_.size() - kLimitNumbers;
+    if (encoder_.carries_sum_) {
+      remember_with_limit(word, numbers, count, noted_limit_);
+    } else {
+      remember(word, numbers, count);
+    }
+  }
+
+  PretokenCache::Ids find(const Part& part) const {
+    if (part.kept == Kept::kShort) {
+      const PretokenCache::Found found = cache_.entries().find(part.key);
+      if (found.entry == nullptr) return {nullptr, 0};
+      if (found.count <= PretokenCache::kMaxShortIds) return {found.entry->ids, found.count};
+      return cache_.in_ring(*found.entry);
+    }
+    if (part.kept == Kept::kNot) return {nullptr, 0};
+    return cache_.find_long(part.text, part.size, part.key);
+  }
+
+  void remember(const Part& part, const uint32_t* numbers, size_t count) {
+    const auto* ids = reinterpret_cast<const int32_t*>(numbers);
+    if (part.kept == Kept::kShort) {
+      cache_.insert(part.key, ids, count);
+    } else if (part.kept == Kept::kLong) {
+      cache_.insert_long(part.text, part.size, part.key, ids, count);
+    }
+  }
+
+  // numbers: with room for kLimitNumbers before them.
+  void remember_with_limit(const Part& part, uint32_t* numbers, size_t count, float limit) {
+    if (limit >= room(part.size)) {
+      remember(part, numbers, count);
+    } else if (limit >= 0) {
+      numbers[-2] = static_cast<uint32_t>(kHasLimit);
+      numbers[-1] = std::bit_cast<uint32_t>(limit);
+      remember(part, numbers - kLimitNumbers, count + kLimitNumbers);
+    }
+  }
+
+  // Up to which sum a text of that size is certain not to make sums start again.
+  float room(size_t size) const { return UnigramModel::kMaxSum - 8 - encoder_.unigram_.reach(size); }
+
+  // False if it holds for sums only that are not as far from 0.
+  bool put_known(const Part& part, PretokenCache::Ids known) {
+    float limit = std::numeric_limits<float>::max();
+    if (encoder_.carries_sum_ && known.count > kLimitNumbers && known.ids[0] == kHasLimit) {
+      limit = std::bit_cast<float>(known.ids[1]);
+      known = {known.ids + kLimitNumbers, known.count - kLimitNumbers};
+    }
+    const auto* const numbers = reinterpret_cast<const uint32_t*>(known.ids);
+    if (encoder_.carries_sum_) return put_if_certain(part, numbers, known.count, limit);
+    put(numbers, known.count);
+    return true;
+  }
+
   bool put_new(const Part& part) {
     uint32_t* const numbers = make_room(part.size);
     const size_t count = encoder_.is_unigram_
@@ -239,20 +337,12 @@ class SentencepieceEncoder::Worker {
     return true;
   }
 
-  bool put_known_after_sum(const Part& part, PretokenCache::Ids known) {
-    float limit = UnigramModel::kMaxSum - encoder_.unigram_.reach(part.size);
-    if (known.count > kLimitNumbers && known.ids[0] == kHasLimit) {
-      limit = std::min(limit, std::bit_cast<float>(known.ids[1]));
-      known = {known.ids + kLimitNumbers, known.count - kLimitNumbers};
-    }
-    return put_if_certain(reinterpret_cast<const uint32_t*>(known.ids), known.count, limit);
-  }
-
-  // Appends the cut of a word that holds up to some sum. False if the sum is beyond.
-  bool put_if_certain(const uint32_t* numbers, size_t count, float limit) {
-    if (!(std::fabs(sum_) <= limit)) return false;
+  // Appends the cut of a part that holds up to some sum. False if the sum is beyond.
+  bool put_if_certain(const Part& part, const uint32_t* numbers, size_t count, float limit) {
+    if (!(std::fabs(sum_) <= std::min(limit, room(part.size)))) return false;
     const float* const scores = encoder_.unigram_.scores();
     for (size_t i = 0; i < count; ++i) sum_ += scores[numbers[i]];
+    noted_limit_ = std::min(noted_limit_, limit - noted_reach_);
     put(numbers, count);
     return true;
   }
@@ -260,19 +350,13 @@ class SentencepieceEncoder::Worker {
   void put_new_after_sum(const Part& part) {
     const UnigramModel& model = encoder_.unigram_;
     uint32_t* const numbers = make_room(part.size + kLimitNumbers) + kLimitNumbers;
-    if (part.size <= PretokenCache::kMaxLongBytes) {
+    if (part.kept != Kept::kNot) {
       const UnigramModel::Measured measured = model.measure(part.text, part.size, unigram_scratch_, numbers);
-      if (measured.limit >= UnigramModel::kMaxSum) {
-        remember(part, numbers, measured.count);
-      } else if (measured.limit >= 0) {
-        numbers[-2] = static_cast<uint32_t>(kHasLimit);
-        numbers[-1] = std::bit_cast<uint32_t>(measured.limit);
-        remember(part, numbers - kLimitNumbers, measured.count + kLimitNumbers);
-      }
-      const float limit = std::min(measured.limit, UnigramModel::kMaxSum - model.reach(part.size));
-      if (put_if_certain(numbers, measured.count, limit)) return;
+      remember_with_limit(part, numbers, measured.count, measured.limit);
+      if (put_if_certain(part, numbers, measured.count, measured.limit)) return;
     }
     const size_t count = model.encode(part.text, part.size, &sum_, unigram_scratch_, numbers);
+    is_noting_ = false;
     put(numbers, count);
   }
 
@@ -284,6 +368,7 @@ class SentencepieceEncoder::Worker {
   // Appends tokens, for which there is room.
   void put(const uint32_t* numbers, size_t count) {
     const PieceVocabulary& vocabulary = encoder_.vocabulary_;
+    if (is_noting_) note(numbers, count);
     if (!vocabulary.has_bytes()) {
       // Unknown text next to unknown text is one token.
       const uint32_t unknown = vocabulary.unknown();
@@ -299,6 +384,15 @@ class SentencepieceEncoder::Worker {
     ids_->set_end(out + count);
   }
 
+  void note(const uint32_t* numbers, size_t count) {
+    noted_.insert(noted_.end(), numbers, numbers + count);
+    // Unknown text may become one token with what is before or behind it.
+    const PieceVocabulary& vocabulary = encoder_.vocabulary_;
+    if (!vocabulary.has_bytes() &&
+        std::find(numbers, numbers + count, vocabulary.unknown()) != numbers + count)
+      is_noting_ = false;
+  }
+
   const SentencepieceEncoder& encoder_;
   PretokenCache cache_;
   PaddedBytes gathered_;
@@ -306,8 +400,14 @@ class SentencepieceEncoder::Worker {
   CharacterBpeScratch bpe_scratch_;
   UnigramModel::Scratch unigram_scratch_;
   std::vector<uint32_t> numbers_;
+  // What the parts of a word become, if that is to be remembered.
+  std::vector<uint32_t> noted_;
+  float noted_limit_ = 0;  // of the absolute sum before the word
+  float noted_reach_ = 0;  // of the word before the part in hand
+  bool is_noting_ = false;
   Part parts_[kBatch];
   size_t num_parts_ = 0;
+  Part word_parts_[kMaxWholeBytes];  // of a word that is encoded in parts
 
   // Of the text in hand.
   IdBuffer* ids_ = nullptr;
@@ -335,11 +435,11 @@ VocabularyResult SentencepieceEncoder::build(const PieceList& pieces, const Norm
   if (!*is_charsmap) return built;
   is_unigram_ = carries_sum_ = is_unigram;
   if (is_unigram) {
-    unigram_.build(vocabulary_);
+    if (!unigram_.build(vocabulary_)) return {VocabularyStatus::kTrieTooLarge, pieces.num_pieces};
   } else {
     bpe_.build(vocabulary_, user_defined_);
   }
-  cuts_.build(vocabulary_.bytes(), vocabulary_.starts(), vocabulary_.num_pieces());
+  cuts_.build(vocabulary_);
   find_word_rule();
   return built;
 }
@@ -352,11 +452,11 @@ VocabularyResult SentencepieceEncoder::build_converted(const PieceList& pieces, 
   is_unigram_ = is_unigram;
   steps_ = std::move(rules.steps);
   if (is_unigram) {
-    unigram_.build(vocabulary_);
+    if (!unigram_.build(vocabulary_)) return {VocabularyStatus::kTrieTooLarge, pieces.num_pieces};
   } else {
     bpe_.build(vocabulary_, user_defined_, rules.merges);
   }
-  cuts_.build(vocabulary_.bytes(), vocabulary_.starts(), vocabulary_.num_pieces());
+  cuts_.build(vocabulary_);
   find_word_rule();
   if (rules.splits_every_space) {
     word_rule_ = WordRule::kEvery;
@@ -384,13 +484,13 @@ size_t SentencepieceEncoder::word_end(const uint8_t* text, size_t size, size_t b
   if (word_rule_ == WordRule::kNone) return size;
   if (word_rule_ == WordRule::kEvery) {
     const size_t behind = begin + (is_space_symbol_at(text, size, begin) ? 3 : 0);
-    return behind < size ? find_space_symbol(text, size, behind) : size;
+    return behind < size ? find_space_symbol_padded(text, size, behind) : size;
   }
   if (word_rule_ == WordRule::kBefore) {
     while (is_space_symbol_at(text, size, begin)) begin += 3;
-    return begin < size ? find_space_symbol(text, size, begin) : size;
+    return begin < size ? find_space_symbol_padded(text, size, begin) : size;
   }
-  begin = find_space_symbol(text, size, begin);
+  begin = find_space_symbol_padded(text, size, begin);
   while (begin < size && is_space_symbol_at(text, size, begin)) begin += 3;
   return begin;
 }

@@ -15,8 +15,8 @@
 
 #include "encode/batches.h"
 #include "encode/character_bpe.h"
-#include "encode/cuts.h"
 #include "encode/encoding_pool.h"
+#include "encode/piece_cuts.h"
 #include "encode/piece_trie.h"
 #include "encode/piece_vocabulary.h"
 #include "encode/unigram_model.h"
@@ -74,7 +74,7 @@ class SentencepieceEncoder {
   PieceVocabulary vocabulary_;
   PieceTrie user_defined_;
   PieceNormalizer normalizer_;
-  Cuts cuts_;
+  PieceCuts cuts_;
   CharacterBpe bpe_;
   UnigramModel unigram_;
   StepNormalizer steps_;

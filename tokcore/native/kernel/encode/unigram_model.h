@@ -8,41 +8,44 @@
 //
 // Hugging Face's tokenizers add up otherwise: in float64, and from 0 for each word. See encode_word().
 //
-// Cost: for each byte of text, a step for each byte of the pieces that begin there. Thread-safe once built.
+// Cost: for each character of text, a step for each byte of the pieces that begin there. Thread-safe once
+// built.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "encode/piece_trie.h"
 #include "encode/piece_vocabulary.h"
+#include "encode/score_trie.h"
 
 namespace tokcore {
 
 class UnigramModel {
  public:
   static constexpr float kMaxSum = 100000.0F;
+  // Scores beyond it count as it, so that no sum overflows.
+  static constexpr float kMaxScore = 1e33F;
 
   // Memory that encoding reuses. One per thread.
   struct Scratch {
-    struct Node {
-      float sum;
-      uint32_t start;  // kNone: nothing ends here
-      uint32_t piece;  // kNone: unknown
-    };
-    struct MeasuredNode {
-      double best, second;
-      uint32_t start;
-      uint32_t piece;
-    };
-    std::vector<Node> nodes;
-    std::vector<MeasuredNode> measured;
+    // By place in the text: the best sum of what ends there, the second-best, and how the best's last token
+    // ends: a unit of the trie, or kUnknown and the bytes of a character.
+    std::vector<float> sums;
+    std::vector<float> seconds;
+    std::vector<uint32_t> ended;
+    std::vector<double> exact_sums;
+    // What begins at each of several characters, by its bytes: its score and its unit.
+    std::vector<float> found_scores;
+    std::vector<uint32_t> found_units;
     std::vector<uint32_t> ends;
   };
 
-  // vocabulary: must live as long. Throws std::bad_alloc.
-  void build(const PieceVocabulary& vocabulary);
+  // vocabulary: must live as long. False if it is too large. Throws std::bad_alloc.
+  bool build(const PieceVocabulary& vocabulary);
+
+  // So many bytes behind a text are read, whatever they are.
+  static constexpr size_t kPadding = 32;
 
   // Writes the numbers of the tokens of text that comes after the sum *sum, and sets that to the sum behind
   // it. At most one number for each byte. 0 < size < 2^32 - 1.
@@ -68,23 +71,39 @@ class UnigramModel {
   const float* scores() const { return scores_.data(); }
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kUnknown = UINT32_MAX - 7;
+  static constexpr uint32_t kNothing = kUnknown - 1;  // what ends at a place where nothing does yet
   static constexpr float kUnknownPenalty = 10.0F;
 
-  // Offers each piece that text holds at `start`, shortest first, and the character there if it is no piece:
-  // offer(where it ends, its number or kNone, its score). Returns the bytes of the character.
-  template <typename Offer>
-  size_t offer_pieces(const uint8_t* text, size_t size, size_t start, Offer offer) const;
-  template <typename Nodes>
-  size_t write(const Nodes& nodes, const uint8_t* text, size_t size, Scratch& scratch,
-               uint32_t* numbers) const;
+  static constexpr size_t kLanes = 4;  // characters whose pieces are looked for at once
+  static constexpr size_t kStep = 4;   // places that are offered something at once
+
+  struct Lane {
+    size_t start;
+    size_t width;  // bytes of the character there; 0 behind the end of the text
+  };
+
+  // Looks for the pieces that begin at the next characters, side by side, because each step of a search waits
+  // for memory. Returns the bytes of the longest.
+  size_t find_pieces(const uint8_t* text, size_t size, size_t start, Lane lanes[kLanes],
+                     Scratch& scratch) const;
+  bool has_character(const Lane& lane, const float* scores, size_t longest) const {
+    return lane.width <= longest && scores[lane.width - 1] != ScoreTrie::kNoScore;
+  }
+  void make_room(size_t size, Scratch& scratch) const;
+  size_t write(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const;
+  size_t size_of(uint32_t ended) const {
+    return ended >= kUnknown ? ended - kUnknown : trie_.ended(ended).size;
+  }
 
   const PieceVocabulary* vocabulary_ = nullptr;
-  PieceTrie trie_;
+  ScoreTrie trie_;
   std::vector<float> scores_;
   float unknown_score_ = 0;
   double exact_unknown_score_ = 0;
-  float max_score_ = 0;  // the highest absolute value
+  float max_score_ = 0;         // the highest absolute value
+  size_t max_piece_bytes_ = 4;  // of a piece, or of an unknown character
+  size_t stride_ = kStep;       // the same, as whole steps
 };
 
 }  // namespace tokcore

@@ -77,7 +77,7 @@ class WordpieceModel final : public PieceModel {
 
   static constexpr int32_t kNoId = -1;
 
-  // choose(end of a match, whether it is one character): whether to take it; the longest is offered first.
+  // choose(whether a match is one character): whether to take it; the longest one is offered first.
   template <typename Choose>
   void encode_choosing(Piece& piece, Choose choose) const;
   template <typename Choose>

@@ -65,6 +65,22 @@ Charsmap::Found Charsmap::find_among(const uint8_t* text, size_t size, size_t ma
   return found;
 }
 
+Charsmap::Rules Charsmap::find_rules(const uint8_t* character, size_t size, bool is_next[256]) const {
+  if (units_.empty()) return Rules::kNone;
+  size_t at = offset(units_[0]);
+  uint32_t unit = 0;
+  for (size_t i = 0; i < size; ++i) {
+    at ^= character[i];
+    unit = units_[at];
+    if (label(unit) != character[i]) return Rules::kNone;
+    if (has_leaf(unit)) return Rules::kOwn;
+    at ^= offset(unit);
+  }
+  for (uint32_t byte = 0; byte < 256; ++byte)
+    is_next[byte] = is_next[byte] || label(units_[at ^ byte]) == byte;
+  return Rules::kLonger;
+}
+
 bool Charsmap::may_replace(uint8_t first, uint8_t second) const {
   if (!begins(first)) return false;
   const size_t at = offset(units_[0]) ^ first;

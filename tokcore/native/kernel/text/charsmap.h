@@ -33,6 +33,10 @@ class Charsmap {
 
   // Whether some rule begins with that byte.
   bool begins(uint8_t byte) const { return !units_.empty() && begins_[byte]; }
+  // What rules begin with a character of several bytes: none, one for it alone, or only longer ones, whose
+  // next bytes are then marked.
+  enum class Rules : uint8_t { kNone, kOwn, kLonger };
+  Rules find_rules(const uint8_t* character, size_t size, bool is_next[256]) const;
   // Whether some rule is for these two bytes, longer, or for the first alone.
   bool may_replace(uint8_t first, uint8_t second) const;
 

@@ -5,6 +5,11 @@
 
 #include "scan/character.h"
 #include "scan/scanner_metaspace.h"
+#include "text/utf8_writer.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace tokcore {
 namespace {
@@ -31,7 +36,27 @@ bool PieceNormalizer::build(const NormalizerRules& rules, const PieceTrie& user_
       if (is_plain) plain_[byte][next / 64] |= uint64_t{1} << next % 64;
     }
   }
+  printable_stays_ = true;
+  for (uint8_t byte = '!'; byte <= '~'; ++byte) {
+    for (uint8_t next = 0; next < 128; ++next) printable_stays_ = printable_stays_ && is_plain(byte, next);
+  }
+  find_staying();
   return true;
+}
+
+void PieceNormalizer::find_staying() {
+  constexpr uint32_t kNumCharacters = 0x10000;
+  always_stay_.assign(kNumCharacters / 64, 0);
+  mostly_stay_.assign(kNumCharacters / 64, 0);
+  for (uint32_t c = 0x80; c < kNumCharacters; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;  // surrogates: no text has them
+    uint8_t character[4];
+    const auto size = static_cast<size_t>(utf8::put(c, character) - character);
+    if (begins_user_defined_[character[0]]) continue;
+    const Charsmap::Rules rules = charsmap_.find_rules(character, size, goes_on_);
+    if (rules == Charsmap::Rules::kNone) always_stay_[c / 64] |= uint64_t{1} << c % 64;
+    if (rules == Charsmap::Rules::kLonger) mostly_stay_[c / 64] |= uint64_t{1} << c % 64;
+  }
 }
 
 // Writes a text; there is always room for three bytes for each byte of a block.
@@ -61,10 +86,9 @@ class PieceNormalizer::Writer {
     was_space_ = removes_;
   }
 
-  // One character, or several, none of them a blank.
-  void add_plain(const uint8_t* text, size_t size) {
-    std::memcpy(out_->end(), text, size);
-    out_->set_end(out_->end() + size);
+  // Characters were written up to there, none of them a blank.
+  void end_plain(const uint8_t* end) {
+    out_->set_end(end);
     was_space_ = false;
   }
 
@@ -114,25 +138,22 @@ void PieceNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* o
   const bool space_is_plain = !charsmap_.begins(' ') && !begins_user_defined_[int{' '}];
   while (i < size) {
     const size_t end = std::min(size, i + kBlockBytes);
-    writer.reserve(end - i + 8);
+    writer.reserve(end - i + 24);
     while (i < end) {
-      const uint8_t byte = text[i];
-      if (byte < 0x80 && i + 1 < end) {
-        size_t last = i;
-        while (last + 1 < end && text[last] < 0x80 && is_plain(text[last], text[last + 1])) ++last;
-        if (last > i) {
-          writer.add_plain(text + i, last - i);
-          i = last;
-          continue;
-        }
-        if (byte == ' ' && space_is_plain) {
-          writer.add_space();
-          ++i;
-          continue;
-        }
+      uint8_t* out_end = out->end();
+      const size_t stopped = copy_staying(text, size, i, end, &out_end);
+      if (stopped > i) {
+        writer.end_plain(out_end);
+        i = stopped;
+        continue;
+      }
+      if (text[i] == ' ' && space_is_plain) {
+        writer.add_space();
+        ++i;
+        continue;
       }
       const Step one = step(text + i, size - i);
-      if (one.text_size > one.size || one.size > end - i) writer.reserve(end - i + one.text_size + 8);
+      if (one.text_size > one.size || one.size > end - i) writer.reserve(end - i + one.text_size + 24);
       writer.add(one.text, one.text_size);
       i += one.size;
     }
@@ -140,6 +161,55 @@ void PieceNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* o
   writer.drop_trailing_spaces(start);
   writer.reserve(1);
   if (rules_.add_dummy_prefix && rules_.whitespace_is_suffix) writer.put_space();
+}
+
+size_t PieceNormalizer::copy_staying(const uint8_t* text, size_t size, size_t begin, size_t end,
+                                     uint8_t** out) const {
+  uint8_t* to = *out;
+  size_t i = begin;
+  while (i < end) {
+    const uint8_t lead = text[i];
+    if (lead == ' ') break;
+    if (lead < 0x80) {
+#if defined(__SSE2__)
+      if (printable_stays_ && size - i > 16) {
+        const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text + i));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), block);
+        // As signed numbers, bytes outside of ASCII are below all others.
+        const __m128i are_printable = _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(' ')),
+                                                    _mm_cmplt_epi8(block, _mm_set1_epi8(0x7F)));
+        size_t count =
+            static_cast<size_t>(__builtin_ctz(~static_cast<unsigned>(_mm_movemask_epi8(are_printable))));
+        if (count > 0 && text[i + count] >= 0x80 && !is_plain(text[i + count - 1], text[i + count])) --count;
+        if (count == 0) break;
+        i += count;
+        to += count;
+        continue;
+      }
+#endif
+      if (i + 1 >= size || !is_plain(lead, text[i + 1])) break;
+      *to++ = text[i++];
+      continue;
+    }
+    if (lead < 0xC2 || lead >= 0xF0) break;
+    const size_t width = lead < 0xE0 ? 2 : 3;
+    if (size - i < width) break;
+    uint32_t c = lead < 0xE0 ? lead & 0x1Fu : lead & 0x0Fu;
+    bool is_formed = true;
+    for (size_t k = 1; k < width; ++k) {
+      is_formed = is_formed && (text[i + k] & 0xC0) == 0x80;
+      c = c << 6 | (text[i + k] & 0x3Fu);
+    }
+    if (!is_formed || (width == 3 && c < 0x800)) break;
+    const uint64_t bit = uint64_t{1} << c % 64;
+    if ((always_stay_[c / 64] & bit) == 0) {
+      const bool goes_on = i + width < size && goes_on_[text[i + width]];
+      if (goes_on || (mostly_stay_[c / 64] & bit) == 0) break;
+    }
+    for (size_t k = 0; k < width; ++k) *to++ = text[i++];
+  }
+  *out = to;
+  return i;
 }
 
 PieceNormalizer::Step PieceNormalizer::step(const uint8_t* text, size_t size) const {

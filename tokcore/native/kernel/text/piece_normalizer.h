@@ -71,13 +71,22 @@ class PieceNormalizer {
     size_t text_size;
   };
   Step step(const uint8_t* text, size_t size) const;
+  // Copies characters that stay as they are, blanks not among them, from `begin` on, up to the first other
+  // one or to `end`. There is room for 16 bytes more. Returns where it stopped.
+  size_t copy_staying(const uint8_t* text, size_t size, size_t begin, size_t end, uint8_t** out) const;
+  void find_staying();
   bool is_plain(uint8_t byte, uint8_t next) const { return (plain_[byte][next / 64] >> next % 64 & 1) != 0; }
 
   NormalizerRules rules_{};
   Charsmap charsmap_;
   const PieceTrie* user_defined_ = nullptr;
   bool begins_user_defined_[256] = {};
-  uint64_t plain_[128][4] = {};  // an ASCII character stays as it is before that byte
+  uint64_t plain_[128][4] = {};   // an ASCII character stays as it is before that byte
+  bool printable_stays_ = false;  // all of ASCII from ! to ~ does, before ASCII
+  // Of the characters up to U+FFFF outside of ASCII: whether they stay as they are before any byte, or before
+  // a byte that is not in goes_on_.
+  std::vector<uint64_t> always_stay_, mostly_stay_;
+  bool goes_on_[256] = {};
 };
 
 }  // namespace tokcore

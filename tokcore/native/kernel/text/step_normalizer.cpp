@@ -56,12 +56,13 @@ void replace_spans(const std::string& text, const std::string& by, std::string* 
 }  // namespace
 
 bool StepNormalizer::add(uint8_t kind, std::string pattern, std::string text) {
-  if (kind > static_cast<uint8_t>(StepKind::kWords)) return false;
+  if (kind > static_cast<uint8_t>(StepKind::kAsciiWords)) return false;
   Step step{static_cast<StepKind>(kind), std::move(pattern), std::move(text), {}};
   if (step.kind == StepKind::kReplace && step.pattern.empty()) return false;
   if (step.kind == StepKind::kCharsmap &&
       (step.text.empty() || !step.charsmap.build(bytes_of(step.text), step.text.size())))
     return false;
+  drops_ill_formed_ = drops_ill_formed_ || step.kind == StepKind::kAsciiWords;
   steps_.push_back(std::move(step));
   return true;
 }
@@ -72,7 +73,7 @@ void StepNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* ou
   for (size_t i = 0; i < size;) {
     const Character c = character_at(text, size, i);
     if (c.code_point == kNoCodePoint) {
-      now.append("\xEF\xBF\xBD");
+      if (!drops_ill_formed_) now.append("\xEF\xBF\xBD");
     } else {
       now.append(reinterpret_cast<const char*>(text + i), c.size);
     }
@@ -112,6 +113,8 @@ void StepNormalizer::apply(const Step& step, const std::string& text, std::strin
       return replace_all(text, " ", kSpace, out);
     case StepKind::kWords:
       return apply_words(text, out);
+    case StepKind::kAsciiWords:
+      return apply_ascii_words(text, out);
   }
 }
 
@@ -148,6 +151,21 @@ void StepNormalizer::apply_words(const std::string& text, std::string* out) {
          !(c = character_at(bytes_of(text), text.size(), at)).at_end() && !c.is(unicode::kSpace);)
       at += c.size;
     out->append(text, start, at - start);
+  }
+}
+
+void StepNormalizer::apply_ascii_words(const std::string& text, std::string* out) {
+  bool is_in_word = false;
+  for (size_t at = 0; at < text.size();) {
+    const bool is_mark = text.compare(at, 3, kSpace) == 0;
+    if (is_mark || text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r')) {
+      is_in_word = false;
+      at += is_mark ? 3 : 1;
+      continue;
+    }
+    if (!is_in_word) out->append(kSpace);
+    is_in_word = true;
+    out->push_back(text[at++]);
   }
 }
 

@@ -1,8 +1,8 @@
 // DESCRIPTION
 // StepNormalizer prepares a text as a tokenizer.json does that was made from a SentencePiece model: it takes
 // the steps of its normalizers and pre-tokenizers one after another, each over the whole text. Before them, a
-// byte outside of well-formed UTF-8 becomes U+FFFD. Each step is linear in the length of the text.
-// Thread-safe once built.
+// byte outside of well-formed UTF-8 becomes U+FFFD, or is left out where kAsciiWords is one of the steps.
+// Each step is linear in the length of the text. Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ enum class StepKind : uint8_t {
   kCharsmap,        // each grapheme of less than six bytes, or else each character, by a table
   kMetaspace,       // spaces become U+2581
   kMetaspaceFirst,  // and one is put before a text that does not begin with it
-  kWords            // the same for each of the parts between white space, which is left out
+  kWords,           // the same for each of the parts between white space, which is left out
+  kAsciiWords       // U+2581 before each of the parts between it and ASCII's white space, which are left out
 };
 
 class StepNormalizer {
@@ -49,8 +50,10 @@ class StepNormalizer {
   static void apply(const Step& step, const std::string& text, std::string* out);
   static void apply_charsmap(const Charsmap& charsmap, const std::string& text, std::string* out);
   static void apply_words(const std::string& text, std::string* out);
+  static void apply_ascii_words(const std::string& text, std::string* out);
 
   std::vector<Step> steps_;
+  bool drops_ill_formed_ = false;
 };
 
 }  // namespace tokcore

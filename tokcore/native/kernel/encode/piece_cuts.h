@@ -1,0 +1,55 @@
+// DESCRIPTION
+// PieceCuts finds places in a text that no piece crosses: between two characters that no piece holds side by
+// side. Unlike Cuts, it also looks within ASCII, where such a place is mostly before a punctuation mark. What
+// is before and behind one can be encoded by itself. Thread-safe once built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "encode/piece_vocabulary.h"
+
+namespace tokcore {
+
+class PieceCuts {
+ public:
+  void build(const PieceVocabulary& vocabulary);
+
+  // The first such place after `begin`, where a character begins; `size` if there is none.
+  size_t next(const uint8_t* text, size_t size, size_t begin) const {
+    size_t left = begin, right = begin + character_bytes(text + begin, size - begin);
+    while (right < size) {
+      const size_t end = right + character_bytes(text + right, size - right);
+      if (!is_crossed(text, left, right, end)) return right;
+      left = right;
+      right = end;
+    }
+    return size;
+  }
+
+ private:
+  static constexpr size_t kBitsPerPair = 16;
+
+  static uint64_t pack(const uint8_t* text, size_t begin, size_t end) {
+    uint64_t bytes = 0;
+    for (size_t i = begin; i < end; ++i) bytes = bytes << 8 | text[i];
+    return bytes;
+  }
+  static uint64_t hash(const uint8_t* text, size_t left, size_t right, size_t end) {
+    return (pack(text, left, right) << 32 | pack(text, right, end)) * 0x9E3779B97F4A7C15u;
+  }
+  // A collision of hashes only loses a place.
+  bool is_crossed(const uint8_t* text, size_t left, size_t right, size_t end) const {
+    if ((text[left] | text[right]) < 0x80)
+      return (ascii_[text[left]][text[right] / 64] >> text[right] % 64) & 1;
+    const uint64_t pair = hash(text, left, right, end) >> shift_;
+    return (pairs_[pair / 64] >> pair % 64) & 1;
+  }
+
+  uint64_t ascii_[128][2] = {};  // a bit for each two characters of ASCII
+  std::vector<uint64_t> pairs_;  // a bit for each hash of two others
+  unsigned shift_ = 63;
+};
+
+}  // namespace tokcore
