@@ -113,20 +113,24 @@ nb::tuple encode_wordpiece(const WordpieceModel& self, InputArray<uint8_t> data,
 }
 
 void make_unigram(SampledUnigram* self, InputArray<uint8_t> data, InputArray<int64_t> offsets,
-                  InputArray<int32_t> ids, InputArray<double> weights, double unknown_weight,
+                  InputArray<int32_t> ids, InputArray<double> weights, InputArray<int32_t> scales,
                   int32_t unknown_id, InputArray<int32_t> byte_ids, bool splits, bool fuses) {
   const size_t num_pieces = ids.shape(0);
   check_ascending("offsets", offsets, data.shape(0));
   check_size("offsets", offsets, num_pieces + 1);
-  check_size("weights", weights, num_pieces);
+  check_size("weights", weights, num_pieces + 1);
+  check_size("scales", scales, num_pieces + 1);
   if (byte_ids.shape(0) != 0) check_size("byte_ids", byte_ids, 256);
   for (size_t i = 0; i <= num_pieces; ++i) {
-    const double weight = i < num_pieces ? weights.data()[i] : unknown_weight;
-    if (!(weight >= 0 && weight <= 0x1p500)) throw std::invalid_argument("weights: expected 0 to 2^500");
+    const double weight = weights.data()[i];
+    if (!(weight >= 0x1p-500 && weight <= 0x1p500))
+      throw std::invalid_argument("weights: expected 2^-500 to 2^500");
+    if (scales.data()[i] < -(1 << 30) || scales.data()[i] > 1 << 30)
+      throw std::invalid_argument("scales: expected -2^30 to 2^30");
   }
   new (self) SampledUnigram();
   const auto words = splits ? SampledUnigram::Words::kEverySpace : SampledUnigram::Words::kOne;
-  if (self->build(data.data(), offsets.data(), ids.data(), weights.data(), num_pieces, unknown_weight,
+  if (self->build(data.data(), offsets.data(), ids.data(), weights.data(), scales.data(), num_pieces,
                   unknown_id, byte_ids.shape(0) == 0 ? nullptr : byte_ids.data(), words, fuses))
     return;
   self->~SampledUnigram();
@@ -170,8 +174,7 @@ void bind_draws(nb::module_& module) {
            nb::arg("firsts"), nb::arg("seeds"), nb::arg("last"), "(ids, offsets) of texts that are split.");
   nb::class_<SampledUnigram>(module, "SampledUnigram")
       .def("__init__", &make_unigram, nb::arg("data"), nb::arg("offsets"), nb::arg("ids"), nb::arg("weights"),
-           nb::arg("unknown_weight"), nb::arg("unknown_id"), nb::arg("byte_ids"), nb::arg("splits"),
-           nb::arg("fuses"))
+           nb::arg("scales"), nb::arg("unknown_id"), nb::arg("byte_ids"), nb::arg("splits"), nb::arg("fuses"))
       .def("encode", &encode_unigram, nb::arg("data"), nb::arg("offsets"), nb::arg("seeds"),
            "(ids, offsets, words of each text) of normalized texts.");
 }

@@ -65,6 +65,20 @@ void make_wordpiece_encoder(Encoder* self, std::string_view pattern, InputArray<
                                   continues.data(), unknown_id, max_characters, drops_space});
 }
 
+void make_byte_unigram_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> data,
+                               InputArray<int64_t> offsets, InputArray<int32_t> token_ids,
+                               InputArray<double> scores, size_t cache_bytes,
+                               std::string_view implementation) {
+  const size_t num_tokens = token_ids.shape(0);
+  check_size("offsets", offsets, num_tokens + 1);
+  check_size("scores", scores, num_tokens);
+  std::optional<Scanner> scanner;
+  if (!pattern.empty()) scanner = scanner_from_names(pattern, implementation);
+  new (self) Encoder(scanner, checked_implementation(implementation), cache_bytes);
+  build(self, ByteUnigramVocabulary{data.data(), data.shape(0), offsets.data(), num_tokens, token_ids.data(),
+                                    scores.data()});
+}
+
 }  // namespace
 
 void bind_encoder(nb::module_& module) {
@@ -75,7 +89,9 @@ void bind_encoder(nb::module_& module) {
            nb::arg("whole"), nb::arg("cache_bytes"), nb::arg("implementation"))
       .def("__init__", &make_wordpiece_encoder, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
            nb::arg("token_ids"), nb::arg("continues"), nb::arg("unknown_id"), nb::arg("max_characters"),
-           nb::arg("drops_space"), nb::arg("cache_bytes"), nb::arg("implementation"));
+           nb::arg("drops_space"), nb::arg("cache_bytes"), nb::arg("implementation"))
+      .def("__init__", &make_byte_unigram_encoder, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
+           nb::arg("token_ids"), nb::arg("scores"), nb::arg("cache_bytes"), nb::arg("implementation"));
   bind_encoding(encoder);
 }
 

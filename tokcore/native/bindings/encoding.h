@@ -49,6 +49,8 @@ inline std::string describe(const VocabularyResult& result) {
       return "merge " + at + ": another merge of the same priority makes a different token";
     case VocabularyStatus::kNotFinite:
       return "token " + at + ": its score is not a finite number";
+    case VocabularyStatus::kTrieTooLarge:
+      return "the " + at + " tokens are too many for a Unigram: their trie may have 2^24 places";
   }
   return "";
 }

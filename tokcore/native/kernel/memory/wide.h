@@ -1,5 +1,6 @@
 // DESCRIPTION
-// Products of unsigned 64-bit integers in full width: of two, and of three for comparing. Exact. Thread-safe.
+// Products of unsigned 64-bit integers in full width: of two, of two with a sum, and of three for comparing.
+// Exact. Thread-safe.
 #pragma once
 
 #include <compare>
@@ -32,6 +33,20 @@ inline Wide128 multiply(uint64_t a, uint64_t b) {
   const uint64_t middle = a_high * b_low + (a_low * b_low >> 32);
   const uint64_t carry = (middle & 0xFFFFFFFF) + a_low * b_high;
   return {a_high * b_high + (middle >> 32) + (carry >> 32), a * b};
+#endif
+}
+
+// a * b + c + d, which always fits.
+inline Wide128 multiply_add(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+#ifdef __SIZEOF_INT128__
+  __extension__ using Wide = unsigned __int128;
+  const Wide sum = static_cast<Wide>(a) * b + c + d;
+  return {static_cast<uint64_t>(sum >> 64), static_cast<uint64_t>(sum)};
+#else
+  Wide128 sum = multiply(a, b);
+  sum.high += (sum.low += c) < c;
+  sum.high += (sum.low += d) < d;
+  return sum;
 #endif
 }
 
