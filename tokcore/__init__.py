@@ -21,6 +21,7 @@ from tokcore.errors import (
 from tokcore.pretokenize import pretokenize
 
 if TYPE_CHECKING:
+    from tokcore.count_tables import open_counts
     from tokcore.counting import count_pretokens
     from tokcore.merges import Merge, learn_bpe
     from tokcore.shards import open_shards
@@ -42,6 +43,7 @@ __all__ = [
     "__version__",
     "count_pretokens",
     "learn_bpe",
+    "open_counts",
     "open_shards",
     "pretokenize",
 ]
@@ -52,6 +54,7 @@ _MODULES = {
     "Tokenizer": "tokenizer",
     "count_pretokens": "counting",
     "learn_bpe": "merges",
+    "open_counts": "count_tables",
     "open_shards": "shards",
 }
 

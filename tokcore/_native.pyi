@@ -50,6 +50,17 @@ class Encoder:
         cache_bytes: int,
         implementation: str,
     ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        pattern: str,
+        data: _Bytes,
+        offsets: _Offsets,
+        token_ids: _Ids,
+        scores: npt.NDArray[np.float64],
+        cache_bytes: int,
+        implementation: str,
+    ) -> None: ...
     def encode(self, data: _Bytes, offsets: _Offsets, threads: int) -> tuple[_Ids, _Offsets, _Offsets]: ...
     def encode_strings(self, texts: tuple[object, ...], threads: int) -> tuple[_Ids, _Offsets, _Offsets]: ...
     def encode_pieces(
@@ -118,6 +129,14 @@ class IdCounter:
     def add(self, ids: _Ids, offsets: _Offsets) -> None: ...
     def take(self) -> tuple[_Ids, _Counts, _Counts, _Counts]: ...
 
+class MuHash:
+    def __init__(self, value: bytes) -> None: ...
+    def add(self, keys: _Bytes) -> None: ...
+    def subtract(self, keys: _Bytes) -> None: ...
+    def add_value(self, value: bytes) -> None: ...
+    def subtract_value(self, value: bytes) -> None: ...
+    def value(self) -> bytes: ...
+
 class RowMerger:
     def __init__(self, num_runs: int, multipliers: list[int] | None) -> None: ...
     def feed(self, run: int, data: _Bytes, offsets: _Offsets, counts: _Counts, documents: _Counts) -> None: ...
@@ -175,6 +194,19 @@ def learn_unigram(
     rounds_done: _Offsets,
 ) -> tuple[npt.NDArray[np.uint32], _Offsets, npt.NDArray[np.float32]]: ...
 def evaluate_exact_math(x: float) -> tuple[float, float, float]: ...
+def learn_symbols(
+    symbols: npt.NDArray[np.uint32],
+    offsets: _Offsets,
+    counts: _Counts,
+    symbol_bytes: _Offsets,
+    num_merges: int,
+    min_count: int,
+    max_token_bytes: int,
+    threads: int,
+    merges_done: _Offsets,
+    min_parallel_units: int = ...,
+    max_narrow_ids: int = ...,
+) -> tuple[_Ids, _Ids, _Counts]: ...
 def learn_characters(
     data: _Bytes,
     offsets: _Offsets,
@@ -219,7 +251,7 @@ class SampledUnigram:
         offsets: _Offsets,
         ids: _Ids,
         weights: npt.NDArray[np.float64],
-        unknown_weight: float,
+        scales: _Ids,
         unknown_id: int,
         byte_ids: _Ids,
         splits: bool,

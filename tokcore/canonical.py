@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Protocol
 
@@ -45,6 +46,18 @@ def write_canonical_json(value: Any) -> bytes:
     except TypeError:  # integers of more than 64 bits, lone surrogates
         text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return text.encode() + b"\n"
+
+
+def write_canonical_lines(values: Iterable[Any]) -> bytes:
+    """The canonical JSON of each value, one after the other.
+
+    >>> write_canonical_lines([{"a": 1}, {"b": 2}])
+    b'{"a":1}\\n{"b":2}\\n'
+    """
+    lines = bytearray()
+    for value in values:
+        lines += write_canonical_json(value)  # held by themselves, the lines would take 4 kB each
+    return bytes(lines)
 
 
 def parse_canonical(data: bytes, name: str) -> Any:

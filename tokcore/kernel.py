@@ -215,7 +215,7 @@ class PieceRules(NamedTuple):
 # What a TextStep does, in the order of the kernel's numbers.
 STEP_KINDS = (
     *("prepend", "replace", "replace-spans", "strip-left", "strip-right", "charsmap"),
-    *("metaspace", "metaspace-first", "words"),
+    *("metaspace", "metaspace-first", "words", "ascii-words"),
 )
 
 
@@ -225,7 +225,9 @@ class TextStep(NamedTuple):
     prepend: puts `text` before a text that is not empty. replace: `pattern` becomes `text`. replace-spans: two spaces
     or more become `text`. strip-left, strip-right: remove white space. charsmap: `text` is the table of replacements.
     metaspace: spaces become U+2581. metaspace-first: the same, and one U+2581 goes before a text that does not begin
-    with it. words: the same as metaspace-first for each part between white space, which is left out.
+    with it. words: the same as metaspace-first for each part between white space, which is left out. ascii-words: one
+    U+2581 before each part between ASCII's white space and U+2581, which are left out, as are, before any step, bytes
+    outside of well-formed UTF-8; without this step, such bytes become U+FFFD.
     """
 
     kind: str  # one of STEP_KINDS
@@ -263,7 +265,39 @@ class WordpieceEncoder(_Encoder):
         )
 
 
-class SentencepieceEncoder(_Encoder):
+class ByteUnigramEncoder(_Encoder):
+    """Encoding of batches of texts: split as BpeEncoder does; of a pre-token, the tokens of the highest sum of scores.
+
+    tokens, token_ids, scores: all different; each byte is one of the tokens. Sums are float64.
+    Raises ValueError for a byte that is no token, and for a score beyond +-1e290.
+    """
+
+    def __init__(
+        self, pattern: str | None, tokens: Texts, token_ids: Ids, scores: npt.NDArray[np.float64], cache_bytes: int
+    ) -> None:
+        chosen = get_implementation()
+        self._native = chosen != "reference"
+        if self._native:
+            arrays = (tokens.data, tokens.offsets, token_ids, scores)
+            self._inner = _load_native().Encoder(pattern or "", *arrays, cache_bytes, chosen)
+        else:
+            from tokcore import reference_converted as reference
+
+            self._inner = reference.ByteUnigramEncoder(pattern, tokens, token_ids, scores)
+
+
+class NormalizingEncoder(_Encoder):
+    """An encoder that rewrites texts before it looks for pieces."""
+
+    def normalize(self, texts: Texts) -> Texts:
+        """The texts as pieces are looked for in them."""
+        if not self._native:
+            normalized: Texts = self._inner.normalize(texts)
+            return normalized
+        return Texts(*self._inner.normalize(texts.data, texts.offsets))
+
+
+class SentencepieceEncoder(NormalizingEncoder):
     """Encoding of batches of texts as SentencePiece does: normalize, cut into pieces, spell or mark what is unknown.
 
     is_unigram: pieces of the highest sum of scores, in float32; otherwise BPE, which merges the highest score first.
@@ -299,15 +333,8 @@ class SentencepieceEncoder(_Encoder):
                 is_unigram, pieces, ids, scores, types, unknown_id, byte_ids, own
             )
 
-    def normalize(self, texts: Texts) -> Texts:
-        """The texts as pieces are looked for in them."""
-        if not self._native:
-            normalized: Texts = self._inner.normalize(texts)
-            return normalized
-        return Texts(*self._inner.normalize(texts.data, texts.offsets))
 
-
-class ConvertedEncoder(_Encoder):
+class ConvertedEncoder(NormalizingEncoder):
     """Encoding of batches of texts as Hugging Face's tokenizers do it with a model made from a SentencePiece model.
 
     scores: of Unigram, float64, added up for each word by itself; None for BPE. merges: of BPE, uint32 [m, 3], places
@@ -343,13 +370,6 @@ class ConvertedEncoder(_Encoder):
             self._inner = reference.ConvertedEncoder(
                 pieces, ids, scores, merges, unknown_id, byte_ids, steps, splits_every_space
             )
-
-    def normalize(self, texts: Texts) -> Texts:
-        """The texts as pieces are looked for in them."""
-        if not self._native:
-            normalized: Texts = self._inner.normalize(texts)
-            return normalized
-        return Texts(*self._inner.normalize(texts.data, texts.offsets))
 
 
 class Counter:
@@ -443,6 +463,41 @@ class IdCounter:
     def take(self) -> IdRows:
         """The rows since the last take."""
         return IdRows(*self._inner.take())
+
+
+class MuHash:
+    """The hash of a multiset, MuHash3072 of Bitcoin Core: a number modulo a prime, 384 bytes, little-endian.
+
+    A member is given by the sha256 of its bytes. Members may come in any order, and more than once. value: that of
+    another MuHash, to go on from it. One thread at a time. Raises ValueError for keys or values of other sizes.
+    """
+
+    NUM_BYTES = 384
+    EMPTY = b"\1" + bytes(NUM_BYTES - 1)  # the value without members
+
+    def __init__(self, value: bytes = EMPTY) -> None:
+        of = _load_reference() if get_implementation() == "reference" else _load_native()
+        self._inner: Any = of.MuHash(value)
+
+    def add(self, keys: bytes) -> None:
+        """Add members; keys: 32 bytes each, back to back."""
+        self._inner.add(np.frombuffer(keys, np.uint8))
+
+    def subtract(self, keys: bytes) -> None:
+        """Take away members, whether they were added before or are added later."""
+        self._inner.subtract(np.frombuffer(keys, np.uint8))
+
+    def add_value(self, value: bytes) -> None:
+        """Add all members of another MuHash."""
+        self._inner.add_value(value)
+
+    def subtract_value(self, value: bytes) -> None:
+        """Take away all members of another MuHash."""
+        self._inner.subtract_value(value)
+
+    def value(self) -> bytes:
+        """The number. Bitcoin Core shows its sha256, with the bytes in reverse order."""
+        return bytes(self._inner.value())
 
 
 class RowMerger:
@@ -541,10 +596,10 @@ class DropoutWordpiece(_Dropout):
 class SampledUnigram:
     """Cuts of texts into pieces, drawn with a probability in proportion to the product of the pieces' weights.
 
-    texts, ids, weights: of pieces, all different UTF-8; weights are float64 of 0 to 2**500. unknown_weight, unknown_id:
-    of a character that is no piece. byte_ids: 256 that spell such characters instead, or none. splits: each U+2581
-    begins a word that is cut by itself. fuses: unknown text at the end of one and the beginning of the next is one
-    token.
+    texts, ids: of pieces, all different UTF-8. weights, scales: float64 of 2**-500 to 2**500 and int32 of -2**30 to
+    2**30 for each piece, weight * 2**(200 * scale); the last one, behind those of pieces, is that of a character that
+    is no piece, as is unknown_id. byte_ids: 256 that spell such characters instead, or none. splits: each U+2581 begins
+    a word that is cut by itself. fuses: unknown text at the end of one and the beginning of the next is one token.
     """
 
     def __init__(
@@ -552,13 +607,13 @@ class SampledUnigram:
         texts: Texts,
         ids: Ids,
         weights: npt.NDArray[np.float64],
-        unknown_weight: float,
+        scales: npt.NDArray[np.int32],
         unknown_id: int,
         byte_ids: Ids,
         splits: bool,
         fuses: bool,
     ) -> None:
-        rules = (ids, weights, unknown_weight, unknown_id, byte_ids, splits, fuses)
+        rules = (ids, weights, scales, unknown_id, byte_ids, splits, fuses)
         self._native = get_implementation() != "reference"
         if self._native:
             self._inner = _load_native().SampledUnigram(texts.data, texts.offsets, *rules)
@@ -647,6 +702,28 @@ def learn_merges(
         left, right, count = _load_native().learn(
             rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE, merges_done
         )
+    return left, right, count
+
+
+def learn_symbol_merges(
+    symbols: npt.NDArray[np.uint32],
+    offsets: Offsets,
+    counts: Counts,
+    symbol_bytes: Offsets,
+    num_merges: int,
+    min_count: int,
+    max_token_bytes: int = 0,
+    threads: int = 1,
+    merges_done: npt.NDArray[np.int64] | None = None,
+) -> tuple[Ids, Ids, Counts]:
+    """learn_merges of words of symbols: word i is symbols[offsets[i]:offsets[i + 1]], and occurs counts[i] times.
+
+    symbol_bytes: of each symbol, what max_token_bytes counts. Merge i makes the symbol len(symbol_bytes) + i.
+    """
+    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
+    of = _load_reference() if get_implementation() == "reference" else _load_native()
+    rules = (num_merges, min(min_count, 2**63 - 1), max_token_bytes, threads, merges_done)
+    left, right, count = of.learn_symbols(symbols, offsets, counts, symbol_bytes, *rules)
     return left, right, count
 
 

@@ -6,8 +6,11 @@ ids, is in no row. No torch is imported; `torch.utils.data.DataLoader(loader, ba
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,9 @@ from tokcore.token_batch import Ids
 
 # Rows that are looked up together: what a row costs is then a copy of its ids.
 _CHUNK_ROWS = 8192
+
+# Batches that are read ahead where each read is a request.
+_READ_AHEAD = 8
 
 _VERSION = 1
 
@@ -64,12 +70,14 @@ class Loader:
         shuffle: bool = True,
         mixture: Mapping[str, int] | None = None,
         split: str = "train",
+        read_ahead: int | None = None,
     ) -> None:
         """url: what open_shards takes. length: ids of a row. batch_size: rows of a step on one rank.
 
         seed, epoch: decide the order; another epoch, another order. mixture: language -> integer weight; rows of a
         language come in proportion to its weight, and again when all have been given. An epoch has as many rows as the
-        languages have together.
+        languages have together. read_ahead: batches that are read before they are asked for, while iterating; None: 8
+        if shards are read at a URL, where each read is a request, and else none.
 
         Raises ConfigError for arguments that do not fit together or a corpus of less than one row, and what open_shards
         raises.
@@ -79,13 +87,16 @@ class Loader:
                 raise ConfigError(f"{name} = {value}: must be at least {least}")
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank = {rank}: must be from 0 to {world_size - 1}, world_size - 1")
-        if epoch < 0:
-            raise ConfigError(f"epoch = {epoch}: must be at least 0")
+        for name, number in (("epoch", epoch), ("read_ahead", read_ahead or 0)):
+            if number < 0:
+                raise ConfigError(f"{name} = {number}: must be at least 0")
         self.length, self.batch_size, self.rank, self.world_size = length, batch_size, rank, world_size
         self._seed, self._epoch, self._shuffle = seed, epoch, shuffle
         self._mixture = dict(sorted(mixture.items())) if mixture is not None else None
-        shards = open_shards(url, split)
-        self._streams = _make_streams(shards.list_files(), self._mixture)
+        files = open_shards(url, split).list_files()
+        is_remote = any(file.files and not file.cache for file in files)
+        self._read_ahead = read_ahead if read_ahead is not None else _READ_AHEAD * is_remote
+        self._streams = _make_streams(files, self._mixture)
         for stream in self._streams:
             stream.align(length)
         self._sizes = [stream.num_tokens // length for stream in self._streams]
@@ -174,20 +185,43 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         self._given = 0
-        for step in range(len(self)):
-            batch = self[step]
+        for step, batch in enumerate(self._iterate_ahead() if self._read_ahead else map(self.__getitem__, self._steps)):
             self._given = step + 1
             yield batch
+
+    @property
+    def _steps(self) -> range:
+        return range(len(self))
+
+    def _iterate_ahead(self) -> Iterator[Batch]:
+        """All batches in order. Threads read those that come next, as many as read_ahead says."""
+        waiting: deque[Future[Batch]] = deque()
+        # Shards are opened, and rows are found, in this thread.
+        with ThreadPoolExecutor(self._read_ahead, "tokcore-loader") as threads:
+            try:
+                for step in self._steps:
+                    waiting.append(threads.submit(self._find_batch(step)))
+                    if len(waiting) > self._read_ahead:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for one in waiting:
+                    one.cancel()
 
     def __getitem__(self, step: int) -> Batch:
         """The batch of a step. Raises IndexError, and FormatError naming a damaged shard."""
         if not 0 <= step < len(self):
             raise IndexError(f"step {step} of {len(self)}")
+        return self._find_batch(step)()
+
+    def _find_batch(self, step: int) -> Callable[[], Batch]:
+        """What reads the batch of a step."""
         steps = max(1, _CHUNK_ROWS // self.batch_size)
         number = step // steps
         if self._chunk is None or self._chunk[0] != number:
             self._chunk = (number, self._look_up(range(number * steps, min(len(self), (number + 1) * steps))))
-        return self._chunk[1].take(step - number * steps, step)
+        return functools.partial(self._chunk[1].take, step - number * steps, step)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name not in ("_order", "_chunk")}

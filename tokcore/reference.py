@@ -242,9 +242,37 @@ def learn(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
     """As tokcore.kernel.learn_merges. Ignores threads."""
     words = [([ID_OF_BYTE[byte] for byte in rows.text(i)], int(counts[i])) for i in range(rows.num_texts)]
+    return _learn_words(words, num_merges, min_count, max_token_bytes, merges_done, (1,) * 256)
+
+
+def learn_symbols(
+    symbols: npt.NDArray[np.uint32],
+    offsets: Offsets,
+    counts: npt.NDArray[np.uint64],
+    symbol_bytes: Offsets,
+    num_merges: int,
+    min_count: int,
+    max_token_bytes: int,
+    threads: int,
+    merges_done: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+    """As tokcore.kernel.learn_symbol_merges. Ignores threads."""
+    bounds = zip(pairwise(offsets.tolist()), counts.tolist(), strict=True)
+    words = [(symbols[start:end].tolist(), count) for (start, end), count in bounds]
+    return _learn_words(words, num_merges, min_count, max_token_bytes, merges_done, symbol_bytes.tolist())
+
+
+def _learn_words(
+    words: list[tuple[list[int], int]],
+    num_merges: int,
+    min_count: int,
+    max_token_bytes: int,
+    merges_done: npt.NDArray[np.int64] | None,
+    lengths: Sequence[int],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
     if sum(count * max(len(word) - 1, 0) for word, count in words) >= 2**63:
         raise OverflowError("the pairs of the table are more than 2**63 - 1")
-    merges = learn_merges(words, num_merges, min_count, max_token_bytes, merges_done)
+    merges = learn_merges(words, num_merges, min_count, max_token_bytes, merges_done, lengths)
     columns = list(zip(*merges, strict=True)) or [(), (), ()]
     return np.array(columns[0], np.int32), np.array(columns[1], np.int32), np.array(columns[2], np.uint64)
 
@@ -575,6 +603,72 @@ class IdCounter:
         rows, self._rows = sorted(self._rows.items()), {}
         columns = [np.array([row[i] for _, row in rows], np.uint64) for i in range(3)]
         return np.array([id for id, _ in rows], np.int32), *columns
+
+
+class MuHash:
+    """As tokcore.kernel.MuHash: Python's integers."""
+
+    PRIME = 2**3072 - 1103717
+
+    def __init__(self, value: bytes) -> None:
+        self._numerator, self._denominator = self._read(value), 1
+
+    def add(self, keys: npt.NDArray[np.uint8]) -> None:
+        for number in self._expand(keys):
+            self._numerator = self._numerator * number % self.PRIME
+
+    def subtract(self, keys: npt.NDArray[np.uint8]) -> None:
+        for number in self._expand(keys):
+            self._denominator = self._denominator * number % self.PRIME
+
+    def add_value(self, value: bytes) -> None:
+        self._numerator = self._numerator * self._read(value) % self.PRIME
+
+    def subtract_value(self, value: bytes) -> None:
+        self._denominator = self._denominator * self._read(value) % self.PRIME
+
+    def value(self) -> bytes:
+        return (self._numerator * pow(self._denominator, self.PRIME - 2, self.PRIME) % self.PRIME).to_bytes(
+            384, "little"
+        )
+
+    @staticmethod
+    def _read(value: bytes) -> int:
+        if len(value) != 384:
+            raise ValueError(f"value: {len(value)} bytes, expected 384")
+        return int.from_bytes(value, "little")
+
+    @staticmethod
+    def _expand(keys: npt.NDArray[np.uint8]) -> list[int]:
+        """The number of each member: the first six blocks of ChaCha20 under its key."""
+        if len(keys) % 32:
+            raise ValueError(f"keys: {len(keys)} bytes, expected 32 of each")
+        rows = keys.reshape(-1, 32)
+        return [int.from_bytes(b"".join(chacha20_block(row.tobytes(), i) for i in range(6)), "little") for row in rows]
+
+
+def chacha20_block(key: bytes, number: int) -> bytes:
+    """64 bytes of the keystream of ChaCha20 (RFC 8439) with a nonce of zeros.
+
+    >>> chacha20_block(bytes(32), 0)[:8].hex()
+    '76b8e0ada0f13d90'
+    """
+    start = [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key), number, 0, 0, 0]
+    x = list(start)
+
+    def step(a: int, b: int, d: int, distance: int) -> None:
+        x[a] = (x[a] + x[b]) % 2**32
+        mixed = x[d] ^ x[a]
+        x[d] = (mixed << distance | mixed >> (32 - distance)) % 2**32
+
+    columns = [(i, i + 4, i + 8, i + 12) for i in range(4)]
+    diagonals = [(i, (i + 1) % 4 + 4, (i + 2) % 4 + 8, (i + 3) % 4 + 12) for i in range(4)]
+    for a, b, c, d in (columns + diagonals) * 10:
+        step(a, b, d, 16)
+        step(c, d, b, 12)
+        step(a, b, d, 8)
+        step(c, d, b, 7)
+    return struct.pack("<16I", *((one + other) % 2**32 for one, other in zip(x, start, strict=True)))
 
 
 def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:

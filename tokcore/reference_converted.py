@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from tokcore.reference import split
 from tokcore.reference_sentencepiece import Ids, count_character_bytes, find_rule, split_characters
 from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
@@ -49,6 +50,8 @@ def apply_step(kind: str, pattern: str, by: bytes, text: str) -> str:
         return re.sub(rf"[{_WHITE}]+\Z", "", text)
     if kind == "charsmap":
         return apply_charsmap(by, text)
+    if kind == "ascii-words":
+        return "".join(SPACE + word for word in re.split(f"[\t-\r {SPACE}]+", text) if word)
     words = [word for word in re.split(rf"[{_WHITE}]+", text) if word] if kind == "words" else [text] * bool(text)
     marked = [word.replace(" ", SPACE) for word in words]
     return "".join(word if kind == "metaspace" or word.startswith(SPACE) else SPACE + word for word in marked)
@@ -130,7 +133,8 @@ class ConvertedEncoder:
 
     def _normalize(self, data: bytes) -> bytes:
         text = data.decode(errors="surrogateescape")
-        text = "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text)
+        by_kind = "" if any(kind == "ascii-words" for kind, _, _ in self._steps) else "\ufffd"
+        text = "".join(by_kind if "\udc80" <= c <= "\udcff" else c for c in text)
         for kind, pattern, by in self._steps:
             text = apply_step(kind, pattern, by, text)
         return text.encode()
@@ -150,3 +154,33 @@ class ConvertedEncoder:
                     ids.append(self._unknown)
                 was_unknown = part not in self._ids
         return ids
+
+
+class ByteUnigramEncoder:
+    """As tokcore.kernel.ByteUnigramEncoder. Without a cache; ignores threads."""
+
+    def __init__(self, pattern: str | None, tokens: Texts, token_ids: Ids, scores: npt.NDArray[np.float64]) -> None:
+        self._pattern = pattern
+        # As text in which each byte is a character of ASCII or of two bytes: so no byte is part of a character.
+        texts = [tokens.text(i).decode("latin-1").encode() for i in range(tokens.num_texts)]
+        self._ids = dict(zip(texts, token_ids.tolist(), strict=True))
+        self._scores = dict(zip(texts, scores.tolist(), strict=True))
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
+        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        ids: list[int] = []
+        offsets = [0]
+        for i in range(texts.num_texts):
+            start = texts.offsets[i]
+            for end in ends[firsts[i] : firsts[i + 1]]:
+                pretoken = texts.data[start:end].tobytes().decode("latin-1").encode()
+                ids += map(self._ids.__getitem__, encode_unigram(pretoken, self._scores))
+                start = end
+            offsets.append(len(ids))
+        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)

@@ -136,24 +136,29 @@ def match_with_dropout(
 
 
 class Edge(NamedTuple):
-    """A piece of a text: from start to end; unknown text has no id. weight: a score, or what it is drawn by."""
+    """A piece of a text: from start to end; unknown text has no id.
+
+    weight: a score, or what it is drawn by, which is to be multiplied by 2**(200 * scale).
+    """
 
     start: int
     end: int
     id: int | None
     weight: float
+    scale: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pieces:
     """What cutting by Unigram needs: pieces with scores or weights, and what unknown text becomes."""
 
-    known: dict[bytes, tuple[int, float]]
+    known: Mapping[bytes, tuple[int, float] | tuple[int, float, int]]  # id, weight and, if it is not 0, scale
     longest: int  # bytes
     unknown_weight: float
     unknown: int | None
     byte_ids: list[int]  # 256 or none
     splits: bool  # each U+2581 begins a word that is cut by itself
+    unknown_scale: int = 0
 
     def list_edges(self, text: bytes) -> list[list[Edge]]:
         """The edges that end at each place of a text; a character that is no piece is unknown."""
@@ -166,7 +171,7 @@ class Pieces:
                     ending[end].append(Edge(start, end, *found))
                     has_character = has_character or end == next_start
             if not has_character:
-                ending[next_start].append(Edge(start, next_start, None, self.unknown_weight))
+                ending[next_start].append(Edge(start, next_start, None, self.unknown_weight, self.unknown_scale))
         return ending
 
     def spell(self, text: bytes, edges: Sequence[Edge], was_unknown: bool = False) -> list[int]:
@@ -200,16 +205,19 @@ def sample_cut(text: bytes, pieces: Pieces, draws: Draws) -> list[Edge]:
     scales = [0] * (len(text) + 1)  # sums[i] is to be multiplied by 2**(200 scales[i])
     step = 2.0**_STEP_BITS
 
+    def find_scale(edges: Sequence[Edge]) -> int:
+        return max(scales[edge.start] + edge.scale for edge in edges)
+
     def list_shares(edges: Sequence[Edge], scale: int) -> list[float]:
         return [
-            sums[edge.start] * edge.weight * 2.0 ** max(_STEP_BITS * (scales[edge.start] - scale), -1200)
+            sums[edge.start] * edge.weight * 2.0 ** max(_STEP_BITS * (scales[edge.start] + edge.scale - scale), -1200)
             for edge in edges
         ]
 
     for end, edges in enumerate(ending):
         if not edges:
             continue
-        scale = max(scales[edge.start] for edge in edges)
+        scale = find_scale(edges)
         total = _add_up(list_shares(edges, scale))
         while 0 < total < 1 / step:
             total *= step
@@ -222,7 +230,7 @@ def sample_cut(text: bytes, pieces: Pieces, draws: Draws) -> list[Edge]:
     end = len(text)
     while end:
         edges = ending[end]
-        shares = list_shares(edges, max(scales[edge.start] for edge in edges))
+        shares = list_shares(edges, find_scale(edges))
         left = draws.next() / 2**64 * _add_up(shares)
         chosen = edges[-1]
         for edge, share in zip(edges, shares, strict=True):
@@ -322,15 +330,15 @@ class SampledUnigram:
         texts: Texts,
         ids: Ids,
         weights: npt.NDArray[np.float64],
-        unknown_weight: float,
+        scales: npt.NDArray[np.int32],
         unknown: int,
         byte_ids: Ids,
         splits: bool,
         fuses: bool,
     ) -> None:
-        rows = zip(ids.tolist(), weights.tolist(), strict=True)
-        known = {texts.text(i): row for i, row in enumerate(rows)}
-        self._pieces = Pieces(known, max(map(len, known)), unknown_weight, unknown, byte_ids.tolist(), splits)
+        *of_pieces, last = zip(weights.tolist(), scales.tolist(), strict=True)
+        known = {texts.text(i): (id, *row) for i, (id, row) in enumerate(zip(ids.tolist(), of_pieces, strict=True))}
+        self._pieces = Pieces(known, max(map(len, known)), last[0], unknown, byte_ids.tolist(), splits, last[1])
         self._fuses = fuses
 
     def encode(self, texts: Texts, seeds: Seeds) -> tuple[Ids, Offsets, Offsets]:

@@ -30,13 +30,21 @@ class PackedReader:
     """A shard of packed rows, with the bounds of the documents in them."""
 
     def __init__(self, reader: ShardReader, shard: OpenableShard) -> None:
-        """Raises FormatError, naming the file, if its pieces file is gone or damaged."""
-        pieces = shard.find_pieces()
-        if pieces is None:
+        """Raises FormatError, naming the file, if its pieces file is gone, damaged, or another shard's."""
+        file = shard.find_pieces()
+        if file is None:
             raise FormatError(f"{shard.path}: its pieces file is not there, which says where documents end in its rows")
         self.part = reader.part
-        self._length = pieces.length
-        counts, self._places = pieces.read().find_bounds(len(reader), pieces.length)
+        self._length = file.length
+        pieces = file.read()
+        num_rows = pieces.num_rows
+        last = int(pieces.lengths[pieces.rows == num_rows - 1].sum())
+        # The last row may be kept without padding. Formats without bounds do not say how many rows there are.
+        if reader.num_tokens not in (num_rows * file.length, (num_rows - 1) * file.length + last):
+            raise FormatError(
+                f"{file.path}: has {num_rows} rows of {file.length} ids, and {shard.path} has {reader.num_tokens} ids"
+            )
+        counts, self._places = pieces.find_bounds(num_rows, file.length)
         self._ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
     def find_bounds(self, starts: Rows, ends: Rows) -> tuple[Rows, Rows]:
@@ -69,7 +77,7 @@ class RowStream:
             return
         if pieces.length != length:
             raise ConfigError(
-                f"length = {length}: the rows in {self._files[0].path} are of {pieces.length} ids: say so"
+                f"length = {length}: the rows in {self._files[0].path} have {pieces.length} ids: give that length"
             )
         self._length = length
         # A last row that was kept as it is has fewer ids, and is no row here.

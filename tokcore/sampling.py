@@ -27,7 +27,10 @@ from tokcore.texts import make_texts_from_strings
 
 _UNKNOWN_PENALTY = 10.0  # SentencePiece's: how much less than the lowest score unknown text has
 _PER_BYTE = 0.1  # SentencePiece's: the score of a user's piece for each byte after its first
-_MOST_WEIGHT = 2.0**500
+_DECIMALS = Context(prec=28)
+_STEP = Decimal(2**200).ln(_DECIMALS)  # weights are floats and powers of 2**200: see SampledUnigram
+_MOST_EXPONENT = 340  # of e, whose power lies within 2**500
+_MOST_STEPS = 2**30
 
 Probability: TypeAlias = float | Decimal
 
@@ -94,15 +97,16 @@ def make_sampled_encoder(model: Model, theta: Probability) -> SampledUnigram:
     """What draws cuts of a Unigram."""
     unigram = require_unigram(model, "sampling")
     pieces = list_pieces(unigram)
-    weigh = functools.cache(lambda score: _raise_to(score, Decimal(theta)))
+    weigh = functools.cache(lambda score: _weigh(score, Decimal(theta)))
     ids, scores = zip(*pieces.known.values(), strict=True)
+    weights, scales = zip(*map(weigh, (*scores, pieces.unknown_weight)), strict=True)
     # Where U+2581 only begins pieces, every cut has one before each.
     is_cut_at_spaces = all(SPACE.encode() not in token[1:] for token in pieces.known)
     return SampledUnigram(
         make_texts_from_strings([*pieces.known]),
         np.array(ids, np.int32),
-        np.array([weigh(score) for score in scores], np.float64),
-        weigh(pieces.unknown_weight),
+        np.array(weights, np.float64),
+        np.array(scales, np.int32),
         -1 if pieces.unknown is None else pieces.unknown,
         np.array(pieces.byte_ids, np.int32),
         pieces.splits or is_cut_at_spaces,
@@ -110,9 +114,16 @@ def make_sampled_encoder(model: Model, theta: Probability) -> SampledUnigram:
     )
 
 
-def _raise_to(score: float, theta: Decimal) -> float:
-    """exp(theta * score), the same on every machine; beyond 2**500 that."""
-    return min(float((theta * Decimal(score)).exp(Context(prec=25))), _MOST_WEIGHT)
+def _weigh(score: float, theta: Decimal) -> tuple[float, int]:
+    """exp(theta * score) as a float and how often it is multiplied by 2**200, the same on every machine."""
+    exponent = _DECIMALS.multiply(theta, Decimal(score))
+    if abs(exponent) <= _MOST_EXPONENT:
+        return float(exponent.exp(_DECIMALS)), 0
+    steps = int(_DECIMALS.divide(exponent, _STEP))
+    if abs(steps) > _MOST_STEPS:
+        return 1.0, _MOST_STEPS if steps > 0 else -_MOST_STEPS
+    rest = _DECIMALS.subtract(exponent, _DECIMALS.multiply(Decimal(steps), _STEP))
+    return float(rest.exp(_DECIMALS)), steps
 
 
 @functools.lru_cache(maxsize=2)

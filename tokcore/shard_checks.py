@@ -1,4 +1,4 @@
-"""Whether files of token shards keep the rules of their format, whoever wrote them; and indexes made again from data.
+"""Whether files of token shards, of any writer, keep the rules of their format; and indexes made again from data.
 
 Rules: sizes, headers, bounds and dtypes (which readers check when they open a file), ids within the vocabulary, ends of
 documents, lengths in the documents file, and what indexes of folders say of each shard. Leaves to others: hashes and

@@ -43,7 +43,7 @@ MAX_OPEN = 64
 
 # The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
 _MANIFEST = "manifest.json"
-_STAGES = ("shards", "packed")  # of a build, whose manifests name shards; of the second, rows are the documents
+_STAGES = ("shards", "mixed", "packed")  # of a build, whose manifests name shards; of the last, rows are documents
 _LEVELS_UP = 2
 
 

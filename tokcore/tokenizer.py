@@ -7,6 +7,7 @@ Leaves to others: what the spec holds (tokcore.tokenizer_spec), foreign files (t
 from __future__ import annotations
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -23,7 +24,7 @@ from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
-from tokcore.kernel import ConvertedEncoder, Ids, Seeds, SentencepieceEncoder
+from tokcore.kernel import Ids, NormalizingEncoder, Seeds
 from tokcore.models.bpe import LearnedModel
 from tokcore.models.converted import require_unigram
 from tokcore.normalize import Normalizer
@@ -195,7 +196,7 @@ class Tokenizer(Vocabulary):
             raise TypeError(f"text: expected str or bytes, found {type(text).__name__}{hint}")
         if dropout is None and sampling is None:
             return self._encode_list([text], 1, self._allowed(allow_special)).ids
-        texts, seeds = make_texts_from_strings([text]), np.array([seed % 2**64], np.uint64)
+        texts, seeds = make_texts_from_strings([text]), np.array([operator.index(seed) % 2**64], np.uint64)
         return self._draw(texts, Randomness(dropout, sampling), seeds, self._allowed(allow_special)).ids
 
     def draw_texts(self, texts: Texts, randomness: Randomness, seeds: Seeds, *, with_special: bool = False) -> Encoded:
@@ -252,14 +253,14 @@ class Tokenizer(Vocabulary):
         """
         if num < 1:
             raise ConfigError(f"num = {num}: expected at least 1")
+        require_unigram(self.spec.model, "nbest")
         normalized = self._normalize_pieces(make_texts_from_strings([text])).text(0)
         return [(np.array(ids, np.int32), total) for ids, total in list_best(self.spec.model, normalized, num)]
 
     def _normalize_pieces(self, texts: Texts) -> Texts:
-        """Texts as pieces are looked for in them. Raises ConfigError unless the model is a Unigram."""
-        require_unigram(self.spec.model, "drawing a cut")
+        """Texts as pieces are looked for in them. The model is a Unigram."""
         texts = self._shared.normalizer.apply(texts)
-        return cast(SentencepieceEncoder | ConvertedEncoder, self._shared.encoder).normalize(texts)
+        return cast(NormalizingEncoder, self._shared.encoder).normalize(texts)
 
     def count_tokens(self, text: str | bytes, allow_special: Iterable[str] = ()) -> int:
         """How many ids encode gives.

@@ -208,6 +208,7 @@ def test_a_word_never_begins_like_a_token_that_goes_on():
     """##ab as a word, and ab going on with one, would be spelled alike."""
     model = learned({b"##ab": 9, b"xab": 9, b"##": 2}, 5 + 4 + 3 + 4)
     assert {"##", "##ab", "xab"} <= {*model.names}
+    assert len({*model.names}) == len(model.names)
     first = {token for token in model.names if not token.startswith("##") or token == "##"}
     assert first == {"#", "a", "b", "x", "##", "xab"}
 

@@ -9,6 +9,7 @@ import pickle
 import resource
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -320,3 +321,39 @@ def test_torch_reads_it(tmp_path, num_workers):
 def test_importing_it_imports_no_torch():
     code = "import sys, tokcore.loader; assert 'torch' not in sys.modules and 'fsspec' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_reading_ahead_changes_no_batch_and_is_bounded(tmp_path, monkeypatch):
+    """Threads read the next batches, no more than asked for; what they find damaged is raised in its turn."""
+    write_corpus(tmp_path, nums=(60, 60))
+    expected = [(batch.tokens.tolist(), batch.cu_seqlens.tolist(), batch.step) for batch in Loader(tmp_path, 4, 2)]
+    assert len(expected) > 20
+    given, taken, threads = 0, [], set()
+    take = loader_module._Chunk.take
+
+    def count(chunk, number, step):
+        taken.append(step)
+        threads.add(threading.current_thread().name)
+        assert step <= given + 3, "more than are to be read ahead"
+        return take(chunk, number, step)
+
+    monkeypatch.setattr(loader_module._Chunk, "take", count)
+    monkeypatch.setattr(loader_module, "_CHUNK_ROWS", 6)
+    loader = Loader(tmp_path, 4, 2, read_ahead=3)
+    found = []
+    for given, batch in enumerate(loader, 1):
+        found.append((batch.tokens.tolist(), batch.cu_seqlens.tolist(), batch.step))
+        assert loader.state_dict()["rows"] == min(2 * given, loader.num_rows)
+    assert found == expected
+    assert sorted(taken) == [*range(len(expected))]
+    assert all(name.startswith("tokcore-loader") for name in threads)
+    given = 0
+    for _ in loader:  # given up half-way
+        break
+    assert not [one for one in threading.enumerate() if one.name.startswith("tokcore-loader")]
+    Path(tmp_path / "train-00001-00000_text_document.bin").unlink()
+    given = 1000
+    with pytest.raises(FormatError, match=r"train-00001-00000_text_document\.bin"):
+        list(Loader(tmp_path, 4, 2, read_ahead=3))
+    with pytest.raises(ConfigError, match=r"read_ahead = -1: must be at least 0"):
+        Loader(tmp_path, 4, 2, read_ahead=-1)

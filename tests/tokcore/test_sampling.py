@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -18,16 +19,18 @@ from support.sentencepiece_models import METASPACE, demo_texts, make_tokenizer_j
 from tokcore.errors import ConfigError
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.sentencepiece import read_sentencepiece_model
-from tokcore.kernel import force, list_available
+from tokcore.kernel import SampledUnigram, force, list_available
 from tokcore.models.wordpiece import WordpieceModel
 from tokcore.reference_sampling import Draws, Edge, Pieces, match_with_dropout, merge_with_dropout, sample_cut
-from tokcore.sampling import Randomness, find_best_cuts
+from tokcore.sampling import Randomness, _weigh, find_best_cuts
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 MERGES = [(b"a", b"b"), (b"ab", b"a"), (b"b", b"a"), (b"ab", b"ab"), (b"ba", b"b")]
 TABLE = {b"a": (0, -1.0), b"b": (1, -1.5), b"ab": (2, -2.0), b"ba": (3, -2.25), b"aba": (4, -3.0), b"bab": (5, -9.0)}
+NO_IDS = np.zeros(0, np.int32)
+NATIVE = [name for name in list_available() if name != "reference"][:1]
 PIECES = Pieces(TABLE, 3, -12.0, 9, [], False)
 
 
@@ -166,6 +169,33 @@ def test_long_texts_lose_no_weight():
         assert all(one.end == other.start for one, other in pairwise(cut))
 
 
+@pytest.mark.parametrize("theta", [40, 60, 1000, 10**6])
+def test_a_large_theta_draws_the_best_cut(theta):
+    """Its weights are smaller than any float."""
+    ours = Tokenizer(read_sentencepiece_model(train("unigram", "plain"), "x"))
+    for text in ["low lower newest", "hello world", "the 日本 x", *(text[:100] for text in demo_texts()[:6])]:
+        (best, _), *_ = ours.nbest(text, 1)
+        for seed in range(3):
+            assert ours.encode(text, sampling=theta, seed=seed).tolist() == best.tolist()
+
+
+def test_weights_beyond_floats_keep_their_shares():
+    """Scores that are lower by the same for each byte leave each cut its share."""
+    text = b"ababa"
+    shares = {spell(cut): math.exp(sum(edge.weight for edge in cut)) for cut in list_cuts(text)}
+    expected = {tuple(id for *_, id in cut): share / sum(shares.values()) for cut, share in shares.items()}
+    scores = [score - 700.0 * len(name) for name, (_, score) in TABLE.items()]
+    weighed = [_weigh(score, Decimal(1)) for score in (*scores, -10_000.0)]
+    pieces = make_texts_from_strings([*TABLE]), np.array([id for id, _ in TABLE.values()], np.int32)
+    weights = np.array([weight for weight, _ in weighed]), np.array([scale for _, scale in weighed], np.int32)
+    for name in (*NATIVE, "reference"):
+        with force(name):
+            sampled = SampledUnigram(*pieces, *weights, 9, NO_IDS, False, True)
+            ids, offsets, _ = sampled.encode(make_texts_from_strings([text] * 4000), np.arange(4000, dtype=np.uint64))
+        found = Counter(tuple(ids[start:end].tolist()) for start, end in pairwise(offsets.tolist()))
+        assert is_likely(found, {cut: max(share, 1e-9) for cut, share in expected.items()}, 4000)
+
+
 def test_unigram_of_sentencepiece():
     data = train("unigram", "bytes")
     theirs = sentencepiece.SentencePieceProcessor(model_proto=data)
@@ -205,8 +235,11 @@ def test_what_cannot_be_drawn_is_refused():
     ours = bpe()
     with pytest.raises(ConfigError, match="needs a Unigram, and this tokenizer is of the kind learned"):
         ours.encode("a", sampling=0.1)
-    with pytest.raises(ConfigError, match="needs a Unigram"):
+    with pytest.raises(ConfigError, match="nbest needs a Unigram"):
         ours.nbest("a", 2)
+    for seed in ("1", 1.5):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            ours.encode("a", dropout=0.5, seed=seed)
     with pytest.raises(ConfigError, match=r"dropout = 1.5: expected 0 to 1"):
         ours.encode("a", dropout=1.5)
     with pytest.raises(ConfigError, match="exclude each other"):
@@ -225,7 +258,6 @@ def test_what_cannot_be_drawn_is_refused():
 # ------------------------------------------------------------------------------------------------ kernel and reference
 
 TEXTS = ["ababab ab", "", "  xyz\n", "é" * 20, "ab" * 300, "日本 ab\u2581a", "a" * 5000, "\ufffd\u0301x", "low lower"]
-NATIVE = [name for name in list_available() if name != "reference"][:1]
 
 
 def draw_both(tokenizer: Tokenizer, randomness: Randomness, texts: list[str | bytes]) -> list[tuple]:
@@ -249,7 +281,7 @@ def test_dropout_of_the_kernel_is_that_of_the_reference(dropout):
     assert native == reference
 
 
-@pytest.mark.parametrize("theta", [0.0, 0.1, 1.0, 50.0])
+@pytest.mark.parametrize("theta", [0.0, 0.1, 1.0, 50.0, 1000.0])
 @pytest.mark.parametrize("rules", ["plain", "bytes"])
 def test_sampling_of_the_kernel_is_that_of_the_reference(theta, rules):
     data = train("unigram", rules)

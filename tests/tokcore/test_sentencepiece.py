@@ -192,6 +192,38 @@ def test_unknown_characters_count_in_the_sum(has_bytes):
             assert ours.encode(text).tolist() == theirs.encode(text)
 
 
+@pytest.mark.parametrize("has_bytes", [False, True])
+@pytest.mark.parametrize("kind", [1, 2])
+def test_words_of_several_parts_are_cut_as_theirs(kind, has_bytes):
+    """Words with places that no piece crosses: near ties in their parts depend on the sum before the word."""
+    generator = np.random.default_rng(9)
+    near = generator.normal(-8, 1e-4, 40)
+    texts = ["a", "b", "ab", "ba", "aa", "bb", "▁", "▁a", "▁b", "aab", "abb", "▁ab", ".", ",", "..", "b,", ",,é", "é"]
+    pieces = [*META, *((text, float(near[i]) * len(text), NORMAL) for i, text in enumerate(texts))]
+    trainer = write_field(35, True) if has_bytes else b""
+    theirs, ours = load(make_model([*pieces, *(BYTES if has_bytes else [])], kind, trainer))
+    draw = lambda num: "".join(generator.choice(list("ab"), num))  # noqa: E731
+    for ends in (["", ",", ".", ".."], ["b,", "b,é", ",,éa", "é", "日", "日.", "..日日a"]):
+        words = ["▁" + draw(5) + "." + draw(4) + generator.choice(ends) for _ in range(40)]
+        text = "".join(generator.choice(words, 6000))
+        for _ in range(2):
+            assert ours.encode(text).tolist() == theirs.encode(text)
+
+
+def test_marks_behind_letters_are_replaced_as_theirs():
+    """Wherever in a run of characters that stay: at its end, at the end of a block, before what is no character."""
+    theirs, ours = load(train("unigram", "plain"))
+    marked = ["e\u0301", "и\u0306", "か\u3099", "가\u11a8", "क\u093c", "é\u0323", "ا\u0653", "a\u0300\u0301", "ﬁ"]
+    for letters in marked:
+        for before in range(34):
+            for behind in ("", "z" * 20, " z", "\u0301", "日本" * 8):
+                text = "abcdefghijklmnopqrstuvwxyzabcdefgh"[:before] + letters + behind
+                assert ours.encode(text).tolist() == theirs.encode(text), text
+        assert ours.encode(letters.encode()[:-1] + b" " * 20).tolist() == theirs.encode(
+            letters.encode()[:-1] + b" " * 20
+        )
+
+
 def test_long_inputs():
     theirs, ours = load(train("bpe", "bytes"))
     unigram = load(train("unigram", "crossing"))

@@ -174,9 +174,14 @@ def layout(name: str, of: str, layouts) -> Tokenizer:
     return Tokenizer(make_learned_spec(model, {"name": "cl100k"}, (), special))
 
 
-@given(st.lists(st.text(max_size=12), max_size=4))
-def test_byt5_s_ids(texts):
-    ours, theirs = BYT5, ByT5Tokenizer()
+@pytest.fixture(scope="module")
+def byt5():
+    return layout("byte", "byt5", BYTE_LAYOUTS)
+
+
+@given(texts=st.lists(st.text(max_size=12), max_size=4))
+def test_byt5_s_ids(byt5, texts):
+    ours, theirs = byt5, ByT5Tokenizer()
     for text in texts:
         assert ours.encode(text).tolist() == theirs(text, add_special_tokens=False)["input_ids"]
         assert ours.decode(ours.encode(text), "strict") == text
@@ -187,18 +192,15 @@ def test_byt5_s_ids(texts):
     assert ours.encode("</s>").tolist() == [byte + 3 for byte in b"</s>"]
 
 
-BYT5 = layout("byte", "byt5", BYTE_LAYOUTS)
-
-
-def test_byt5_s_folder(tmp_path):
-    BYT5.export("byt5", tmp_path)
+def test_byt5_s_folder(byt5, tmp_path):
+    byt5.export("byt5", tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert type(theirs).__name__ == "ByT5Tokenizer"
     for text in SAMPLES:
-        assert theirs(text)["input_ids"] == [*BYT5.encode(text).tolist(), 1]
-    assert theirs.convert_tokens_to_ids("<extra_id_124>") == BYT5.token_to_id("<extra_id_124>") == 383
+        assert theirs(text)["input_ids"] == [*byt5.encode(text).tolist(), 1]
+    assert theirs.convert_tokens_to_ids("<extra_id_124>") == byt5.token_to_id("<extra_id_124>") == 383
     again = Tokenizer.load(tmp_path)
-    assert (again.spec.special, again.encode("é").tolist()) == (BYT5.spec.special, BYT5.encode("é").tolist())
+    assert (again.spec.special, again.encode("é").tolist()) == (byt5.spec.special, byt5.encode("é").tolist())
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     for key, value in (
         ("extra_ids", 100),
@@ -210,14 +212,14 @@ def test_byt5_s_folder(tmp_path):
         (tmp_path / "other.json").write_text(json.dumps(config | {key: value}))
         with pytest.raises(FormatError, match=rf"other.json: {key}"):
             Tokenizer.load(tmp_path / "other.json")
-    published = {str(id): {"content": text, "special": True} for text, id in BYT5.specials.items()}
+    published = {str(id): {"content": text, "special": True} for text, id in byt5.specials.items()}
     (tmp_path / "other.json").write_text(json.dumps(config | {"added_tokens_decoder": published}))
     assert Tokenizer.load(tmp_path / "other.json") == again
-    BYT5.export("huggingface", tmp_path / "x.json")
-    assert Tokenizer.from_huggingface(tmp_path / "x.json") == BYT5
+    byt5.export("huggingface", tmp_path / "x.json")
+    assert Tokenizer.from_huggingface(tmp_path / "x.json") == byt5
     with pytest.raises(FormatError, match="learn with model"):
         EXPORTS["byt5"].files(learned("word", {"a": 1}).spec)
-    other = make_learned_spec(BYT5.spec.model, {"name": "cl100k"}, (), [*BYT5.spec.special, SpecialToken("<x>", None)])
+    other = make_learned_spec(byt5.spec.model, {"name": "cl100k"}, (), [*byt5.spec.special, SpecialToken("<x>", None)])
     with pytest.raises(FormatError, match="its own special tokens only, and '<x>' differs"):
         EXPORTS["byt5"].files(other)
 

@@ -3,7 +3,7 @@
     id: string (or null)   lang: string   source: string   ordinal: int64   length: int64, ids of the document
 
 No format owns it: a shard has one documents file, `documents/[LANG/]NAME.documents`, whichever formats use it. It is an
-Arrow file that does not say so in its name: whoever globs for *.arrow wants the documents themselves, and each once.
+Arrow file that does not say so in its name: a search for *.arrow finds the documents themselves, each once.
 The schema's metadata names the tokenizer and its vocab_size, from which the dtype of flat files follows.
 """
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from tokcore.errors import ConfigError
 from tokcore.formats import bert, byt5, gpt2, huggingface, sentencepiece, tiktoken, token_bytes, transformers
-from tokcore.formats.converted_pieces import NOTE
-from tokcore.models.sentencepiece import is_piece_model
+from tokcore.formats.converted_pieces import describe_difference
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
@@ -32,7 +31,7 @@ EXPORTS: Mapping[str, Export] = {
             ("tokenizer_config.json", transformers.write_tokenizer_config(spec)),
             ("special_tokens_map.json", transformers.write_special_tokens_map(spec)),
         ],
-        lambda spec: NOTE if is_piece_model(spec.model) else "",
+        describe_difference,
         alone=".json",
     ),
     "tiktoken": Export(

@@ -10,6 +10,7 @@ from tokcore.formats.byt5 import is_byt5_config, read_byt5_config
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.sentencepiece import FILE_NAME, is_sentencepiece_model, read_sentencepiece_model
 from tokcore.formats.tekken import is_tekken, read_tekken
+from tokcore.formats.youtokentome import is_youtokentome_model, read_youtokentome_model
 from tokcore.tokenizer_spec import FORMAT, TokenizerSpec
 
 # In a folder without tokcore.json, the first of these that is there. ByT5's folder has the last one alone.
@@ -18,7 +19,7 @@ FOLDER_NAMES = ("tokenizer.json", "tekken.json", FILE_NAME, "vocab.txt", "tokeni
 
 def tells_itself(data: bytes) -> bool:
     """Whether read_tokenizer_file can read a file. It cannot read a rank file, which has no split pattern."""
-    return is_sentencepiece_model(data) or is_json(data) or is_vocab_txt(data)
+    return is_sentencepiece_model(data) or is_json(data) or is_youtokentome_model(data) or is_vocab_txt(data)
 
 
 def is_json(data: bytes) -> bool:
@@ -27,7 +28,8 @@ def is_json(data: bytes) -> bool:
 
 
 def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
-    """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, .model or vocab.txt.
+    """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, vocab.txt, .model of
+    SentencePiece, or model of YouTokenToMe.
 
     name: the file's, for errors. Raises FormatError, naming the field, for a file that is damaged, is none of these,
     or cannot be followed exactly; VersionError for a tokcore.json of another release.
@@ -36,11 +38,13 @@ def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
         return read_sentencepiece_model(data, name)
     if is_json(data):
         return _read_json(data, name)
+    if is_youtokentome_model(data):
+        return read_youtokentome_model(data, name)
     if is_vocab_txt(data):
         return read_vocab_txt(data, name)
     raise FormatError(
-        f"{name}: expected a tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model or a vocab.txt with "
-        f"[UNK], and found {data[:40]!r}"
+        f"{name}: expected a tokcore.json, tokenizer.json, tekken.json, a model of SentencePiece or YouTokenToMe, or a "
+        f"vocab.txt with [UNK], and found {data[:40]!r}"
     )
 
 

@@ -22,6 +22,7 @@ import orjson
 
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
+from tokcore.formats.byte_unigram_json import is_byte_unigram, make_byte_unigram_model, read_byte_unigram_model
 from tokcore.formats.converted_json import is_converted, make_converted_parts, read_converted
 from tokcore.formats.converted_pieces import convert_pieces
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
@@ -40,6 +41,7 @@ from tokcore.formats.wordpiece_json import (
 )
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
+from tokcore.models.byte_unigram import find_byte_unigram
 from tokcore.models.converted import is_converted_model, require_converted
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece import is_piece_model
@@ -91,7 +93,9 @@ def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
         return make_word_level_parts(spec, expand_possessive_intervals(published))
     if spec.model.unknown is not None:
         return make_wordpiece_parts(spec)
-    return {"pre_tokenizer": _make_pretokenizer(spec.pattern), "decoder": _make_decoder(), "model": _make_model(spec)}
+    unigram = find_byte_unigram(spec.model)
+    model = _make_model(spec) if unigram is None else make_byte_unigram_model(spec, unigram)
+    return {"pre_tokenizer": _make_pretokenizer(spec.pattern), "decoder": _make_decoder(), "model": model}
 
 
 def _check_special_names(spec: TokenizerSpec) -> None:
@@ -183,9 +187,9 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
-        if is_converted(content):
-            if content["model"].get("type") == "Unigram":
-                content = json.loads(data, parse_float=parse_float)
+        if content["model"].get("type") == "Unigram":
+            content = json.loads(data, parse_float=parse_float)
+        if is_converted(content) and not is_byte_unigram(content):
             tokens = _read_added_tokens(content.get("added_tokens") or [], [])
             roles = _read_ours(content.get("decoder")).get("roles", {})
             return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
@@ -202,6 +206,9 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
             return TokenizerSpec(tuple(normalizer), pattern, wordpiece, tuple(special))
         if kind == "WordLevel":
             return TokenizerSpec(tuple(normalizer), pattern, read_word_level_model(content, special), tuple(special))
+        if is_byte_unigram(content):
+            unigram = read_byte_unigram_model(content["model"], special)
+            return TokenizerSpec(tuple(normalizer), pattern, unigram, tuple(special))
         model = find_own_form(_read_model(content["model"], {token.text for token in special}))
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:

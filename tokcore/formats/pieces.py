@@ -60,6 +60,11 @@ class Pieces(NamedTuple):
     sources: Labels
     ordinals: Offsets
 
+    @property
+    def num_rows(self) -> int:
+        """Of a whole shard. Each row has pieces."""
+        return int(self.rows[-1]) + 1 if len(self.rows) else 0
+
     def slice(self, start: int, end: int) -> Pieces:
         """Pieces start to end, end excluded."""
         return Pieces(*(column[start:end] for column in self))  # type: ignore[arg-type]
@@ -165,13 +170,15 @@ class PiecesFile:
         self.length = int(length)
 
     def read(self) -> Pieces:
-        """All pieces. Raises FormatError unless rows ascend and pieces fit into them."""
+        """All pieces. Raises FormatError unless each row has some, in order, that fit into it."""
         parts = [self._read_batch(number) for number in range(len(self._batches))]
         pieces = join_pieces(parts)
-        wrong = np.flatnonzero(np.diff(pieces.rows, prepend=0) < 0)
-        if len(wrong) or (len(pieces.rows) and int(pieces.lengths.min()) < 0):
-            raise FormatError(f"{self.path}: its rows do not ascend, or a piece has a negative length")
-        sums = np.bincount(pieces.rows, pieces.lengths) if len(pieces.rows) else np.zeros(0)
+        rows, lengths = pieces.rows, pieces.lengths
+        steps = np.diff(rows, prepend=-1)
+        if len(wrong := np.flatnonzero((rows < 0) | (steps < 0) | (steps > 1) | (lengths < 0))):
+            i = int(wrong[0])
+            raise FormatError(f"{self.path}: piece {i} is damaged: {int(lengths[i])} ids in row {int(rows[i])}")
+        sums = np.bincount(rows, lengths) if len(rows) else np.zeros(0)
         if len(too_long := np.flatnonzero(sums > self.length)):
             raise FormatError(f"{self.path}: row {int(too_long[0])} has more than {self.length} ids")
         return pieces

@@ -163,7 +163,7 @@ class ShardFormat(Protocol):
 
     @property
     def open_batches(self) -> OpenBatches | None:
-        """Opens the rows of a file, whoever wrote it; None if it has no rows."""
+        """Opens the rows of a file of any writer; None if the format has no rows."""
 
     @property
     def dtypes(self) -> tuple[str, ...]:

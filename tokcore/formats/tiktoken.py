@@ -10,11 +10,24 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError
 from tokcore.models import find_own_form
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+
+# The sha256 of rank files that are published without a pattern -> the name of the pattern that tiktoken uses with them.
+_PUBLISHED = {
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": "cl100k",  # cl100k_base
+    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": "o200k",  # o200k_base
+}
+
+
+def find_published_pattern(data: bytes) -> str | None:
+    """The name of the pattern of a published rank file, by its content; None of any other file."""
+    return _PUBLISHED.get(hash_sha256(data))
 
 
 def read_rank_file(

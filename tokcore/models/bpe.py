@@ -13,7 +13,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class BpeModel(ABC):
         return {}
 
 
-def is_bpe(model: Model) -> bool:
+def is_bpe(model: Model) -> TypeGuard[BpeModel]:
     """Whether a model is a byte-level BPE."""
     return isinstance(model, BpeModel)
 
@@ -239,6 +239,11 @@ class LearnedModel(BpeModel):
             return cls(read.merges, read.counts)
         except FormatError as error:
             raise FormatError(f"{place}: {error}") from error
+
+
+def is_learned(model: Model) -> TypeGuard[LearnedModel]:
+    """Whether a model is a byte-level BPE whose merges are in the order in which they were learned."""
+    return isinstance(model, LearnedModel)
 
 
 def require_learned(model: Model, what: str) -> LearnedModel:

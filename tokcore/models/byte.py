@@ -12,11 +12,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tokcore import kernel
 from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, MergesModel
-from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults
+from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults, SplittingEncoder
 from tokcore.models.model import (
     Decoder,
     Encode,
@@ -96,17 +95,12 @@ class _ByteJson:
     layout: Literal["", "byt5"] = ""
 
 
-class ByteEncoder(Encoder):
+class ByteEncoder(SplittingEncoder):
     """See tokcore.models.model.Encoder. Copying bytes is bound by memory: further threads would not make it faster."""
 
     def __init__(self, pattern: str | None, offset: int) -> None:
-        self._pattern = pattern
+        super().__init__(pattern)
         self._offset = np.int32(offset)
-
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: call encode_pieces with texts that are split already")
-        return self.encode_pieces(texts, *kernel.split(self._pattern, texts), threads)
 
     def encode_pieces(
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1

@@ -13,12 +13,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tokcore import kernel
 from tokcore.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
 from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel
-from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults
+from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults, SplittingEncoder
 from tokcore.models.model import (
     Decoder,
     Encode,
@@ -97,17 +96,12 @@ class _CodepointJson:
 LAYOUTS: Mapping[str, Mapping[str, OwnToken]] = {"": {}, CANINE: _CANINE_TOKENS}
 
 
-class CodepointEncoder(Encoder):
+class CodepointEncoder(SplittingEncoder):
     """See tokcore.models.model.Encoder. ids: of each code point; None: itself."""
 
     def __init__(self, pattern: str | None, ids: Ids | None = None) -> None:
-        self._pattern = pattern
+        super().__init__(pattern)
         self._ids = ids
-
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: call encode_pieces with texts that are split already")
-        return self.encode_pieces(texts, *kernel.split(self._pattern, texts), threads)
 
     def encode_pieces(
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1

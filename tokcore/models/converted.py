@@ -24,7 +24,7 @@ from tokcore.texts import make_texts_from_strings
 
 M = TypeVar("M", bound="ConvertedModel")
 
-_PREFIXING = ("prepend", "metaspace-first", "words")
+_PREFIXING = ("prepend", "metaspace-first", "words", "ascii-words")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What most models and model types answer: they derive from these classes and state what differs.
+"""What most models, encoders and model types answer: they derive from these classes and state what differs.
 
 tokcore.models.model says what each name means.
 """
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tokcore import kernel
 from tokcore.errors import FormatError
-from tokcore.models.model import Ids, LearnOptions, Model, OwnToken, Rules
+from tokcore.models.model import Encoder, Ids, LearnOptions, Model, OwnToken, Rules
 from tokcore.patterns import DEFAULT_PATTERN
+from tokcore.texts import Offsets, Texts
 
 if TYPE_CHECKING:
     from tokcore.models.bpe import BpeModel
@@ -55,6 +57,21 @@ class FixedVocabulary(ABC):
 
     def informative(self) -> dict[str, Any]:
         return {}
+
+
+class SplittingEncoder(Encoder):
+    """An encoder that splits texts by a pattern and then encodes the pieces; without a pattern it only does the second.
+
+    Raises ValueError from encode() if there is no pattern.
+    """
+
+    def __init__(self, pattern: str | None) -> None:
+        self._pattern = pattern
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
+        return self.encode_pieces(texts, *kernel.split(self._pattern, texts), threads)
 
 
 class ListedVocabulary:
@@ -100,6 +117,7 @@ class ModelTypeDefaults:
     pattern: str = DEFAULT_PATTERN
     normalizer: tuple[str, ...] = ()
     marks_spaces: bool = False
+    splits_by_any: bool = True
     drawn_by: str = ""
 
     def default_vocab_size(self, num_special: int) -> int:

@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore import kernel
+from tokcore.byte_alphabet import from_printable, to_printable
 from tokcore.errors import LearnError
 from tokcore.jsonable import Place
+from tokcore.models.byte_unigram import ByteUnigramModel
 from tokcore.models.defaults import ModelTypeDefaults
-from tokcore.models.model import ID_LIMIT, LearnOptions, find_free_ids, find_pinned
+from tokcore.models.model import ID_LIMIT, LearnOptions, Model, find_free_ids, find_pinned
 from tokcore.models.sentencepiece import PieceModel, SentencepieceBpeModel, UnigramModel
 from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, USER_DEFINED
 from tokcore.pretoken_rows import Counts
@@ -30,6 +32,7 @@ from tokcore.texts import Texts, make_texts_from_strings
 UNKNOWN_PIECE = "<unk>"
 PIECE_ROLES = {UNKNOWN_PIECE: "unknown", "<s>": "document_begin", "</s>": "document_end"}
 NUM_SEEDS = 1_000_000  # as theirs
+UNKNOWN_PENALTY = 10.0  # as theirs: how much less than the lowest score a byte has that the text has not
 
 
 class Found(NamedTuple):
@@ -48,6 +51,7 @@ class LearnedPieces(ModelTypeDefaults, ABC):
     pattern = "metaspace"
     normalizer = (NORMALIZER,)
     marks_spaces = True
+    splits_by_any = False
     text: ClassVar[str]
     uses: ClassVar[tuple[str, ...]] = (
         *("vocab_size", "allow_smaller", "min_documents", "character_coverage", "max_sentencepiece_length"),
@@ -57,10 +61,16 @@ class LearnedPieces(ModelTypeDefaults, ABC):
     _model: ClassVar[type[PieceModel]]
 
     @property
-    def kinds(self) -> Mapping[str, Callable[[Any, Place], PieceModel]]:
+    def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
         return {self._model.kind: self._model.from_json}
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
+        if options.pieces.as_bytes and options.pieces.user_defined_symbols:
+            text = options.pieces.user_defined_symbols[0]
+            return "user_defined_symbols", (
+                f"names {text!r}, and with this split pattern pieces are byte strings of pre-tokens: remove it, or "
+                f"split by {self.pattern}."
+            )
         given = [*options.pieces.user_defined_symbols, *options.pieces.reserved]
         for text in options.pieces.user_defined_symbols:
             if given.count(text) > 1:
@@ -69,7 +79,7 @@ class LearnedPieces(ModelTypeDefaults, ABC):
                 return "user_defined_symbols", f"names {text!r}, which is a byte's piece: remove it."
             if "\0" in text:
                 return "user_defined_symbols", f"names {text!r}, which has a zero byte: remove it."
-        least = options.num_special + len(_list_fixed(options)) + 1
+        least = options.num_special + (256 if options.pieces.as_bytes else len(_list_fixed(options)) + 1)
         if options.vocab_size >= least:
             return None
         return "vocab_size", (
@@ -78,16 +88,14 @@ class LearnedPieces(ModelTypeDefaults, ABC):
             + (" and 256 bytes (byte_fallback)." if options.pieces.byte_fallback else ".")
         )
 
-    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> PieceModel:
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
         fixed = _list_fixed(options)
         num_tokens = options.vocab_size - options.num_special - len(fixed)
         texts, counts = rows()
         try:
             found = self._find(texts, counts, options, num_tokens)
         except OverflowError as error:
-            raise LearnError(
-                f"the counts of the table are too large: {error}. Divide them by a common factor."
-            ) from error
+            raise _make_overflow_error(error) from error
         _check_characters(found.num_characters, num_tokens, options)
         tokens = (*(text for text, _ in fixed), *found.pieces)
         pinned = find_pinned(options, self.own_special)
@@ -142,20 +150,80 @@ class Unigram(LearnedPieces):
     text = "the most probable pieces, as SentencePiece's Unigram and T5's"
     drawn_by = "sampling"
     _model = UnigramModel
+    splits_by_any = True
+
+    @property
+    def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
+        return {**super().kinds, ByteUnigramModel.kind: ByteUnigramModel.from_json}
+
+    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
+        return self._learn_bytes(*rows(), options) if options.pieces.as_bytes else super().learn(rows, options)
+
+    def _learn_bytes(self, texts: Texts, counts: Counts, options: LearnOptions) -> ByteUnigramModel:
+        """The same pieces of bytes: each byte is a character. Bytes that the text has not come last."""
+        num_tokens = options.vocab_size - options.num_special
+        if not counts.all():
+            texts, counts = texts.take(np.flatnonzero(counts)), counts[counts > 0]
+        is_there = np.bincount(texts.data[texts.offsets[0] : texts.offsets[-1]], minlength=256) > 0
+        reserved = make_texts_from_strings(sorted({text.encode() for text in options.pieces.reserved}))
+        rules = _make_rules(options)._replace(
+            reserved=_spell_bytes(reserved),
+            coverage=1.0,
+            split_by_unicode_script=False,
+            split_by_number=False,
+            split_digits=False,
+        )
+        try:
+            found = _find_pieces(_spell_bytes(texts), counts, rules, options, num_tokens - int((~is_there).sum()))
+        except OverflowError as error:
+            raise _make_overflow_error(error) from error
+        _check_characters(found.num_characters, num_tokens, options)
+        tokens = [from_printable(piece.decode()) or b"" for piece in found.pieces]
+        rest = sorted({bytes([byte]) for byte in range(256)}.difference(tokens))
+        scores = found.scores.astype(np.float64)
+        scores = np.concatenate([scores, np.full(len(rest), scores.min() - UNKNOWN_PENALTY)])
+        pinned = find_pinned(options, self.own_special)
+        tokens += rest
+        return ByteUnigramModel(tuple(tokens), find_free_ids(len(tokens), pinned.values()), scores)
 
     def _find(self, texts: Texts, counts: Counts, options: LearnOptions, num_tokens: int) -> Found:
-        rules = kernel.UnigramRules(
-            num_tokens, options.vocab_size * 11 // 10, NUM_SEEDS, options.scale, options.min_seed_count
-        )
-        learned = kernel.learn_unigram(texts, counts, _make_rules(options), rules, options.threads, options.merges_done)
-        text = "".join(map(chr, learned.code_points.tolist()))
-        pieces = [text[start:end] for start, end in pairwise(learned.offsets.tolist())]
-        return Found([piece.encode() for piece in pieces], learned.scores, sum(len(piece) == 1 for piece in pieces))
+        return _find_pieces(texts, counts, _make_rules(options), options, num_tokens)
+
+
+def _find_pieces(
+    texts: Texts, counts: Counts, rules: kernel.PieceTableRules, options: LearnOptions, num_tokens: int
+) -> Found:
+    own = kernel.UnigramRules(
+        num_tokens, options.vocab_size * 11 // 10, NUM_SEEDS, options.scale, options.min_seed_count
+    )
+    learned = kernel.learn_unigram(texts, counts, rules, own, options.threads, options.merges_done)
+    text = "".join(map(chr, learned.code_points.tolist()))
+    pieces = [text[start:end] for start, end in pairwise(learned.offsets.tolist())]
+    return Found([piece.encode() for piece in pieces], learned.scores, sum(len(piece) == 1 for piece in pieces))
+
+
+def _spell_bytes(texts: Texts) -> Texts:
+    """The texts with a printable character for each byte."""
+    characters = [to_printable(bytes([byte])).encode() for byte in range(256)]
+    spelled = np.array([[*character.ljust(2, b"\0")] for character in characters], np.uint8)
+    sizes = np.array([*map(len, characters)], np.int64)
+    data = texts.data[texts.offsets[0] : texts.offsets[-1]]
+    ends = np.cumsum(sizes[data])
+    is_used = np.arange(2) < sizes[data][:, None]
+    starts = texts.offsets - texts.offsets[0]
+    offsets = np.where(starts > 0, ends[starts - 1], 0) if len(data) else starts
+    return Texts(spelled[data][is_used], offsets)
+
+
+def _make_overflow_error(error: OverflowError) -> LearnError:
+    return LearnError(f"the counts of the table are too large: {error}. Divide them by a common factor.")
 
 
 def _list_fixed(options: LearnOptions) -> list[tuple[bytes, int]]:
     """(text, type) of the pieces that are there whatever the text is."""
     fixed = [(text.encode(), USER_DEFINED) for text in options.pieces.user_defined_symbols]
+    if options.pieces.as_bytes:
+        return fixed
     return fixed + ([(name, BYTE) for name in BYTE_NAMES] if options.pieces.byte_fallback else [])
 
 

@@ -213,6 +213,10 @@ class ModelType(Protocol):
         """Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves."""
 
     @property
+    def splits_by_any(self) -> bool:
+        """Whether it learns pre-tokens of other named patterns, too; if it marks spaces, these as bytes."""
+
+    @property
     def default_size(self) -> str:
         """default_vocab_size in words, for the build file's schema."""
 

@@ -10,7 +10,8 @@ class PieceOptions:
     """Which pieces there may be, which are there from the start, and how the models normalize text.
 
     user_defined_symbols: pieces that stay whole. reserved: texts of special tokens, which no piece holds.
-    has_charsmap: whether nmt_nfkc is the last step of the normalizer, and so becomes part of the model.
+    has_charsmap: whether nmt_nfkc is the last step of the normalizer, and so becomes part of the model. as_bytes:
+    pieces are byte strings of pre-tokens that a pattern other than the model's own has split.
     """
 
     max_sentencepiece_length: int = 16  # characters
@@ -24,3 +25,4 @@ class PieceOptions:
     has_charsmap: bool = True
     add_dummy_prefix: bool = True
     remove_extra_whitespaces: bool = True
+    as_bytes: bool = False

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError, IdentityError
-from tokcore.kernel import ConvertedEncoder, PieceRules, SentencepieceEncoder
+from tokcore.kernel import NormalizingEncoder, PieceRules
 from tokcore.models.bpe import BpeModel
 from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import Decoder, Encoder, Ids
@@ -49,7 +49,7 @@ class SpaceMarkedPieces(ListedVocabulary, ABC):
         return self.piece_encoder(cache_bytes)
 
     @abstractmethod
-    def piece_encoder(self, cache_bytes: int) -> SentencepieceEncoder | ConvertedEncoder:
+    def piece_encoder(self, cache_bytes: int) -> NormalizingEncoder:
         """The encoder, which can also normalize. Raises FormatError for a charsmap that is damaged."""
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:

@@ -37,8 +37,11 @@ def test_tokenizers_gives_the_same_ids(kind, option):
 
 
 def test_the_export_says_that_ids_may_differ():
-    spec = read_sentencepiece_model(train("unigram", "plain"), "x")
-    assert "0.2 to 1 %" in EXPORTS["huggingface"].left_out(spec)
+    left_out = EXPORTS["huggingface"].left_out
+    assert "0.2 to 1 %" in left_out(read_sentencepiece_model(train("unigram", "plain"), "x"))
+    keeps_lines = left_out(read_sentencepiece_model(train("unigram", "nfkc"), "x"))
+    assert "keeps line breaks" in keeps_lines
+    assert "2 to 3 %" in keeps_lines
 
 
 @pytest.mark.parametrize(
