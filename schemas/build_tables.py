@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -22,6 +22,7 @@ from schemas.stage_manifests import (
     ImportedConfig,
     LearnedConfig,
     MixConfig,
+    MixtureConfig,
     NaturalMix,
     PackedConfig,
     ShardsConfig,
@@ -43,6 +44,7 @@ from tokcore.normalize import STEPS, name_space_step
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenize import Pretokenizer
 from tokcore.sentencepiece_tables import NORMALIZER
+from tokcore.tokenizer_spec import TokenizerSpec
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
@@ -69,7 +71,9 @@ class BuildTable:
         Limits(is_path=True),
     ]
     seed: Annotated[
-        int, "decides which documents are sampled, and which go to the validation split", Limits(least=0)
+        int,
+        "decides which documents are sampled, which go to the validation split, and which ids are drawn",
+        Limits(least=0),
     ] = 0
     max_rejected: Annotated[
         Decimal, "share of records or stored bytes above which the build fails; 1 = never", Limits(least=0, most=1)
@@ -113,6 +117,7 @@ class Source:
     group: Annotated[
         str | None, "field or column: records with the same value go to the same split, whatever their source"
     ] = None
+    name: Annotated[str | None, "for a mixture over sources: what it mixes; several sources may share a name"] = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +230,11 @@ class LearnTable:
         "a number, or a list of them: a tokenizer of each size; special tokens included; exact, or an error that says "
         "why; not set: " + "; ".join(f"{name}: {model.default_size}" for name, model in MODELS.items()),
         Limits(least=1, most=MAX_VOCAB_SIZE, or_one=True, distinct=True),
+    ] = None
+    extend: Annotated[
+        str | None,
+        "for bpe: a tokenizer, as tokenizer.from names one, whose ids all stay; further merges get ids after its last, "
+        "and its normalizer, split pattern and special tokens are taken over",
     ] = None
     allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
     min_count: Annotated[
@@ -361,6 +371,44 @@ class ShuffleTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureTable:
+    """[mixture]: the training documents of the shards in other proportions, written beside them"""
+
+    strategy: Annotated[
+        Literal["temperature", "unimax", "natural", "weights"] | None,
+        "how many tokens each language or source gets; not set: no mixture is written",
+    ] = None
+    over: Annotated[Literal["languages", "sources"], "what is mixed: languages, or sources by their names"] = (
+        "languages"
+    )
+    alpha: Annotated[
+        Decimal,
+        "for temperature: shares p of tokens become p**alpha; 1 is natural, 0 makes them equal",
+        Limits(least=0, most=1),
+    ] = mixing.DEFAULT.alpha
+    weights: Annotated[
+        Mapping[str, Decimal],
+        "for weights: language or source = factor on its tokens; 1 if not named; 0 leaves it out",
+        Limits(least=0),
+    ] = dataclasses.field(default_factory=dict)
+    tokens: Annotated[
+        int | None,
+        "tokens of the mixture; not set: as many as there are, for weights as many as the factors give",
+        Limits(least=1),
+    ] = None
+    max_epochs: Annotated[
+        Decimal | None,
+        "how often documents may come at most; others get what a language or source then lacks; unimax requires it",
+        Limits(above=0),
+    ] = None
+    formats: Annotated[
+        tuple[str, ...],
+        "file formats of the mixture; not set: those of shards.formats",
+        Limits(options=tuple(SHARD_FORMATS), distinct=True),
+    ] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PackTable:
     """[pack]: rows of one length, written beside the shards"""
 
@@ -395,7 +443,8 @@ class TokenizerTable:
 
     from_: Annotated[
         str,
-        "tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, ByT5's folder or a rank file",
+        "tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, YouTokenToMe's model, ByT5's "
+        "folder or a rank file",
         Limits(is_path=True),
     ]
     pattern: Annotated[str | None, "for a rank file, which requires it: the name of its split pattern, or a regex"] = (
@@ -476,6 +525,7 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "encode": ("encode", EncodeTable),
     "shards": ("shards", ShardsTable),
     "shuffle": ("shuffle", ShuffleTable),
+    "mixture": ("mixture", MixtureTable),
     "pack": ("pack", PackTable),
     "tokenizer": ("tokenizer", TokenizerTable),
     "storage": ("storage", StorageTable),
@@ -505,6 +555,7 @@ class BuildConfig:
     encode: EncodeTable = EncodeTable()
     shards: ShardsTable = ShardsTable()
     shuffle: ShuffleTable = ShuffleTable()
+    mixture: MixtureTable = MixtureTable()
     pack: PackTable = PackTable()
     tokenizer: TokenizerTable | None = None
     storage: StorageTable = StorageTable()
@@ -513,7 +564,10 @@ class BuildConfig:
     assigned: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # KEY=VALUE of the command line
     assigned_keys: tuple[Key, ...] = dataclasses.field(default=(), compare=False)  # that these set
     chat_template: str = ""  # what is in the file learn.chat_template
-    of_roles: tuple[str, ...] = ()  # settings of [encode] that follow from the roles in the imported tokenizer
+    of_roles: tuple[str, ...] = ()  # settings of [encode] that follow from the roles of a tokenizer that is there
+    # The tokenizer that learn.extend names, and its fingerprint.
+    extended: TokenizerSpec | None = dataclasses.field(default=None, repr=False, compare=False)
+    extends: str = ""
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
@@ -564,9 +618,16 @@ class BuildConfig:
         return hash_sha256(write_canonical_json({**settings, "seed": str(self.build.seed)}))
 
     @property
+    def learns_bytes(self) -> bool:
+        """Whether the model, which would mark spaces, is learned in byte form: from pre-tokens of another pattern."""
+        model = MODELS[self.learn.model]
+        other = self.pretokenize.regex is None and self.pretokenize.pattern != model.pattern
+        return model.marks_spaces and model.splits_by_any and other
+
+    @property
     def counting_steps(self) -> tuple[str, ...]:
         """The normalizer that text is counted with: normalize.steps, and what marks spaces if the model does."""
-        if not MODELS[self.learn.model].marks_spaces:
+        if not MODELS[self.learn.model].marks_spaces or self.learns_bytes:
             return self.normalize.steps
         own = name_space_step(self.normalize.add_dummy_prefix, self.normalize.remove_extra_whitespaces)
         return (*self.normalize.steps, own)
@@ -584,16 +645,17 @@ class BuildConfig:
             byte_fallback=learn.byte_fallback,
             user_defined_symbols=learn.user_defined_symbols,
             reserved=tuple(token.text for token in self.special),
-            has_charsmap=normalize.steps[-1:] == (NORMALIZER,),
+            has_charsmap=normalize.steps[-1:] == (NORMALIZER,) and not self.learns_bytes,
             add_dummy_prefix=normalize.add_dummy_prefix,
             remove_extra_whitespaces=normalize.remove_extra_whitespaces,
+            as_bytes=self.learns_bytes,
         )
 
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
         counts = self.count_identity() if self.tokenizer is None else None
         configs = self.learn_identity(), self.encode_identity(), counts
-        return StageConfigs(*configs, self.pack_identity(), self.sizes_identity())
+        return StageConfigs(*configs, self.pack_identity(), self.sizes_identity(), self.mixture_identity())
 
     def count_identity(self) -> CountsConfig:
         """The settings that can change count tables, besides the plan's."""
@@ -628,6 +690,7 @@ class BuildConfig:
             min_documents=min_documents if min_documents > 1 and "min_documents" in used else 0,
             max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
             layout=self.layout,
+            extends=self.extends,
             character_coverage=(spell_plain(self.learn.character_coverage) if "character_coverage" in used else ""),
             **{name: getattr(self.learn, name) for name in PIECE_SETTINGS if name in used},
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
@@ -669,12 +732,36 @@ class BuildConfig:
             prepend=self.encode.prepend,
             special_text=self.encode.special_text,
             seed=self.build.seed if self.shards.validation or self.draws else None,
-            dtype=self.shards.dtype if any(find_format(name).dtypes for name in self.shards.formats) else "",
+            dtype=self._find_dtype(self.shards.formats),
             shuffle=self.shuffle.seed,
             dropout=spell_plain(self.encode.dropout) if self.encode.dropout else "",
             sampling=spell_plain(self.encode.sampling["theta"]) if self.encode.sampling else "",
             epoch=self.encode.epoch if self.draws else None,
         )
+
+    def mixture_identity(self) -> MixtureConfig | None:
+        """The settings that can change a mixture, besides those of shards; None if there is none."""
+        mixture = self.mixture
+        if mixture.strategy is None:
+            return None
+        formats = tuple(sorted(mixture.formats or self.shards.formats))
+        weights = {name: spell_plain(weight) for name, weight in sorted(mixture.weights.items()) if weight != 1}
+        return MixtureConfig(
+            strategy=mixture.strategy,
+            over=mixture.over,
+            formats=formats,
+            target_tokens=self.shards.target_tokens,
+            compression=self.shards.compression,
+            alpha=spell_plain(mixture.alpha) if mixture.strategy == "temperature" else "",
+            weights=weights or None,
+            tokens=mixture.tokens,
+            max_epochs=spell_plain(mixture.max_epochs) if mixture.max_epochs is not None else "",
+            dtype=self._find_dtype(formats),
+        )
+
+    def _find_dtype(self, formats: Sequence[str]) -> str:
+        """shards.dtype, if one of the formats leaves the choice."""
+        return self.shards.dtype if any(find_format(name).dtypes for name in formats) else ""
 
     def pack_identity(self) -> PackedConfig | None:
         """The settings that can change packed rows, besides those of shards; None if there are none."""
@@ -691,7 +778,7 @@ class BuildConfig:
             target_tokens=self.shards.target_tokens,
             compression=self.shards.compression,
             padding=pack.padding or "",
-            dtype=self.shards.dtype if any(find_format(name).dtypes for name in formats) else "",
+            dtype=self._find_dtype(formats),
         )
 
 

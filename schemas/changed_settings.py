@@ -12,6 +12,7 @@ from schemas.stage_manifests import (
     CountsConfig,
     ImportedConfig,
     LearnedConfig,
+    MixtureConfig,
     PackedConfig,
     PlanConfig,
     RejectedConfig,
@@ -38,6 +39,10 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
         **dict.fromkeys(("prepend", "append", "special_text", "dropout", "epoch"), "encode"),
         "seed": "build",
     },
+    MixtureConfig: {
+        **dict.fromkeys(("strategy", "over", "alpha", "weights", "tokens", "max_epochs", "formats"), "mixture"),
+        **dict.fromkeys(("target_tokens", "compression", "dtype"), "shards"),
+    },
     PackedConfig: {
         **dict.fromkeys(("length", "strategy", "cut", "last", "formats", "padding"), "pack"),
         **dict.fromkeys(("target_tokens", "compression", "dtype"), "shards"),
@@ -49,6 +54,7 @@ _DECIMALS = frozenset(
     {
         *("count.sample", "learn.character_coverage", "shards.validation", "encode.dropout", "encode.sampling.theta"),
         *("mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"),
+        *("mixture.alpha", "mixture.max_epochs"),
     }
 )
 
@@ -58,7 +64,10 @@ def describe_changed_settings(was: object, now: object) -> list[str]:
 
     How sources are read is left out: see describe_changed_reading.
     """
-    before, after = dict(_iterate_settings(was)), dict(_iterate_settings(now))
+    # What is empty is not set, as what a configuration does not have.
+    before, after = (
+        {key: None if value == "" else value for key, value in _iterate_settings(one)} for one in (was, now)
+    )
     return [
         _describe_change(key, before.get(key), after.get(key))
         for key in dict.fromkeys((*before, *after))
@@ -93,7 +102,7 @@ def _spell(value: object, is_decimal: bool) -> str:
 def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     """(key of the build file, value) of each setting that a stage's configuration holds."""
     if isinstance(config, StageConfigs):
-        for part in (config.counts, config.tokenizer, config.tokenizers, config.shards, config.packed):
+        for part in (config.counts, config.tokenizer, config.tokenizers, config.shards, config.mixed, config.packed):
             yield from _iterate_settings(part)
         if config.tokenizers is not None and isinstance(config.tokenizer, LearnedConfig):
             yield "encode.vocab_size", config.tokenizer.vocab_size
@@ -110,6 +119,7 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         for name, text in config.pretokenize.items():
             yield f"pretokenize.{'pattern' if name == 'name' else name}", text
     if isinstance(config, LearnedConfig):
+        yield "learn.extend", f"tokenizer {config.extends[:16]}" if config.extends else ""
         yield "learn.chat_template", f"sha256 {config.chat_template_sha256[:16]}" if config.chat_template_sha256 else ""
         for field in dataclasses.fields(config.mix):
             yield f"mix.{field.name}", getattr(config.mix, field.name)

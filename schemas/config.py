@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
-from schemas.config_checks import check, check_draws_of, check_dtype_of, complete, take_over_roles
+from schemas.config_checks import check, check_draws_of, check_dtype_of, check_padding_of, complete, take_over_roles
 from schemas.config_reader import BuildFile, read_tables
+from schemas.extended import read_extended
 from schemas.input_format import find_format
 from tokcore.errors import ConfigError, StageError
 
@@ -23,6 +24,7 @@ __all__ = [
     "Source",
     "check_draws_of",
     "check_dtype_of",
+    "check_padding_of",
     "find_format",
     "load_config",
     "make_pretokenizer",
@@ -44,7 +46,7 @@ def load_config(path: str, assigned: Sequence[str] = (), read_url: Callable[[str
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
-    config = parse_config(text, path, assigned)
+    config = read_extended(parse_config(text, path, assigned), read)
     return dataclasses.replace(config, chat_template=_read_chat_template(config, read))
 
 
@@ -58,9 +60,9 @@ def _read_file(read_url: Callable[[str], bytes] | None, path: str) -> bytes:
 
 
 def _read_chat_template(config: BuildConfig, read: Callable[[str], bytes]) -> str:
-    """What is in the file that learn.chat_template names."""
+    """What is in the file that learn.chat_template names; if there is none, that of the extended tokenizer."""
     if config.learn.chat_template is None:
-        return ""
+        return config.extended.chat_template if config.extended is not None else ""
     named = config.learn.chat_template
     file = named if "://" in named else posixpath.join(config.base, named)
     key = config.at("learn", "chat_template")

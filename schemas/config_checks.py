@@ -6,7 +6,7 @@ Everything that can be refused before any work starts is refused here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any, cast
 
 from schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
@@ -16,13 +16,14 @@ from schemas.draws import make_randomness
 from schemas.encodings import UTF8
 from schemas.field_path import has_each
 from schemas.input_format import find_format
+from schemas.padding import find_padding
 from schemas.setting import list_settings
 from tokcore import mixing
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.shard_format import count_most_ids
-from tokcore.models import MODELS, LearnOptions
+from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
 from tokcore.pretokenize import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
@@ -62,16 +63,19 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
         config = dataclasses.replace(config, of_roles=tuple(unset))
     shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
     pack = dataclasses.replace(config.pack, formats=tuple(sorted(config.pack.formats)))
-    return dataclasses.replace(config, shards=shards, pack=pack)
+    mixture = dataclasses.replace(config.mixture, formats=tuple(sorted(config.mixture.formats)))
+    return dataclasses.replace(config, shards=shards, mixture=mixture, pack=pack)
 
 
 def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with what follows from the model where the file is silent."""
     model = MODELS[config.learn.model]
-    if not file.has("normalize", "steps"):
-        config = dataclasses.replace(config, normalize=dataclasses.replace(config.normalize, steps=model.normalizer))
     if not file.has("pretokenize", "pattern"):
         config = dataclasses.replace(config, pretokenize=dataclasses.replace(config.pretokenize, pattern=model.pattern))
+    if not file.has("normalize", "steps"):
+        # In byte form no text is unknown: there is nothing to normalize away.
+        steps = () if config.learns_bytes else model.normalizer
+        config = dataclasses.replace(config, normalize=dataclasses.replace(config.normalize, steps=steps))
     of_layout = model.layouts.get(config.layout, {})
     own_special = dict(model.own_special)
     for text in config.learn.control_symbols if "control_symbols" in model.uses else ():
@@ -114,6 +118,7 @@ def take_over_roles(spec: TokenizerSpec, config: BuildConfig) -> BuildConfig:
 
 def check(config: BuildConfig, file: BuildFile) -> None:
     """Raise ConfigError for the first broken rule."""
+    _check_empty_tables(file)
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
     _check_groups(config, file)
@@ -124,6 +129,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_pattern(config, file)
         _check_count(config, file)
         _check_mix(config, file)
+        _check_extend(config, file)
     if _declares_special(config):
         _check_special(config, file)
         _check_added(config, file)
@@ -134,12 +140,24 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     _check_draws(config, file)
     _check_dtype(config, file)
     _check_target_tokens(config, file)
+    _check_mixture(config, file)
     _check_pack(config, file)
 
 
+def _check_empty_tables(file: BuildFile) -> None:
+    for name, line in (("shuffle", "seed = 7"), ("pack", "length = 4096")):
+        if file.content.get(name) == {}:
+            raise file.error((name,), f"is empty, so it does nothing: add, for example, {line}, or remove the table.")
+
+
 def _declares_special(config: BuildConfig) -> bool:
-    """Whether special tokens come from [special]: an imported tokenizer brings its own, unless it is a rank file."""
-    return config.tokenizer is None or config.tokenizer.pattern is not None
+    """Whether special tokens come from [special].
+
+    A tokenizer that is imported or extended brings its own, unless it is a rank file.
+    """
+    if config.tokenizer is not None:
+        return config.tokenizer.pattern is not None
+    return config.learn.extend is None
 
 
 def _check_source(source: Source, number: int, file: BuildFile) -> None:
@@ -240,9 +258,22 @@ def _check_imported(config: BuildConfig, file: BuildFile) -> None:
             raise file.error(("tokenizer", "pattern"), f"cannot be used: {error}") from error
 
 
+def _check_extend(config: BuildConfig, file: BuildFile) -> None:
+    if config.learn.extend is None:
+        return
+    if config.learn.model != DEFAULT_MODEL:
+        raise file.error(
+            ("learn", "extend"), f"is for {DEFAULT_MODEL}, and learn.model is {config.learn.model}: remove the setting."
+        )
+    for name in ("normalize", "pretokenize", "special"):
+        if file.has(name):
+            raise file.error((name,), "cannot stand beside learn.extend, whose tokenizer brings its own: remove it.")
+
+
 def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
     model = MODELS[config.learn.model]
-    if model.marks_spaces and config.pretokenize.regex is None and config.pretokenize.pattern != model.pattern:
+    is_own = config.pretokenize.regex is not None or config.pretokenize.pattern == model.pattern
+    if model.marks_spaces and not model.splits_by_any and not is_own:
         raise file.error(
             ("pretokenize", "pattern"),
             f"= {show_value(config.pretokenize.pattern)}: the model {config.learn.model} splits text by "
@@ -405,6 +436,12 @@ def _check_draws(config: BuildConfig, file: BuildFile) -> None:
             raise file.error(
                 ("encode", name), f"is for {models}, and learn.model is {config.learn.model}: remove the setting."
             )
+        if getattr(config.encode, name) and config.learns_bytes:
+            raise file.error(
+                ("encode", name),
+                f"is for text that is split by {model.pattern}, and pretokenize.pattern is "
+                f"{config.pretokenize.pattern}: remove one of the two.",
+            )
 
 
 def check_draws_of(spec: TokenizerSpec, config: BuildConfig) -> None:
@@ -424,7 +461,7 @@ def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
     dtype = config.shards.dtype
     choosing = [name for name, one in SHARD_FORMATS.items() if dtype in one.dtypes]
     # A default that is spelled out does no harm.
-    written = {*config.shards.formats, *config.pack.formats}
+    written = {*config.shards.formats, *config.mixture.formats, *config.pack.formats}
     if dtype != list_settings(type(config.shards))["dtype"].default and not {*choosing} & written:
         raise file.error(
             ("shards", "dtype"),
@@ -443,14 +480,84 @@ def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_target_tokens(config: BuildConfig, file: BuildFile) -> None:
-    for name in config.shards.formats:
-        limit = SHARD_FORMATS[name].most_tokens
-        if limit is not None and config.shards.target_tokens > limit:
+    for name, limit in _list_exceeded(config, config.shards.formats):
+        raise file.error(
+            ("shards", "target_tokens"),
+            f"= {config.shards.target_tokens}: expected at most {limit} for the format {name}, which cannot count "
+            f"more in one file.",
+        )
+
+
+def _list_exceeded(config: BuildConfig, formats: Sequence[str]) -> list[tuple[str, int]]:
+    """(name, the most ids of a file) of each format whose files cannot hold shards.target_tokens."""
+    limits = ((name, SHARD_FORMATS[name].most_tokens) for name in formats)
+    return [(name, limit) for name, limit in limits if limit is not None and config.shards.target_tokens > limit]
+
+
+# Settings of [mixture] -> the strategy that uses them.
+_USED_BY_MIXTURE = {"alpha": "temperature", "weights": "weights"}
+
+
+def _check_mixture(config: BuildConfig, file: BuildFile) -> None:
+    mixture = config.mixture
+    changed = [name for name, one in list_settings(type(mixture)).items() if getattr(mixture, name) != one.default]
+    if mixture.strategy is None:
+        for name in changed:
             raise file.error(
-                ("shards", "target_tokens"),
-                f"= {config.shards.target_tokens}: expected at most {limit} for the format {name}, which cannot count "
-                f"more in one file.",
+                ("mixture", name),
+                'is for a mixture, and mixture.strategy is not set: add, for example, strategy = "temperature".',
             )
+        return
+    for name, strategy in _USED_BY_MIXTURE.items():
+        if name in changed and mixture.strategy != strategy:
+            raise file.error(
+                ("mixture", name),
+                f'is for strategy = "{strategy}", and the strategy is "{mixture.strategy}": change one of the two.',
+            )
+    if config.shuffle.seed is None:
+        raise file.error(
+            ("mixture", "strategy"),
+            "needs a shuffle, which keeps documents that come again apart: add seed = 0 to [shuffle].",
+        )
+    if mixture.strategy == "unimax" and mixture.max_epochs is None:
+        raise file.error(("mixture", "max_epochs"), "is missing: unimax needs it, for example max_epochs = 4.")
+    if mixture.over == "sources":
+        for number, source in enumerate(config.sources):
+            if not source.name:
+                raise file.error(
+                    ("source", number, "name"),
+                    'is missing, and mixture.over = "sources" mixes sources by name: add, for example, name = "web".',
+                )
+    if mixture.strategy == "weights":
+        _check_mixture_weights(config, file)
+    _check_formats(config, mixture.formats, ("mixture", "formats"), file)
+
+
+def _check_mixture_weights(config: BuildConfig, file: BuildFile) -> None:
+    if not config.mixture.weights:
+        raise file.error(("mixture", "weights"), "is missing: add a table [mixture.weights] with lines like en = 1.5.")
+    over_sources = config.mixture.over == "sources"
+    if not over_sources and any(source.lang_field is not None for source in config.sources):
+        return
+    known = sorted({(source.name if over_sources else source.lang) or "" for source in config.sources})
+    for name in config.mixture.weights:
+        if name not in known:
+            raise file.error(
+                ("mixture", "weights", name),
+                f"weighs a {'source' if over_sources else 'language'} that is not there: expected one of "
+                f"{', '.join(known)}.{suggest_nearest(name, known)}",
+            )
+    if all(config.mixture.weights.get(name) == 0 for name in known):
+        raise file.error(("mixture", "weights"), "are all 0: nothing would be in the mixture.")
+
+
+def _check_formats(config: BuildConfig, formats: Sequence[str], key: tuple[str, str], file: BuildFile) -> None:
+    for name, limit in _list_exceeded(config, formats):
+        raise file.error(
+            key,
+            f"names {name}, which cannot count more than {limit} ids in one file, and shards.target_tokens = "
+            f"{config.shards.target_tokens}: lower it, or leave {name} out.",
+        )
 
 
 def _check_pack(config: BuildConfig, file: BuildFile) -> None:
@@ -468,14 +575,22 @@ def _check_pack(config: BuildConfig, file: BuildFile) -> None:
             '= "never": strategy = "concatenate" cuts documents wherever a row ends. Write strategy = "best-fit" or '
             '"one", or remove cut.',
         )
-    for name in pack.formats:
-        limit = SHARD_FORMATS[name].most_tokens
-        if limit is not None and config.shards.target_tokens > limit:
-            raise file.error(
-                ("pack", "formats"),
-                f"names {name}, which cannot count more than {limit} ids in one file, and shards.target_tokens = "
-                f"{config.shards.target_tokens}: lower it, or leave {name} out.",
-            )
+    _check_formats(config, pack.formats, ("pack", "formats"), file)
+    if config.tokenizer is None:  # else see check_padding_of
+        try:
+            find_padding({one.text: one.role for one in config.special}, pack.padding or "", config.encode.append)
+        except ConfigError as error:
+            raise file.error(("pack", "padding"), str(error)) from error
+
+
+def check_padding_of(spec: TokenizerSpec, config: BuildConfig) -> None:
+    """Raise ConfigError if rows are to be packed, and the imported tokenizer has no special token that fills them."""
+    if config.pack.length is None:
+        return
+    try:
+        find_padding({one.text: one.role for one in spec.special}, config.pack.padding or "", config.encode.append)
+    except ConfigError as error:
+        raise ConfigError(f"{config.at('pack', 'padding')} {error}") from error
 
 
 def check_dtype_of(spec: TokenizerSpec, config: BuildConfig) -> None:

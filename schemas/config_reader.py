@@ -188,13 +188,16 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
 
 def _read_numbers(file: BuildFile, setting: Setting, value: Any, key: Key) -> tuple[int, ...]:
     one = dataclasses.replace(setting, limits=dataclasses.replace(setting.limits, least=None))
-    if not isinstance(value, list):
+    if type(value) is int:
         return (int(_read_number(file, one, value, key, whole=True)),)
-    if len(value) < (setting.limits.least or 0):
-        raise file.error(key, f"= {show_value(value)}: expected at least {setting.limits.least} of them.")
+    if not isinstance(value, list) or len(value) < (setting.limits.least or 0):
+        raise file.error(
+            key, f"= {show_value(value)}: expected a whole number{_describe_range(one)}, or a list of such numbers."
+        )
     numbers = tuple(int(_read_number(file, one, item, (*key, i), whole=True)) for i, item in enumerate(value))
-    if twice := next((number for i, number in enumerate(numbers) if number in numbers[:i]), None):
-        raise file.error(key, f"= {show_value(value)}: {twice} is there twice; remove one of them.")
+    for i, number in enumerate(numbers):
+        if number in numbers[:i]:
+            raise file.error(key, f"= {show_value(value)}: {number} is there twice; remove one of them.")
     return numbers
 
 

@@ -37,6 +37,7 @@ class ReadSettings:
     quotes: bool = dataclasses.field(default=True, metadata=LEFT_OUT)  # of csv and tsv: whether fields may be quoted
     validation: bool = dataclasses.field(default=False, metadata=LEFT_OUT)  # all documents are of that split
     group: str = dataclasses.field(default="", metadata=LEFT_OUT)  # field or column; its value decides the split
+    name: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of the source, for mixtures; empty: it has none
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -115,6 +115,14 @@ class ShardRef:
     files: tuple[StoredFile, ...]  # as a manifest names them, their attempts are empty
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class HashedDocuments:
+    """The digest of some documents, which can be added to that of others."""
+
+    documents: int
+    digest: str  # as tokcore.documents_digest gives it
+
+
 def spell_shard_name(split: str, item: int, number: int) -> str:
     """The name of the shard that comes after number others of its work item, split and language.
 
@@ -130,7 +138,7 @@ class ShardEncoded:
 
     shard: ShardRef
     languages: dict[str, LanguageCounts]  # pre-tokens and tokens; what was read is the item's to count
-    digests: tuple[RunRef, ...]  # per-document digests, sorted
+    hashed: HashedDocuments
     token_counts: RunRef | None  # what tokcore.token_counts reads; None if the shard is not recorded before its item
 
 
@@ -181,8 +189,57 @@ class PartGathered:
     number: int
     languages: dict[str, LanguageCounts]  # pre-tokens and tokens
     shards: tuple[ShardRef, ...]
-    digests: tuple[RunRef, ...]  # of its shards
+    hashed: HashedDocuments  # of its shards
     token_counts: RunRef  # of its shards
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixPart:
+    """A piece of work of a mixture: a part of the shuffle to measure, or a part of the mixture to write."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """Training documents of a language and a source, in a part of the shuffle."""
+
+    lang: str
+    source: str  # its name; empty if it has none
+    documents: int
+    tokens: int
+    cells: tuple[int, ...]  # tokens, by the second half of their documents' places: schemas.copies
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartMeasured:
+    """A measured part of a shuffle."""
+
+    number: int
+    validation_documents: int
+    validation_tokens: int
+    measured: tuple[Measured, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixedSums:
+    """Training documents of a language and a source, in a part of a mixture."""
+
+    lang: str
+    source: str  # its name; empty if it has none
+    documents: int
+    tokens: int
+    left_out: int  # documents that are in no part, and would be in this one
+    repeated: int  # of the documents, those that come again
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartMixed:
+    """A finished part of a mixture."""
+
+    number: int
+    shards: tuple[ShardRef, ...]
+    sums: tuple[MixedSums, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,7 +287,7 @@ class ItemEncoded:
     ledgers: tuple[RangeLedger, ...]
     languages: dict[str, LanguageCounts]
     shards: tuple[ShardRef, ...]
-    digests: tuple[RunRef, ...]  # of its shards
+    hashed: HashedDocuments  # of its shards
     token_counts: RunRef  # of its shards
     special_text: dict[str, int]  # special token -> times that corpus text spells it
     rejects: StoredFile

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from schemas.manifest import FileEntry
 from schemas.refs import ShardRef, StoredFile
-from schemas.stage_manifests import PackedManifest, ShardsConfig, ShardsManifest
+from schemas.stage_manifests import (
+    MixtureConfig,
+    MixtureManifest,
+    PackedConfig,
+    PackedManifest,
+    ShardsConfig,
+    ShardsManifest,
+)
 from tokcore.canonical import hash_sha256
 from tokcore.format_table import find_format, list_paths
 from tokcore.formats.pieces import get_pieces_path
@@ -21,7 +28,7 @@ def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
     return tuple(FileEntry.of(file, shard.facts) for file in shard.files)
 
 
-def list_named_shards(manifest: ShardsManifest | PackedManifest) -> list[ShardRef]:
+def list_named_shards(manifest: ShardsManifest | MixtureManifest | PackedManifest) -> list[ShardRef]:
     """The shards that a manifest names, in its order, as the first entry of each describes it."""
     files: dict[tuple[str, str, str], list[StoredFile]] = {}
     facts: dict[tuple[str, str, str], ShardFacts] = {}
@@ -45,7 +52,9 @@ def _find_content(facts: ShardFacts, files: Sequence[StoredFile]) -> str:
     return next((file.content_sha256 for file in files if file.path not in apart), "")
 
 
-def make_shard_settings(config: ShardsConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
+def make_shard_settings(
+    config: ShardsConfig | MixtureConfig | PackedConfig, fingerprint: str, vocab_size: int
+) -> ShardSettings:
     """What formats need to know about a build. fingerprint, vocab_size: of its tokenizer."""
     told = {"dtype": config.dtype} if config.dtype else {}  # else no format asks for it
     return ShardSettings(fingerprint, vocab_size, config.compression, **told)

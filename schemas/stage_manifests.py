@@ -186,6 +186,7 @@ class LearnedConfig:
     min_documents: int = dataclasses.field(default=0, metadata=LEFT_OUT)
     max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
     layout: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    extends: str = dataclasses.field(default="", metadata=LEFT_OUT)  # fingerprint of the tokenizer whose ids stay
     character_coverage: str = dataclasses.field(default="", metadata=LEFT_OUT)
     max_sentencepiece_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     split_by_unicode_script: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
@@ -238,6 +239,10 @@ TokenizerManifest = Manifest[LearnedConfig | ImportedConfig, TokenizerTotals, Mi
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenizersTotals:
     sizes: dict[str, TokenizerTotals]  # vocab_size as the build file has it -> the tokenizer
+
+    def list_ascending(self) -> list[tuple[int, TokenizerTotals]]:
+        """(vocab_size, tokenizer), the smallest first: JSON has 10 before 9."""
+        return sorted(((int(size), one) for size, one in self.sizes.items()), key=lambda one: one[0])
 
 
 # Only of a build that learns several sizes. Its files are in a folder for each fingerprint.
@@ -297,6 +302,66 @@ class CorpusAbout:
 ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]
 
 
+# --------------------------------------------------------------------------------------------------------------- mixed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixtureConfig:
+    strategy: Literal["temperature", "unimax", "natural", "weights"]
+    over: Literal["languages", "sources"]
+    formats: tuple[str, ...]
+    target_tokens: int
+    compression: str
+    alpha: str = dataclasses.field(default="", metadata=LEFT_OUT)  # exact decimal; only of temperature
+    # Language or source -> exact decimal, where it is not 1.
+    weights: dict[str, str] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    tokens: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # None: as many as there are
+    max_epochs: str = dataclasses.field(default="", metadata=LEFT_OUT)  # exact decimal; empty: any number
+    dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixtureShare:
+    """The receipt of a language or a source: its training documents in the shards, and in the mixture."""
+
+    documents: int  # in the shards
+    tokens: int  # in the shards
+    mixed_documents: int
+    mixed_tokens: int
+    left_out: int  # of the documents, those that are not in the mixture
+    repeated: int  # of the mixed documents, those that come again
+    share: str  # of the tokens of the mixture, decimal
+    epochs: str  # mixed tokens / tokens, decimal
+    # Only of what is mixed: the share and the tokens that were wanted. Each document comes `copies` times, and once
+    # more if the second half of its place, a number of 64 bits, is below `cut`, which is hexadecimal.
+    share_wanted: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    tokens_wanted: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    copies: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    cut: str = dataclasses.field(default="", metadata=LEFT_OUT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixtureTotals:
+    """The ledger of a mixture: read + repeated = documents + left_out."""
+
+    shards: int
+    read: int  # documents in the shards
+    documents: int
+    left_out: int
+    repeated: int
+    tokens: int
+    validation_documents: int  # which come once each, as they are
+    validation_tokens: int
+    parts: int
+    segments: int  # schemas.copies says what these are
+    fingerprint: str  # of the tokenizer
+    sources: dict[str, MixtureShare]  # by name, for sources that have one
+
+
+# As of shards; what it says of each language is about training documents alone.
+MixtureManifest = Manifest[MixtureConfig, MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]
+
+
 # -------------------------------------------------------------------------------------------------------------- packed
 
 
@@ -341,6 +406,7 @@ class StageConfigs:
     counts: CountsConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # not of an imported tokenizer
     packed: PackedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only with [pack]
     tokenizers: LearnedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only of several sizes
+    mixed: MixtureConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only with [mixture]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -366,7 +432,7 @@ BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]
 # -------------------------------------------------------------------------------------------------------- reading back
 
 # In the order of work; each has a folder of that name in the output.
-STAGES = ("plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "packed")
+STAGES = ("plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed")
 BUILD = "build"
 
 _KINDS: Mapping[str, Any] = {
@@ -376,6 +442,7 @@ _KINDS: Mapping[str, Any] = {
     "tokenizers": TokenizersManifest,
     "tokenizer": TokenizerManifest,
     "shards": ShardsManifest,
+    "mixed": MixtureManifest,
     "packed": PackedManifest,
     BUILD: BuildManifest,
 }
@@ -393,6 +460,8 @@ def parse_manifest(data: bytes, name: str, stage: Literal["tokenizers"]) -> Toke
 def parse_manifest(data: bytes, name: str, stage: Literal["tokenizer"]) -> TokenizerManifest: ...
 @overload
 def parse_manifest(data: bytes, name: str, stage: Literal["shards"]) -> ShardsManifest: ...
+@overload
+def parse_manifest(data: bytes, name: str, stage: Literal["mixed"]) -> MixtureManifest: ...
 @overload
 def parse_manifest(data: bytes, name: str, stage: Literal["packed"]) -> PackedManifest: ...
 @overload

@@ -69,7 +69,10 @@ def test_special_tokens_are_quoted_as_in_the_file():
     ("setting", "message"),
     [
         ("learn.vocab_sice=3", "--set: learn.vocab_sice is not a key of [learn]. Did you mean vocab_size?"),
-        ("learn.vocab_size=64k", '--set: learn.vocab_size = "64k": expected a whole number of at most 2147483647.'),
+        (
+            "learn.vocab_size=64k",
+            '--set: learn.vocab_size = "64k": expected a whole number of at most 2147483647, or a list',
+        ),
         ("learn.vocab_size=", '--set: learn.vocab_size = "": expected a whole number'),
         ("lern.vocab_size=3", "--set: lern is not a key of the build file. Did you mean learn?"),
         ("source.1.lang=e/n", '--set: source[1].lang = "e/n": expected a letter or digit'),

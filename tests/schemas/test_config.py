@@ -437,6 +437,11 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (MINIMAL + "[pretokenize]\nregex = ''", '8: pretokenize.regex = "": expected a string that is not empty'),
         (MINIMAL + "[shards]\nformats = []", "8: shards.formats = []: expected at least 1 of them."),
+        (
+            MINIMAL + "[shuffle]",
+            "7: shuffle is empty, so it does nothing: add, for example, seed = 7, or remove the table.",
+        ),
+        (MINIMAL + "[pack]", "7: pack is empty, so it does nothing: add, for example, length = 4096,"),
         (SPECIAL + '"" = "plain"', '8: special."" is empty: a special token needs a text.'),
         # one of
         (
