@@ -1,8 +1,8 @@
 """The command line. Results on stdout, progress and logs on stderr.
 
 Exit codes: 0 done, 1 verify or fsck found a problem, repair left one or diff found a difference, 2 the command line or
-build file is wrong, 3 a stage failed. 130 Ctrl-C, 141 another program stopped reading the output, 143 SIGTERM, as in
-any shell.
+build file is wrong, 3 a stage failed, 4 a slice needs others and was told not to wait. 130 Ctrl-C, 141 another program
+stopped reading the output, 143 SIGTERM, as in any shell.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ import click
 # use no linear algebra.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pipelines.commands import build_commands, output_commands, shard_commands, tokenizer_commands
-from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail
+from pipelines.commands import build_commands, look_commands, output_commands, shard_commands, tokenizer_commands
+from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from pipelines.commands.command_options import format_examples
+from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
 
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
 # These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
 _TOOLS = frozenset(
-    {"init", "audit", "diff", "gc", "export", "convert", "fsck", "show", "curve", "encode-text", "decode-ids"}
+    (
+        *("init", "audit", "diff", "gc", "export", "convert", "fsck", "show", "curve", "report", "view"),
+        *("encode-text", "decode-ids", "explain"),
+    )
 )
 
 # These run stages, on the runner that the options after -- name.
-_STAGES = frozenset({"build", "count", "learn", "encode", "pack"})
+_STAGES = frozenset({"build", "count", "learn", "encode", "mix", "pack"})
 
 
 class _Terminated(KeyboardInterrupt):
@@ -62,6 +66,8 @@ class _Commands(click.Group):
             ) from error
         except ConfigError as error:
             fail(error, EXIT_USAGE)
+        except SliceWaits as error:
+            fail(error, EXIT_WAITS)
         except TokError as error:
             fail(error, EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE)
         except BrokenPipeError:
@@ -137,6 +143,7 @@ Exit codes:
   1         verify, fsck or repair found a problem, or diff a difference
   2         the command line or the build file is wrong
   3         a stage failed
+  4         a slice needs what others have not done, and was not to wait
   130, 143  interrupted by Ctrl-C or SIGTERM: the same command goes on
   141       another program stopped reading the output, as head does
 
@@ -165,11 +172,14 @@ for command in (
     output_commands.show,
     output_commands.curve,
     output_commands.audit,
+    look_commands.report,
+    look_commands.view,
     tokenizer_commands.export,
     shard_commands.convert,
     shard_commands.fsck,
     tokenizer_commands.encode_text,
     tokenizer_commands.decode_ids,
+    tokenizer_commands.explain,
     output_commands.diff,
     output_commands.collect,
 ):

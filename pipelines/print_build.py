@@ -17,7 +17,7 @@ from pipelines.local.terminal import (
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import read_run_facts
+from pipelines.stages.commit import find_manifest, read_run_facts
 from pipelines.stages.rejects import REJECTED
 from pipelines.store import urls
 from schemas.stage_manifests import BuildManifest, BuiltLanguage
@@ -27,7 +27,7 @@ from tokcore.tokenizer import Tokenizer
 _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 # Those with a run.json whose time is no part of another's.
-_TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards")
+_TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards", "packed")
 
 _SHOWN_LINES = 4  # of one decoded document
 
@@ -132,6 +132,11 @@ def _print_totals(output: str, build: BuildManifest) -> None:
         assert isinstance(sizes, tuple)
         print(f"and        {urls.join(output, 'tokenizers')}  ({', '.join(f'{size:,}' for size in sizes)} ids)")
     print(f"shards     {urls.join(output, 'shards')}")
+    if (packed := find_manifest(output, "packed")) is not None:
+        rows = packed.totals
+        padding = rows.padding / max(1, rows.tokens + rows.padding) * 100
+        print(f"rows       {urls.join(output, 'packed')}  ({rows.rows:,} of {packed.config.length:,} ids)")
+        print(f"           {padding:.3f} % padding; {rows.cut:,} documents are in more than one row")
     print(f"root       {build.root}")
 
 

@@ -107,7 +107,7 @@ def print_check(report: dict[str, Any]) -> None:
     print("fingerprints of the input and of each stage's settings")
     for name in STAGES:
         if name in report["fingerprints"]:
-            print(f"  {name:<10}{report['fingerprints'][name]}")
+            print(f"  {name:<12}{report['fingerprints'][name]}")
     for warning in report["warnings"]:
         print(f"warning: {make_printable(warning)}")
     for uri in report["duplicates"]:

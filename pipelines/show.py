@@ -30,12 +30,13 @@ from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.shard_entries import list_named_shards
+from schemas.stage_manifests import MixtureManifest
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
 
 # What is between an output and a shard in a URL.
-_PACKED = "packed"  # the stage of rows, and its folder
+_PACKED, _MIXED = "packed", "mixed"  # the stages of rows and of a mixture, and their folders
 _SHARDS = "/shards/"
 
 # Folders from an output to a shard's file: shards, the format, the language.
@@ -58,7 +59,7 @@ _IDS_WIDTH = WIDTH - _TEXT_WIDTH - 2
 def list_shards(output: str) -> list[dict[str, Any]]:
     """The shards that an output's manifest names, in its order. Raises ConfigError if there is none.
 
-    output: the URL of the output, or of its folder `packed`, which lists the packed shards.
+    output: the URL of the output, or of its folder `packed` or `mixed`, which lists the shards there.
     """
     output, stage = _find_stage(output)
     made = require_manifest(output, stage, "build")
@@ -78,11 +79,13 @@ def list_shards(output: str) -> list[dict[str, Any]]:
 def _find_stage(url: str) -> tuple[str, str]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")
-    return (above, _PACKED) if last == _PACKED else (url, "shards")
+    return (above, last) if last in (_PACKED, _MIXED) else (url, "shards")
 
 
 def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool) -> None:
     """Print a line for each shard, the first ones only unless all are asked for."""
+    output, stage = _find_stage(output)
+    what = "rows" if stage == _PACKED else "documents"
     shown = shards if all_shards else shards[:MOST_ROWS]
     rows = [
         [
@@ -93,23 +96,47 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
         ]
         for one in shown
     ]
-    print("\n".join(format_table(["shard", "documents", "tokens", "stored"], rows)))
+    print("\n".join(format_table(["shard", what, "tokens", "stored"], rows)))
     if len(shown) < len(shards):
         print(f"and {len(shards) - len(shown):,} more (--all shows all)")
     documents, tokens = (sum(one[name] for one in shards) for name in ("documents", "tokens"))
-    output, stage = _find_stage(output)
-    what = "rows" if stage == _PACKED else "documents"
     print(f"\n{len(shards):,} shards in {urls.join(output, stage)}: {documents:,} {what}, {tokens:,} tokens")
-    if stage != _PACKED and find_manifest(output, _PACKED) is not None:
+    mixed = find_manifest(output, _MIXED)
+    if stage == _MIXED and mixed is not None:
+        _print_receipts(mixed)
+    if stage == "shards" and mixed is not None:
+        print(f"Their documents are in a mixture, too:\n  tokcore show {urls.join(output, _MIXED)}")
+    if stage == ("shards" if mixed is None else _MIXED) and find_manifest(output, _PACKED) is not None:
         print(f"Their documents are packed into rows, too:\n  tokcore show {urls.join(output, _PACKED)}")
-    if stage != _PACKED and (several := find_manifest(output, "tokenizers")) is not None:
+    if stage == "shards" and (several := find_manifest(output, "tokenizers")) is not None:
         print(f"\ntokenizers in {urls.join(output, 'tokenizers')}:")
         chosen = require_manifest(output, "tokenizer", "build").totals
-        for size, one in several.totals.sizes.items():
-            print(f"  {int(size):>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
+        for size, one in several.totals.list_ascending():
+            print(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
     if shards:
         name = urls.join(output, stage, shards[0]["files"][0])
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")
+
+
+def _print_receipts(made: MixtureManifest) -> None:
+    """Print what the mixture holds of each language and source."""
+    for what, shares in (("language", made.languages), ("source", made.totals.sources)):
+        rows = [
+            [
+                make_printable(name),
+                format_number(one.tokens),
+                format_number(one.mixed_tokens),
+                one.share_wanted or "",
+                one.share,
+                one.epochs,
+                format_number(one.left_out),
+                format_number(one.repeated),
+            ]
+            for name, one in shares.items()
+        ]
+        if rows:
+            header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
+            print("\n" + "\n".join(format_table(header, rows)))
 
 
 # ------------------------------------------------------------------------------------------------- shards and documents

@@ -103,6 +103,9 @@ def _make_stage_command(
         engine: str | None,
         shared_filesystem: bool,
         detach: bool,
+        share: str | None,
+        lease: float,
+        waits: bool,
         workers: int | None,
         runner_options: tuple[str, ...],
         quiet: bool,
@@ -120,7 +123,15 @@ def _make_stage_command(
         if shared_filesystem:
             assigned += ("engine.shared_filesystem=true",)
         build = open_build(
-            build_file, output, assigned, workers, runner_options, detach, replace=replace or "", reuse=from_other
+            build_file,
+            output,
+            assigned,
+            workers,
+            runner_options,
+            detach,
+            _find_slice(share, lease, waits),
+            replace=replace or "",
+            reuse=from_other,
         )
         build.progress.level = -1 if quiet else int(verbose)
         manifest = run(build)
@@ -132,6 +143,16 @@ def _make_stage_command(
             _print_for_people(build, manifest, done, show_all)
 
     return ALL(command) if name == "build" else command
+
+
+def _find_slice(share: str | None, lease: float, waits: bool) -> Any:
+    from pipelines.local.run_options import parse_slice
+
+    if share is not None:
+        return parse_slice(share, lease, waits)
+    if not waits:
+        raise ConfigError("--no-wait: is for --slice I/N. Leave it out.")
+    return None
 
 
 def _print_as_json(build: Any, manifest: Any) -> None:
@@ -152,7 +173,7 @@ def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> N
     else:
         print_stage(build.output, manifest)
     print_metrics(build.metrics)
-    if not build.made:
+    if not build.made and build.options.share is None:
         print_no_work(build.output, manifest.stage, done)
     if line := describe_retries():
         click.echo(line)
@@ -163,11 +184,12 @@ STAGE_COMMANDS = (
         "build",
         "built",
         lambda build: build.run(),
-        ("plan", "count", "learn", "encode", "pack"),
+        ("plan", "count", "learn", "encode", "mix", "pack"),
         "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
         "tokcore build BUILD.toml",
         "tokcore build BUILD.toml --output out/second --from out/first",
         "tokcore build BUILD.toml --set learn.vocab_size=65536 --replace learn",
+        "tokcore build BUILD.toml --slice 2/16",
         "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
     ),
     _make_stage_command(
@@ -193,6 +215,14 @@ STAGE_COMMANDS = (
         ("encode",),
         "Tokenize the corpus into shards.",
         "tokcore encode BUILD.toml",
+    ),
+    _make_stage_command(
+        "mix",
+        "mixed",
+        lambda build: build.mix(),
+        ("mix",),
+        "Write the training documents of the shards in other proportions, as [mixture] says.",
+        "tokcore mix BUILD.toml",
     ),
     _make_stage_command(
         "pack",

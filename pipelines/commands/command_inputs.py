@@ -15,7 +15,7 @@ import click
 from tokcore.errors import ConfigError
 
 # The exit codes that commands choose; pipelines/cli.py has those of signals.
-EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE = 1, 2, 3
+EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE, EXIT_WAITS = 1, 2, 3, 4
 
 
 def fail(error: Exception | str, code: int) -> NoReturn:
@@ -90,6 +90,7 @@ def open_build(
     workers: int | None,
     runner_options: tuple[str, ...],
     detach: bool = False,
+    share: Any = None,
     **how: Any,
 ) -> Any:
     from pipelines.local.run_options import RunOptions
@@ -103,4 +104,4 @@ def open_build(
     config = load_config(expand_path(build_file), assigned, read_bytes)
     use_options(dataclasses.asdict(config.storage))
     where = make_absolute(output) if output else ""
-    return Build(config, RunOptions(workers, runner_options, detach), where, **how)
+    return Build(config, RunOptions(workers, runner_options, detach, share=share), where, **how)

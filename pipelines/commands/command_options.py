@@ -37,6 +37,25 @@ _SHARED = click.option(
     "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this machine."
 )
 
+_SLICE = click.option(
+    "--slice",
+    "share",
+    metavar="I/N",
+    help="One of N hosts that make this build together, without an engine: each runs the same command with its own I. "
+    "They share the output.",
+)
+_LEASE = click.option(
+    "--lease",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --slice: a host that shows no sign of life for so long has its work done by others.",
+)
+_WAIT = click.option(
+    "--wait/--no-wait", "waits", default=True, help="With --slice: wait for other hosts, or name them and end (code 4)."
+)
+
 TOKENIZER = click.option(
     "--tokenizer",
     "path",
@@ -65,7 +84,7 @@ _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what eac
 
 def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return OUTPUT(SET(_ENGINE(_SHARED(_DETACH(WORKERS(_QUIET(_VERBOSE(runner(command)))))))))
+    return OUTPUT(SET(_ENGINE(_SHARED(_DETACH(_SLICE(_LEASE(_WAIT(WORKERS(_QUIET(_VERBOSE(runner(command))))))))))))
 
 
 def format_examples(*lines: str) -> str:

@@ -1,14 +1,15 @@
-"""Commands for a tokenizer: export, encode-text, decode-ids."""
+"""Commands for a tokenizer: export, encode-text, decode-ids, explain."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
-from pipelines.commands.command_inputs import expand_path, load_tokenizer
-from pipelines.commands.command_options import PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
+from pipelines.commands.command_inputs import expand_path, load_tokenizer, print_json
+from pipelines.commands.command_options import JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
 from tokcore.errors import ConfigError
 from tokcore.formats.exports import EXPORTS, export_to
 
@@ -63,3 +64,32 @@ def decode_ids(path: str, pattern: str | None) -> None:
     if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
         raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
     sys.stdout.buffer.write(load_tokenizer(path, pattern).decode([int(word) for word in words]))
+
+
+@click.command(
+    epilog=format_examples(
+        'tokcore explain "lower than" --tokenizer out/first',
+        "tokcore explain - --tokenizer cl100k_base.tiktoken < text.txt",
+    )
+)
+@click.argument("text")
+@TOKENIZER
+@PATTERN
+@click.option("--special", "with_special", is_flag=True, help="Special tokens that the text spells become their ids.")
+@JSON
+def explain(text: str, path: str, pattern: str | None, with_special: bool, as_json: bool) -> None:
+    """Show the tokens of a text, and the merges that made each.
+
+    TEXT is the text itself, or - for stdin. A line for each token: its id, its text (invisible characters as escapes),
+    its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its rank.
+    """
+    from pipelines.inspect.explained import format_explained, list_explained
+    from tokcore.explain import Explainer
+
+    data = sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
+    explainer = Explainer(load_tokenizer(path, pattern))
+    tokens = explainer.explain(data, with_special=with_special)
+    if as_json:
+        print_json(list_explained(explainer.tokenizer, tokens))
+    else:
+        click.echo("\n".join(format_explained(explainer.tokenizer, tokens)))

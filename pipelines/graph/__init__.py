@@ -1,9 +1,10 @@
 """The Beam graphs. The only folder that imports Beam.
 
-launch: runs the count, the encode and the pack stage. runner: opens a pipeline on the chosen runner, for a
+launch: runs the stages. runner: opens a pipeline on the chosen runner, for a
 stage_on_beam. local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam
 warns of.
-spread_items: work items to all workers. count_graph, encode_graph, pack_graph: the transforms of a stage.
+spread_items: work items to all workers. count_graph, encode_graph, learn_graph, mix_graph, pack_graph: the transforms
+of a stage.
 collect_graph: records of many work items into one object.
 coders: how their elements are encoded.
 bind: where servers listen that Beam starts.

@@ -8,7 +8,7 @@ The work itself is in pipelines.work.count_item, which worker processes import w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 from apache_beam import coders
@@ -20,15 +20,12 @@ from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
+from pipelines.work.merge_tree import FAN_IN, bound_runs, choose_max_runs, order_runs, reduce_runs
 from pipelines.work.result_keys import make_table_key
 from pipelines.work.runs import merge_runs, write_count_table
 from pipelines.work.worker_notes import note_item
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef, TableRef
-
-# Runs of about one size that an accumulator holds before it merges them into one: open files of one merge, too.
-FAN_IN = 16
-
 
 # Key: (language, partition). Named so that Beam finds our coders; it falls back to pickle where it cannot tell.
 KeyedRun = tuple[tuple[str, int], RunRef]
@@ -72,7 +69,7 @@ class MergeIntoTables(beam.PTransform):
 
     def expand(self, runs: beam.PCollection[KeyedRun]) -> beam.PCollection[TableRef]:
         # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
-        combine = MergeToFew(self.attempts, max(1, FAN_IN // self.num_partitions), self.pool)
+        combine = MergeToFew(self.attempts, choose_max_runs(self.num_partitions), self.pool)
         return (
             runs
             | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
@@ -101,11 +98,10 @@ def _list_runs(item: ItemCounted) -> Iterator[tuple[tuple[str, int], RunRef]]:
         yield (run.key, run.partition), run
 
 
-class _Merging:
+class Merging:
     """Adds up sorted runs, for a CombineFn; an accumulator is a bounded list of references to files, never a table.
 
-    Addition of counts is associative and commutative, so any tree of merges gives the same rows. Runs are merged with
-    runs of about their size (a tier is fan_in times as large as the one below it), so each row is read once a tier.
+    pipelines.work.merge_tree says which are merged.
     """
 
     def __init__(self, attempts: Attempts, pool: SharedPool | None = None, fan_in: int = FAN_IN) -> None:
@@ -130,46 +126,21 @@ class _Merging:
     def get_accumulator_coder(self) -> coders.Coder:
         return coders.IterableCoder(JsonCoder(RunRef))
 
-    def _bounded(self, runs: list[RunRef]) -> list[RunRef]:
+    def _bounded(self, runs: Sequence[RunRef]) -> list[RunRef]:
         """The runs, with fewer than fan_in of each tier."""
-        runs = sorted(runs, key=_order_by_size)
-        while (start := self._find_full_tier(runs)) is not None:
-            end = start + self._fan_in
-            runs = sorted([*runs[:start], *runs[end:], self._merge(runs[start:end])], key=_order_by_size)
-        return runs
+        return bound_runs(runs, self._merge, self._fan_in)
 
-    def _find_full_tier(self, runs: list[RunRef]) -> int | None:
-        """Where the lowest tier of at least fan_in runs begins; None if there is none. runs: in the order of size."""
-        tiers = [run.size_bytes.bit_length() // (self._fan_in.bit_length() - 1) for run in runs]
-        last = self._fan_in - 1
-        return next((i for i, tier in enumerate(tiers[: max(0, len(tiers) - last)]) if tiers[i + last] == tier), None)
-
-    def _reduce(self, runs: list[RunRef], num: int) -> list[RunRef]:
-        """At most num runs with the same sum. The smallest are merged first, at most fan_in at a time."""
-        while len(runs) > num:
-            runs = sorted(runs, key=_order_by_size)
-            # After this merge, others of fan_in runs each leave exactly num.
-            size = (len(runs) - num - 1) % (self._fan_in - 1) + 2
-            runs = [*runs[size:], self._merge(runs[:size])]
-        return runs
+    def _reduce(self, runs: Sequence[RunRef], num: int) -> list[RunRef]:
+        """At most num runs with the same sum."""
+        return reduce_runs(runs, num, self._merge, self._fan_in)
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
         return run_in_worker(self._pool, merge_runs, self._attempts, tuple(sorted(runs, key=order_runs)))
 
 
 @beam.typehints.with_input_types(RunRef)
-@beam.typehints.with_output_types(RunRef)
-class MergeTables(_Merging, beam.CombineFn):
-    """The sum as one run."""
-
-    def extract_output(self, accumulator: list[RunRef]) -> RunRef:
-        assert accumulator, "a key without a run"
-        return self._reduce(accumulator, 1)[0]
-
-
-@beam.typehints.with_input_types(RunRef)
 @beam.typehints.with_output_types(Iterable[RunRef])
-class MergeToFew(_Merging, beam.CombineFn):
+class MergeToFew(Merging, beam.CombineFn):
     """At most max_runs runs with the same sum."""
 
     def __init__(self, attempts: Attempts, max_runs: int, pool: SharedPool | None = None, fan_in: int = FAN_IN) -> None:
@@ -194,12 +165,3 @@ class _WriteTable(beam.DoFn):
 
 def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:
     return ((key[0], run) for run in runs)
-
-
-def order_runs(run: RunRef) -> tuple[int, str, int]:
-    """One order of runs, so that equal sets of them are merged alike."""
-    return run.partition, run.attempt, run.offset
-
-
-def _order_by_size(run: RunRef) -> tuple[int, int, str, int]:
-    return run.size_bytes, *order_runs(run)

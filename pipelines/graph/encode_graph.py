@@ -1,7 +1,6 @@
-"""The encode stage: input ranges to token shards, and the digest of every document.
+"""The encode stage: input ranges to token shards, and the counts of token ids.
 
-    assignments -> EncodeItem -> (partition, digest run) -> MergeDigests -> KeepDigests
-                             `-> (group, token counts) -> MergeTokenCounts -> KeepTokenCounts
+    assignments -> EncodeItem -> (group, token counts) -> MergeTokenCounts -> KeepTokenCounts
 
 With a shuffle there are two passes. The driver reads what the first one recorded, and cuts the second one into parts:
 
@@ -22,15 +21,15 @@ import apache_beam as beam
 from pipelines.graph.across import run_in_worker
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.collect_graph import CollectResults
-from pipelines.graph.count_graph import KeyedRun, MergeTables, order_runs
+from pipelines.graph.count_graph import KeyedRun, Merging
 from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import measure_item
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import make_item_key
-from pipelines.work.digest_runs import make_digests_key
 from pipelines.work.encode_item import find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import gather_part, make_part_key
+from pipelines.work.merge_tree import order_runs
 from pipelines.work.scatter_item import make_scatter_key, scatter_item
 from pipelines.work.token_count_runs import make_token_counts_key, merge_id_runs
 from pipelines.work.worker_notes import note_item
@@ -88,10 +87,10 @@ class GatherParts(beam.PTransform):
 
 
 @dataclasses.dataclass
-class MergeDigestsAndCounts(beam.PTransform):
-    """PCollection[ItemEncoded or PartGathered] -> PCollection[RunRef], merged digests: a run for each partition.
+class AddUpTokenCounts(beam.PTransform):
+    """PCollection[ItemEncoded or PartGathered] -> PCollection[RunRef], counts of token ids: a run for each group.
 
-    Counts of token ids are merged and recorded, too.
+    They are recorded, too.
     """
 
     attempts: Attempts
@@ -99,18 +98,12 @@ class MergeDigestsAndCounts(beam.PTransform):
     num_groups: int  # of counts of ids; each group is added up by itself
 
     def expand(self, written: beam.PCollection[ItemEncoded | PartGathered]) -> beam.PCollection[RunRef]:
-        _ = (
+        return (
             written
             | "ItsTokenCounts" >> beam.ParDo(_KeyTokenCounts(self.num_groups)).with_output_types(KeyedRun)
             | "MergeTokenCounts"
             >> beam.CombinePerKey(MergeTokenCounts(self.attempts, self.pool)).with_output_types(KeyedRun)
             | "KeepTokenCounts" >> beam.ParDo(_KeepTokenCounts(self.attempts)).with_output_types(RunRef)
-        )
-        return (
-            written
-            | "ItsDigests" >> beam.FlatMap(_list_digests).with_output_types(KeyedRun)
-            | "MergeDigests" >> beam.CombinePerKey(MergeTables(self.attempts, self.pool)).with_output_types(KeyedRun)
-            | "KeepDigests" >> beam.ParDo(_KeepDigests(self.attempts)).with_output_types(RunRef)
         )
 
 
@@ -150,20 +143,6 @@ class _GatherPart(beam.DoFn):
         yield run_in_worker(self._pool, gather_part, self._job, part)
 
 
-def _list_digests(item: ItemEncoded | PartGathered) -> Iterator[tuple[tuple[str, int], RunRef]]:
-    for run in item.digests:
-        yield (run.key, run.partition), run
-
-
-class _KeepDigests(beam.DoFn):
-    def __init__(self, attempts: Attempts) -> None:
-        self._attempts = attempts
-
-    def process(self, element: tuple[tuple[str, int], RunRef]) -> Iterator[RunRef]:
-        (_, partition), run = element
-        yield self._attempts.record(make_digests_key(partition), run)
-
-
 class _KeyTokenCounts(beam.DoFn):
     def __init__(self, num_groups: int) -> None:
         self._num_groups = num_groups
@@ -175,8 +154,12 @@ class _KeyTokenCounts(beam.DoFn):
 
 @beam.typehints.with_input_types(RunRef)
 @beam.typehints.with_output_types(RunRef)
-class MergeTokenCounts(MergeTables):
+class MergeTokenCounts(Merging, beam.CombineFn):
     """Adds up counts of token ids; an accumulator is a bounded list of references to files."""
+
+    def extract_output(self, accumulator: list[RunRef]) -> RunRef:
+        assert accumulator, "a key without a run"
+        return self._reduce(accumulator, 1)[0]
 
     def _merge(self, runs: list[RunRef]) -> RunRef:
         return run_in_worker(self._pool, merge_id_runs, self._attempts, tuple(sorted(runs, key=order_runs)))

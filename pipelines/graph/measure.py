@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
 from apache_beam.metrics import Metrics, MetricsFilter
 
-from pipelines.store.retries import take_new_retries
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, RangeLedger
+from pipelines.work.measure_items import sum_up_item
+from schemas.refs import ItemCounted, ItemEncoded, ItemScattered
 
 NAMESPACE = "tokcore"
 
@@ -24,28 +24,7 @@ def count_in_metrics(step: str, amounts: Mapping[str, int]) -> None:
 
 def measure_item(step: str, item: ItemCounted | ItemEncoded | ItemScattered, was_done: bool) -> None:
     """Add what became of a work item. was_done: an earlier attempt left its result, so nothing was read."""
-    amounts = Counter({"items": 1, "cache_hits": int(was_done), "retries": take_new_retries()})
-    amounts.update(_sum_up_ledgers(item.ledgers))
-    amounts.update(_sum_up_languages(item.languages.values()))
-    count_in_metrics(step, amounts)
-
-
-def _sum_up_ledgers(ledgers: Iterable[RangeLedger]) -> Counter[str]:
-    amounts: Counter[str] = Counter()
-    for one in ledgers:
-        amounts.update(records=one.num_records, documents=one.num_documents, stored_bytes=one.size_bytes)
-        amounts.update(text_bytes=one.text_bytes, rejected=sum(one.rejected.values()))
-        amounts.update({f"rejected:{reason}": number for reason, number in one.rejected.items()})
-        if one.rejected_file and not one.start:
-            amounts.update(rejected_files=1)
-    return amounts
-
-
-def _sum_up_languages(languages: Iterable[LanguageCounts]) -> Counter[str]:
-    amounts: Counter[str] = Counter()
-    for one in languages:
-        amounts.update(pretokens=one.num_pretokens, tokens=one.num_tokens)
-    return amounts
+    count_in_metrics(step, sum_up_item(item, was_done))
 
 
 def collect_metrics(ask: Callable[[], Any]) -> dict[str, int]:

@@ -25,9 +25,6 @@ from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.tokenizer import Tokenizer
 
-# Of document digests. Each is merged by itself, so that memory stays small.
-_PARTITIONS = 16
-
 
 @dataclasses.dataclass
 class WriteShards(beam.PTransform):
@@ -78,7 +75,7 @@ class WriteShards(beam.PTransform):
             prepend=tuple(self.prepend),
         )
         attempts = Attempts(self.folder, "shards", uuid.uuid4().hex)
-        self._job = make_encode_job(self._config, attempts, "", _PARTITIONS, "", "", self.tokenizer.spec)
+        self._job = make_encode_job(self._config, attempts, "", "", "", self.tokenizer.spec)
 
     def expand(self, documents: beam.PCollection[Document]) -> beam.PCollection[ShardsCommitted]:
         check_documents("WriteShards", documents)

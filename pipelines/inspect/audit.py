@@ -103,8 +103,6 @@ def _audit_shards(
         missing["one_source"] = "not asked for: --sources reads all shards"
     elif (plan := find_manifest(output, "plan")) is None:
         missing["one_source"] = "no plan in this output: which files there were is not known"
-    elif shards.config.shuffle is not None:
-        missing["one_source"] = "the shards are shuffled: documents of a file do not follow each other"
     else:
         tops = find_top_sources(output, plan, shards, tokenizer.vocab_size)
     return {

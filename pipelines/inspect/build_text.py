@@ -56,7 +56,7 @@ def _write_text(proposal: Proposal, path: str, vocab_size: str, about: str) -> s
         f"version = {VERSION}",
         "",
         "[build]",
-        f"{_write_setting('output', OUTPUT)}  # any fsspec URL; a relative path starts at this file's folder",
+        f"{_write_setting('output', OUTPUT)}  # a folder, or a URL of s3, gs or az; relative to this file's folder",
     ]
     for proposed in proposal.sources:
         lines += ["", *_write_source(proposed, start, _covers(proposal.folder, base))]

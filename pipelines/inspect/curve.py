@@ -6,10 +6,11 @@ and what was masked does not count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.local.terminal import format_table, make_printable
 from pipelines.stages.commit import require_manifest
@@ -34,10 +35,21 @@ def compute_curve(output: str, tokenizer: Tokenizer, sizes: Sequence[int] = ()) 
         raise ConfigError(f"--sizes {wrong[0]}: this tokenizer has merges for 256 to {most}")
     powers = [2**power for power in range(9, 32) if 2**power < most]
     chosen = sorted(set(sizes)) or [*powers, most]
+    languages = {
+        lang: {"bytes": num_bytes, "tokens": count_tokens_by_size(model.merges, num_by_id, chosen)}
+        for lang, num_bytes, num_by_id in count_table_ids(output, tokenizer)
+    }
+    return {"sizes": chosen, "languages": languages}
+
+
+def count_table_ids(output: str, tokenizer: Tokenizer) -> Iterator[tuple[str, int, npt.NDArray[np.uint64]]]:
+    """Of each count table of an output: language, bytes of text, how often each id occurs (uint64 [vocab_size]).
+
+    Raises ConfigError if the output has no count tables.
+    """
     manifest = require_manifest(output, "counts", "count")
-    languages = {}
     for entry in sorted(manifest.files, key=lambda file: file.about.lang):
-        num_by_id = np.zeros(most, np.uint64)
+        num_by_id = np.zeros(tokenizer.vocab_size, np.uint64)
         num_bytes = 0
         with storage.open_read(urls.join(output, "counts", entry.path)) as file:
             for rows in read_table(file):
@@ -45,11 +57,7 @@ def compute_curve(output: str, tokenizer: Tokenizer, sizes: Sequence[int] = ()) 
                 np.add.at(num_by_id, encoded.ids, np.repeat(rows.counts, np.diff(encoded.offsets)))
                 lengths = np.diff(rows.keys.offsets).tolist()
                 num_bytes += sum(size * count for size, count in zip(lengths, rows.counts.tolist(), strict=True))
-        languages[entry.about.lang] = {
-            "bytes": num_bytes,
-            "tokens": count_tokens_by_size(model.merges, num_by_id, chosen),
-        }
-    return {"sizes": chosen, "languages": languages}
+        yield entry.about.lang, num_bytes, num_by_id
 
 
 def print_curve(report: dict[str, Any]) -> None:

@@ -50,6 +50,7 @@ def diff(one: str, other: str) -> dict[str, Any]:
         "tokenizer": _diff_tokenizer(a, b),
         "documents": _diff_documents(a, b),
         "shards": _diff_shards(a.shards, b.shards),
+        "mixed": _diff_shards(a.mixed, b.mixed),
         "packed": _diff_shards(a.packed, b.packed),
         "card": _diff_card(a, b),
         "root": _make_pair(a.root, b.root),
@@ -68,6 +69,7 @@ class _Side:
         self.tokenizers = find_manifest(output, "tokenizers")
         self.tokenizer = find_manifest(output, "tokenizer")
         self.shards = find_manifest(output, "shards")
+        self.mixed = find_manifest(output, "mixed")
         self.packed = find_manifest(output, "packed")
         self.build = find_manifest(output, BUILD)
         self.root = self.build.root if self.build is not None else ""
@@ -77,7 +79,7 @@ class _Side:
     def stages(self) -> dict[str, AnyManifest]:
         """The finished stages, in the order of work, and the build."""
         of_text = (self.plan, self.rejected, self.counts, self.tokenizers, self.tokenizer)
-        every = (*of_text, self.shards, self.packed, self.build)
+        every = (*of_text, self.shards, self.mixed, self.packed, self.build)
         return {made.stage: made for made in every if made is not None}
 
     def files(self) -> dict[str, tuple[InputFile, ReadSettings]]:

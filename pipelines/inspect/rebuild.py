@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
@@ -21,12 +22,12 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.make_again import make_shards_again, pack_again
+from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
 from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import PackedManifest, ShardsManifest
+from schemas.stage_manifests import MixtureManifest, PackedManifest, ShardsManifest
 from tokcore.errors import ConfigError, TokError
 from tokcore.format_table import FormatFile
 from tokcore.tokenizer_spec import FILE_NAME
@@ -64,16 +65,17 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     if problems:
         return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
     built = require_all_manifests(manifests)
-    made, shard = _find([built.shards, *([built.packed] if built.packed is not None else [])], name)
+    made, shard = _find([one for one in (built.shards, built.mixed, built.packed) if one is not None], name)
     plan = read_plan(output, built.plan)
-    if made.stage == "packed":  # follows from the shards
-        for entry in built.shards.files:
-            problems.extend(check_file(output, "shards", entry))
+    if made.stage in DERIVED:
+        for stage in sorted(set(made.inputs) - {"tokenizer"}):  # the shards that it follows from
+            for entry in manifests[stage].files:
+                problems.extend(check_file(output, stage, entry))
         if problems:
             return Rebuilt(name, tuple(problems), (), 0, 0, 0, time.monotonic() - started)
     with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
-        if made.stage == "packed":
-            attempts, ref = _pack_again(output, built, made, shard, folder)
+        if made.stage in DERIVED:
+            attempts, ref = _derive_again(output, built, made, shard, folder)
         else:
             attempts, ref = _encode_again(output, built, plan, shard, folder, base or read_base(output))
         if ref is None:
@@ -91,16 +93,18 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     )
 
 
-def _find(stages: Sequence[ShardsManifest | PackedManifest], name: str) -> tuple[Any, ShardRef]:
-    """The shard of that name, and the manifest that names it. Packed ones are named with `packed/` before."""
-    is_packed = name.startswith("packed/")
-    made = next((one for one in stages if (one.stage == "packed") == is_packed), None)
+def _find(stages: Sequence[ShardsManifest | MixtureManifest | PackedManifest], name: str) -> tuple[Any, ShardRef]:
+    """The shard of that name, and the manifest that names it. Those of later stages have its folder before them."""
+    stage, _, wanted = name.partition("/")
+    if stage not in ("shards", *DERIVED):
+        stage, wanted = "shards", name
+    made = next((one for one in stages if one.stage == stage), None)
     shards = list_named_shards(made) if made is not None else []
-    wanted = name.removeprefix("packed/" if is_packed else "shards/")
     found = [shard for shard in shards if wanted in _list_names(shard)]
     if len(found) != 1 or made is None:
         examples = ", ".join(s.facts.place for s in (found or shards)[:3])
-        raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name; there is, e.g., {examples}")
+        there = f"; there is, e.g., {examples}" if examples else ": this build has none of that kind"
+        raise ConfigError(f"--rebuild {name}: {len(found) or 'no'} shards of that name{there}")
     return made, found[0]
 
 
@@ -119,7 +123,6 @@ def _encode_again(
         manifests.shards.config,
         attempts,
         base,
-        plan.num_partitions,
         urls.join(output, "tokenizer", FILE_NAME),
         manifests.tokenizer.file(FILE_NAME).sha256,
         load_spec(output),
@@ -129,11 +132,12 @@ def _encode_again(
     return attempts, next(same, None)
 
 
-def _pack_again(
-    output: str, manifests: BuiltManifests, made: PackedManifest, shard: ShardRef, folder: str
+def _derive_again(
+    output: str, manifests: BuiltManifests, made: Any, shard: ShardRef, folder: str
 ) -> tuple[Attempts, ShardRef | None]:
     attempts = Attempts(folder, made.stage, made.identity)
-    again = pack_again(output, manifests.shards, made, load_spec(output), attempts, shard.facts.item)
+    spec, number = load_spec(output), shard.facts.item
+    again = derive_again(output, manifests.shards, manifests.mixed, made, spec, attempts, number)
     return attempts, next((ref for ref in again if ref.facts.stem == shard.facts.stem), None)
 
 

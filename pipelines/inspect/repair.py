@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.stored_shards import copy_shard_if_remote, open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
@@ -27,7 +28,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.make_again import make_shards_again, pack_again
+from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
@@ -35,7 +36,7 @@ from schemas.shard_entries import list_named_shards, make_shard_settings, write_
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
 from tokcore.errors import ConfigError, TokError
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
@@ -94,8 +95,9 @@ class _Repair:
             else:
                 self._repair_shards(shards, self._plan)
                 self._repair_indexes(shards)
-        if packed := damaged.get("packed"):
-            self._repair_packed(packed)
+        for stage in DERIVED:
+            if entries := damaged.get(stage):
+                self._repair_derived(stage, entries)
         for entry in damaged.get(BUILD, []):
             self._repair_card(entry)
         if not storage.list_tree(urls.join(self._output, FOLDER)):
@@ -180,7 +182,6 @@ class _Repair:
                     made.config,
                     attempts,
                     self._base,
-                    plan.num_partitions,
                     urls.join(self._output, "tokenizer", FILE_NAME),
                     self._manifests["tokenizer"].file(FILE_NAME).sha256,
                     load_spec(self._output),
@@ -219,33 +220,30 @@ class _Repair:
             file.flush()
             self._put("shards", entry, file.name)
 
-    def _repair_packed(self, entries: list[FileEntry[Any]]) -> None:
-        """Pack the groups again whose shards are damaged, from the shards of the build."""
-        made, shards, tokenizer = (self._manifests.get(stage) for stage in ("packed", "shards", "tokenizer"))
-        lost = f"tokenizer/{FILE_NAME}" in self._names_left() or any(one.startswith("shards/") for one in self.left)
+    def _repair_derived(self, stage: str, entries: list[FileEntry[Any]]) -> None:
+        """Make the parts or groups again whose shards are damaged, from the shards of the build."""
+        made, shards, tokenizer = (self._manifests.get(name) for name in (stage, "shards", "tokenizer"))
+        needed = [f"{name}/" for name in ("shards", *DERIVED[: DERIVED.index(stage)])]
+        lost = f"tokenizer/{FILE_NAME}" in self._names_left() or any(one.startswith(tuple(needed)) for one in self.left)
         if made is None or shards is None or tokenizer is None or lost:
             for entry in entries:
-                self._give_up("packed", entry, "follows from the shards, of which one is still damaged")
+                self._give_up(stage, entry, "follows from the shards, of which one is still damaged")
             return
-        spec = load_spec(self._output)
-        of_groups = [entry for entry in entries if isinstance(entry.about, ShardFacts)]
-        for number in sorted({entry.about.item for entry in of_groups}):
+        spec, mixed = load_spec(self._output), self._manifests.get("mixed")
+        of_shards = [entry for entry in entries if isinstance(entry.about, ShardFacts)]
+        for number in sorted({entry.about.item for entry in of_shards}):
             with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
-                attempts = Attempts(folder, "packed", made.identity)
-                again = {
-                    file.path: file
-                    for shard in pack_again(self._output, shards, made, spec, attempts, number)
-                    for file in shard.files
-                }
-                for entry in (entry for entry in of_groups if entry.about.item == number):
+                attempts = Attempts(folder, stage, made.identity)
+                derived = derive_again(self._output, shards, mixed, made, spec, attempts, number)
+                again = {file.path: file for shard in derived for file in shard.files}
+                for entry in (entry for entry in of_shards if entry.about.item == number):
                     file = again.get(entry.path)
-                    self._put("packed", entry, attempts.find(file) if file is not None else "")
-        config = made.config
-        settings = ShardSettings(spec.fingerprint, spec.vocab_size, config.compression, config.dtype or "int32")
-        indexes = write_folder_indexes(config.formats, list_named_shards(made), settings)
+                    self._put(stage, entry, attempts.find(file) if file is not None else "")
+        settings = make_shard_settings(made.config, spec.fingerprint, spec.vocab_size)
+        indexes = write_folder_indexes(made.config.formats, list_named_shards(made), settings)
         for entry in entries:
             if not isinstance(entry.about, ShardFacts):
-                self._put_bytes("packed", entry, indexes[entry.path].data if entry.path in indexes else b"")
+                self._put_bytes(stage, entry, indexes[entry.path].data if entry.path in indexes else b"")
 
     def _repair_card(self, entry: FileEntry[Any]) -> None:
         shards, tokenizer = self._manifests.get("shards"), self._manifests.get("tokenizer")

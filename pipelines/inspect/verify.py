@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
 from pipelines.inspect.stored_shards import find_main_files
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
@@ -25,7 +26,8 @@ from pipelines.inspect.verify_manifests import (
     read_file_ledgers,
     require_all_manifests,
 )
-from pipelines.inspect.verify_order import DigestSum, list_ordinal_ends
+from pipelines.inspect.verify_mixed import check_decision, check_mixed_part, check_receipts
+from pipelines.inspect.verify_order import Origins, list_ordinal_ends
 from pipelines.inspect.verify_packed import check_group
 from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
 from pipelines.local.pool import open_pool
@@ -39,22 +41,31 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
-from pipelines.work.decode_item import DecodeJob, StoredPart, decode_item
-from pipelines.work.make_jobs import make_pack_job
-from pipelines.work.result_keys import make_table_key
+from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
+from pipelines.work.mix_part import count_part
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.pack_groups import list_groups
 from schemas.plan import Plan
 from schemas.refs import PackedSums, ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.shuffle import choose_num_parts, get_interval
-from schemas.stage_manifests import BUILD, STAGES, EncodedLanguage, PackedManifest, ShardsManifest, parse_manifest
+from schemas.stage_manifests import (
+    BUILD,
+    STAGES,
+    EncodedLanguage,
+    MixtureManifest,
+    PackedManifest,
+    ShardsManifest,
+    parse_manifest,
+)
+from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
+_DECODED_TOGETHER = 1 << 21  # documents that a worker compares in one go, of shuffled shards
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,6 +169,9 @@ def _check_parts(
         if spec is not None and not problems:
             with progress.stage("read", num_documents, "documents", minor=True) as shown:
                 num_read = _check_content(output, built, spec, options, problems, shown)
+        if spec is not None and built.mixed is not None and not problems:
+            with progress.stage("mixture", built.mixed.totals.documents, "documents", minor=True) as shown:
+                _check_mixed(output, built, built.mixed, spec, options, problems, shown)
         if spec is not None and built.packed is not None and not problems:
             with progress.stage("rows", built.packed.totals.rows, "rows", minor=True) as shown:
                 _check_packed(output, built, built.packed, spec, options, problems, shown)
@@ -262,13 +276,12 @@ def _check_content(
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
     tables = manifests.counts.files if manifests.counts is not None else ()
-    ledgers, written = read_file_ledgers(output), add_up([])
+    ledgers, written, hashed = read_file_ledgers(output), add_up([]), DocumentsDigest()
     checks = _list_checks(output, rules, plan, made, {file.uri: file.records for file in ledgers})
     num_documents = made.totals.records.documents
     with (
         ThreadPoolExecutor(options.num_workers) as threads,
-        DigestSum(num_documents) as digests,
-        DigestSum(num_documents) as origins,
+        Origins(num_documents) as origins,
     ):
         for found in threads.map(lambda check: check(), checks):
             problems.extend(found.problems)
@@ -277,15 +290,14 @@ def _check_content(
             for lang, sums in found.languages.items():
                 held = languages.setdefault(lang, [0, 0, 0])
                 languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
-            digests.add(found.digests)
+            hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)
             origins.add(found.records)
             written = add_up([written, found.ids.take()])
         for wrong in threads.map(lambda entry: list(check_count_table(output, entry)), tables):
             problems.extend(wrong)
-        digest = digests.hexdigest()
         if origins.has_twice():
             problems.append("shards: a record is there twice, as the provenance files say")
-    if digest != made.totals.documents_digest:
+    if (digest := hashed.hexdigest()) != made.totals.documents_digest:
         problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
     problems.extend(check_token_counts(output, made, written))
     problems.extend(_find_differing_sums(made, languages, ledgers, documents_of))
@@ -314,6 +326,38 @@ def _list_checks(
     ]
 
 
+def _check_mixed(
+    output: str,
+    manifests: BuiltManifests,
+    made: MixtureManifest,
+    spec: TokenizerSpec,
+    options: RunOptions,
+    problems: list[str],
+    shown: Phase,
+) -> None:
+    """Decide again how the documents of the shards are mixed, mix them, and compare all of them."""
+    # Nothing is written, so the folder is never made.
+    job = make_mix_job_again(output, manifests.shards, made, spec, Attempts(output, made.stage, made.identity))
+    shards: dict[int, list[ShardRef]] = {}
+    for shard in list_named_shards(made):
+        shards.setdefault(shard.facts.item, []).append(shard)
+    with ThreadPoolExecutor(options.num_workers) as threads:
+        measured = list(threads.map(lambda number: count_part(job, number), range(job.num_source_parts)))
+        decided, wrong = check_decision(made, manifests.shards, measured)
+        problems.extend(wrong)
+        if problems:
+            return
+        parts = []
+        for found in threads.map(
+            lambda number: check_mixed_part(output, job, number, shards.get(number, ())), range(job.num_parts)
+        ):
+            parts.append(found)
+            problems.extend(found.problems)
+            shown.advance(found.num_documents)
+    if not problems:
+        problems.extend(check_receipts(made, decided, measured, parts))
+
+
 def _check_packed(
     output: str,
     manifests: BuiltManifests,
@@ -326,12 +370,12 @@ def _check_packed(
     """Pack the documents of the shards again, and compare all rows."""
     # Nothing is written, so the folder is never made.
     attempts = Attempts(output, made.stage, made.identity)
-    job = make_pack_job(made.config, attempts, output, manifests.shards, spec, make_table_key(made.identity))
+    job = make_pack_job_again(output, manifests.shards, manifests.mixed, made, spec, attempts)
     shards: dict[int, list[ShardRef]] = {}
     for shard in list_named_shards(made):
         shards.setdefault(shard.facts.item, []).append(shard)
     sums = PackedSums(0, 0, 0, 0, 0, 0)
-    groups = list_groups(list_named_shards(manifests.shards), made.config)
+    groups = list_groups(list_named_shards(manifests.packed_from), made.config)
     with ThreadPoolExecutor(options.num_workers) as threads:
         for found in threads.map(lambda group: check_group(output, job, group, shards.get(group.number, ())), groups):
             problems.extend(found.problems)
@@ -397,20 +441,23 @@ def _decode(
     num_tokens = manifests.shards.totals.tokens
     num_parts = choose_num_parts(num_tokens, config.target_tokens) if is_shuffled else len(plan.items)
     parts = tuple(StoredPart(tuple(shards.get(i, ())), tuple(files.get(i, ()))) for i in range(num_parts))
+    # Documents of a work item are in all parts of a shuffle. So a worker opens these once, for many work items.
+    num_documents = manifests.shards.totals.records.documents
+    num_jobs = max(options.num_workers, -(-num_documents // _DECODED_TOGETHER)) if is_shuffled else len(plan.items)
     jobs = [
         DecodeJob(
             output,
             base,
-            plan.assignment(item),
-            parts if is_shuffled else (parts[item.number],),
+            tuple(plan.assignment(item) for item in plan.items[number::num_jobs]),
+            parts if is_shuffled else (parts[number],),
             limit,
             config,
         )
-        for item in plan.items
+        for number in range(min(num_jobs, len(plan.items)))
     ]
     num_decoded = 0
     with open_pool(options.num_workers) as pool, ThreadPoolExecutor(options.num_workers) as threads:
-        for compared, found in threads.map(lambda job: pool.run(decode_item, job), jobs):
+        for compared, found in threads.map(lambda job: pool.run(decode_items, job), jobs):
             num_decoded += compared
             shown.advance(compared)
             problems.extend(found)

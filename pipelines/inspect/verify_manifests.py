@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from pipelines.inspect.verify_mixed import check_mixed_manifest
 from pipelines.inspect.verify_packed import check_packed_manifest
 from pipelines.inspect.verify_shards import is_well_placed
 from pipelines.stages import ledger
@@ -49,6 +50,7 @@ from schemas.stage_manifests import (
     ImportedConfig,
     LearnedConfig,
     LedgerTotals,
+    MixtureManifest,
     PackedManifest,
     PlanManifest,
     RejectedManifest,
@@ -76,7 +78,8 @@ _MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "tokenizers": ("counts",),
     "tokenizer": ("counts",),
     "shards": ("plan", "tokenizer"),
-    "packed": ("shards", "tokenizer"),
+    "mixed": ("shards", "tokenizer"),
+    "packed": ("shards", "tokenizer"),  # with a mixture, from that
 }
 
 
@@ -91,12 +94,18 @@ class BuiltManifests:
     shards: ShardsManifest
     counts: CountsManifest | None  # not of an imported tokenizer
     tokenizers: TokenizersManifest | None  # only of several sizes
+    mixed: MixtureManifest | None  # only with [mixture]
     packed: PackedManifest | None  # only with [pack]
+
+    @property
+    def packed_from(self) -> ShardsManifest | MixtureManifest:
+        """The stage whose shards are packed."""
+        return self.mixed or self.shards
 
     def stages(self) -> dict[str, AnyManifest]:
         """All but the build's, in the order of work."""
         of_text = (self.plan, self.rejected, self.counts, self.tokenizers, self.tokenizer)
-        every = (*of_text, self.shards, self.packed)
+        every = (*of_text, self.shards, self.mixed, self.packed)
         return {made.stage: made for made in every if made is not None}
 
 
@@ -104,7 +113,7 @@ def require_all_manifests(manifests: Mapping[str, Any]) -> BuiltManifests:
     """The manifests by stage, the build's included, as a whole. Raises FormatError if there are too few or too many."""
     build: BuildManifest = manifests[BUILD]
     config = build.config
-    optional = {"counts": config.counts, "tokenizers": config.tokenizers, "packed": config.packed}
+    optional = {name: getattr(config, name) for name in ("counts", "tokenizers", "mixed", "packed")}
     expected = {stage for stage in STAGES if optional.get(stage, config) is not None}
     if set(build.inputs) != expected or not expected <= set(manifests):
         raise FormatError(f"{MANIFEST}: names the stages {sorted(build.inputs)}, expected {sorted(expected)}")
@@ -136,7 +145,8 @@ def check_manifests(output: str, manifests: BuiltManifests, spec: TokenizerSpec 
         lambda: _check_tokenizer(manifests, spec) if spec is not None else iter(()),
         lambda: _check_sizes(output, manifests) if spec is not None else iter(()),
         lambda: _check_shards(plan(), manifests),
-        lambda: check_packed_manifest(manifests.packed, manifests.shards, manifests.tokenizer.totals.vocab_size),
+        lambda: check_mixed_manifest(manifests.mixed, manifests.shards, manifests.tokenizer.totals.vocab_size),
+        lambda: check_packed_manifest(manifests.packed, manifests.packed_from, manifests.tokenizer.totals.vocab_size),
     ]
     for check in checks:
         try:
@@ -154,6 +164,8 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
     for stage, made in {**stages, BUILD: build}.items():
         name = _spell_name(stage)
         made_from = set(stages) if stage == BUILD else set(_MADE_FROM[stage]) & set(stages)
+        if stage == "packed" and manifests.mixed is not None:
+            made_from = {"mixed", "tokenizer"}
         if set(made.inputs) != made_from:
             yield f"{name}: made from {sorted(made.inputs)}, expected {sorted(made_from)}"
             continue
@@ -187,9 +199,10 @@ def _check_build(manifests: BuiltManifests) -> Iterator[str]:
         yield f"{MANIFEST}: its languages are not what its stages say"
     of_tokenizer = ImportedConfig() if isinstance(tokenizer.config, ImportedConfig) else tokenizer.config
     of_counts = counts.config if counts is not None else None
+    of_mixed = manifests.mixed.config if manifests.mixed is not None else None
     of_packed = manifests.packed.config if manifests.packed is not None else None
     of_sizes = manifests.tokenizers.config if manifests.tokenizers is not None else None
-    if build.config != StageConfigs(of_tokenizer, shards.config, of_counts, of_packed, of_sizes):
+    if build.config != StageConfigs(of_tokenizer, shards.config, of_counts, of_packed, of_sizes, of_mixed):
         yield f"{MANIFEST}: its config is not that of its stages"
 
 
@@ -328,8 +341,9 @@ def _check_sizes(output: str, manifests: BuiltManifests) -> Iterator[str]:
         return
     where = f"tokenizers/{MANIFEST}"
     wanted = made.config.vocab_size if isinstance(made.config.vocab_size, tuple) else (made.config.vocab_size,)
-    if sorted(made.totals.sizes, key=int) != [*map(str, wanted)]:
+    if made.totals.sizes.keys() != {*map(str, wanted)}:
         yield f"{where}: tokenizers of {', '.join(made.totals.sizes)}, its configuration has {wanted}"
+        return
     specs = {
         one.fingerprint: load_spec_of_folder(output, made.stage, one.fingerprint) for one in made.totals.sizes.values()
     }

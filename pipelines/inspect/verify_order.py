@@ -10,12 +10,13 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from pipelines.work.digest_runs import DIGEST_BYTES
 from schemas.plan import AssignedRange, Plan
 from schemas.shuffle import get_heads
 from tokcore.formats.provenance import Places
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.token_batch import TokenBatch
+
+_HASH_BYTES = 32
 
 
 class Order(Protocol):
@@ -128,17 +129,17 @@ class ShuffledOrder:
             self._records += hashlib.sha256(b"%d\0%s" % (ordinal, source.encode())).digest()
 
 
-class DigestSum:
-    """documents_digest of any number of documents: sorted in parts, by the first byte, on this machine's disk."""
+class Origins:
+    """Hashes of the records that documents came from: sorted in parts, by the first byte, on this machine's disk."""
 
-    _PART_DOCUMENTS = 1 << 23  # 256 MB of digests
+    _PART_DOCUMENTS = 1 << 23  # 256 MB of hashes
 
     def __init__(self, num_documents: int) -> None:
         """num_documents: about how many there will be."""
         self._num_parts = min(256, 1 + num_documents // self._PART_DOCUMENTS)
         self._parts: list[BinaryIO] = []
 
-    def __enter__(self) -> DigestSum:
+    def __enter__(self) -> Origins:
         self._parts = [tempfile.TemporaryFile() for _ in range(self._num_parts)]  # noqa: SIM115 - closed by __exit__
         return self
 
@@ -146,24 +147,18 @@ class DigestSum:
         for part in self._parts:
             part.close()
 
-    def add(self, digests: bytearray) -> None:
-        rows = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST_BYTES)
+    def add(self, hashes: bytearray) -> None:
+        rows = np.frombuffer(hashes, np.uint8).reshape(-1, _HASH_BYTES)
         part_of = rows[:, 0].astype(np.int64) * self._num_parts // 256
         for number, part in enumerate(self._parts):
-            part.write(rows[part_of == number].tobytes() if self._num_parts > 1 else digests)
-
-    def hexdigest(self) -> str:
-        hasher = hashlib.sha256()
-        for digests in self._sort():
-            hasher.update(digests.tobytes())
-        return hasher.hexdigest()
+            part.write(rows[part_of == number].tobytes() if self._num_parts > 1 else hashes)
 
     def has_twice(self) -> bool:
-        """Whether a digest occurs more than once."""
-        return any((digests[1:] == digests[:-1]).any() for digests in self._sort())
+        """Whether a record occurs more than once."""
+        return any((hashes[1:] == hashes[:-1]).any() for hashes in self._sort())
 
     def _sort(self) -> Iterator[Any]:
         for part in self._parts:
             part.seek(0)
             # Fixed-size strings are compared as bytes; one that ends with zero bytes only loses them as a value.
-            yield np.sort(np.frombuffer(part.read(), f"S{DIGEST_BYTES}"))
+            yield np.sort(np.frombuffer(part.read(), f"S{_HASH_BYTES}"))

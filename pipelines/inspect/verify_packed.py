@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from pipelines.inspect.stored_shards import OpenShard, copy_shard_if_remote, open_documents, open_formats
-from pipelines.work.pack_group import PackJob, iterate_group, number_rows, sum_up, update_content
-from pipelines.work.result_keys import make_table_key
+from pipelines.inspect.verify_derived import check_folder_indexes, check_shard_entries
+from pipelines.stages.pack_corpus import find_unpacked
+from pipelines.work.derived_shards import update_content
+from pipelines.work.pack_group import PackJob, iterate_group, number_rows, sum_up
 from schemas.pack_groups import list_groups
-from schemas.refs import PackedSums, PackGroup, ShardRef, spell_shard_name
-from schemas.shard_entries import list_apart, list_named_shards, make_shard_entries, write_folder_indexes
-from schemas.stage_manifests import CorpusAbout, PackedManifest, ShardsManifest
-from tokcore.canonical import hash_sha256
+from schemas.refs import PackedSums, PackGroup, ShardRef
+from schemas.shard_entries import list_named_shards
+from schemas.stage_manifests import MixtureManifest, PackedManifest, ShardsManifest
 from tokcore.errors import TokError
-from tokcore.format_table import list_all_paths
 from tokcore.formats.pieces import Pieces, PiecesFile, get_pieces_path
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.packed_rows import RowBatch
 from tokcore.token_batch import ShardContent
 
@@ -39,64 +38,36 @@ class FoundRows:
     sums: PackedSums = dataclasses.field(default_factory=lambda: PackedSums(0, 0, 0, 0, 0, 0))
 
 
-def check_packed_manifest(made: PackedManifest | None, shards: ShardsManifest, vocab_size: int) -> Iterator[str]:
-    """That the manifest has the shards, sums and indexes that its configuration and the build's shards give it."""
+def check_packed_manifest(
+    made: PackedManifest | None, packed_from: ShardsManifest | MixtureManifest, vocab_size: int
+) -> Iterator[str]:
+    """That the manifest has the shards, sums and indexes that its configuration and the build's shards give it.
+
+    packed_from: of the shards whose documents are packed.
+    """
     if made is None:
         return
     config, rows = made.config, list_named_shards(made)
-    groups = list_groups(list_named_shards(shards), config)
-    key = make_table_key(made.identity)
-    entries = {entry.path: entry for entry in made.files}
-    of_groups: dict[int, list[ShardRef]] = {}
+    groups = list_groups(list_named_shards(packed_from), config)
+    yield from check_shard_entries(made, rows)
+    of_groups: dict[int, list[ShardFacts]] = {}
     for shard in rows:
-        of_groups.setdefault(shard.facts.item, []).append(shard)
-        facts = shard.facts
-        paths = tuple(sorted(file.path for file in shard.files))
-        if paths != list_all_paths(config.formats, facts.stem, is_packed=True) or "/" in facts.shard:
-            yield f"{_MANIFEST}: {facts.shard}: {list(paths)}: not its files"
-        if facts.result_key != key:
-            yield f"{_MANIFEST}: {facts.shard}: its result key is {facts.result_key!r}, expected {key!r}"
-        for expected in make_shard_entries(shard):
-            entry, is_apart = entries[expected.path], expected.path in list_apart(facts)
-            if entry.about != facts or (not is_apart and entry.content_sha256 != shard.content_sha256):
-                yield f"{_FOLDER}/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
+        of_groups.setdefault(shard.facts.item, []).append(shard.facts)
     for group in groups:
-        own = [shard.facts for shard in of_groups.pop(group.number, [])]
-        names = [spell_shard_name(group.split, group.number, number) for number in range(len(own))]
-        told = [(one.shard, one.lang, one.split) for one in own]
-        if not own or told != [(name, group.lang, group.split) for name in names]:
-            yield f"{_MANIFEST}: group {group.number}: shards {[one.shard for one in own]}, expected {names}"
-        if any(one.tokens < config.target_tokens for one in own[:-1]):
-            yield f"{_MANIFEST}: group {group.number}: a shard ended before it reached {config.target_tokens} tokens"
+        streams = {(one.lang, one.split) for one in of_groups.pop(group.number, [])}
+        if streams != {(group.lang, group.split)}:
+            yield f"{_MANIFEST}: group {group.number}: shards of {sorted(streams)}, expected {group.lang, group.split}"
     for number in of_groups:
         yield f"{_MANIFEST}: shards of group {number}, of which there is none"
     totals = made.totals
     held = (len(rows), *(sum(getattr(one.facts, name) for one in rows) for name in ("documents", "tokens")))
     if held != (totals.shards, totals.rows, totals.tokens + totals.padding):
         yield f"{_MANIFEST}: its totals are not those of its shards"
-    if (totals.documents, totals.tokens) != (shards.totals.records.documents, shards.totals.tokens):
-        yield f"{_MANIFEST}: {totals.documents} documents of {totals.tokens} tokens, the shards have others"
-    if totals.fingerprint != shards.totals.fingerprint:
+    if wrong := find_unpacked(totals, packed_from):
+        yield f"{_MANIFEST}: {wrong}"
+    if totals.fingerprint != packed_from.totals.fingerprint:
         yield f"{_MANIFEST}: names another tokenizer than the shards"
-    yield from _check_indexes(made, rows, vocab_size)
-
-
-def _check_indexes(made: PackedManifest, rows: Sequence[ShardRef], vocab_size: int) -> Iterator[str]:
-    config, totals = made.config, made.totals
-    settings = ShardSettings(totals.fingerprint, vocab_size, config.compression, config.dtype or "int32")
-    about = CorpusAbout(totals.rows, totals.tokens + totals.padding)
-    expected = {
-        path: (hash_sha256(index.data), index.content_sha256, about)
-        for path, index in write_folder_indexes(config.formats, rows, settings).items()
-    }
-    found = {
-        entry.path: (entry.sha256, entry.content_sha256, entry.about)
-        for entry in made.files
-        if not isinstance(entry.about, ShardFacts)
-    }
-    for path in sorted(expected.keys() | found.keys()):
-        if found.get(path) != expected.get(path):
-            yield f"{_FOLDER}/{PurePosixPath(path)}: not what follows from the shards"
+    yield from check_folder_indexes(made, rows, vocab_size)
 
 
 def check_group(output: str, job: PackJob, group: PackGroup, shards: Sequence[ShardRef]) -> FoundRows:

@@ -23,6 +23,7 @@ from schemas.plan import Assignment, Plan
 from schemas.refs import ShardRef
 from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import ShardsConfig
+from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import list_all_paths
 from tokcore.formats.documents import Documents
@@ -54,7 +55,7 @@ class Found:
     problems: list[str] = dataclasses.field(default_factory=list)
     documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by source
     languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens, unknown]
-    digests: bytearray = dataclasses.field(default_factory=bytearray)  # 32 bytes per document
+    hashed: DocumentsDigest = dataclasses.field(default_factory=DocumentsDigest)
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
     records: bytearray = dataclasses.field(default_factory=bytearray)  # of shuffled shards: 32 bytes per document
 
@@ -279,7 +280,7 @@ def _check_documents(
             )
     found.ids.add(batch.tokens, batch.offsets)
     digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
-    found.digests += b"".join(digests)
+    found.hashed.add(digests)
     return digests
 
 

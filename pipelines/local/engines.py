@@ -18,6 +18,7 @@ from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.build_tables import EngineTable
 from schemas.config import BuildConfig
+from tokcore import kernel
 from tokcore.errors import ConfigError
 
 WORKER = "tokcore-worker"
@@ -82,6 +83,12 @@ def find_worker_program() -> str:
             f"where it is on the engine's hosts"
         )
     return str(path)
+
+
+def do_without_kernel() -> None:
+    """Where the kernel is missing, have this process use the slow one: workers do all that takes long."""
+    if kernel.list_available() == ("reference",):
+        os.environ.setdefault("TOKCORE_KERNEL", "reference")
 
 
 def require_job_server(engine: EngineTable) -> None:

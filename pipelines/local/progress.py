@@ -64,7 +64,7 @@ class Phase:
         merging = self._merging
         if merging is None or not self.total or self.done < self.total:
             return self
-        if (merging.total or 0) <= 0:  # runs that are no table's, such as digests of documents
+        if (merging.total or 0) <= 0:
             return self
         if not merging.done:
             merging.started = now

@@ -4,8 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 
 from tokcore.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slice:
+    """A host's share of a build that several hosts make together, without an engine."""
+
+    number: int  # from 1
+    of: int
+    lease_s: float = 60.0  # a slice without a sign of life for this time is lost
+    waits: bool = True  # whether it waits for what it needs of the others, or ends
+
+    @property
+    def spelled(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+_SLICE = re.compile(r"(\d{1,6})/(\d{1,6})")
+
+
+def parse_slice(text: str, lease_s: float = 60.0, waits: bool = True) -> Slice:
+    """The slice that --slice names. Raises ConfigError unless it is I/N, with I from 1 to N.
+
+    >>> parse_slice("2/16").spelled
+    '2/16'
+    """
+    found = _SLICE.fullmatch(text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise ConfigError(
+            f"--slice {text}: expected I/N with I from 1 to N, for example 2/16 for the second of 16 hosts"
+        )
+    if lease_s < 1:
+        raise ConfigError(f"--lease {lease_s:g}: must be at least 1 second")
+    return Slice(int(found[1]), int(found[2]), lease_s, waits)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -17,10 +51,13 @@ class RunOptions:
     detach: bool = False  # whether the job of an engine goes on when this process is interrupted
     engine: str = "local"  # engine.name of the build file
     web: str = ""  # HOST:PORT of the engine's own pages; empty: unknown
+    share: Slice | None = None  # None: this process makes all of the build
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise ConfigError(f"--workers {self.workers}: must be at least 1")
+        if self.share is not None and not self.is_local:
+            raise ConfigError("--slice: hosts with slices need no engine. Leave out --runner and its options.")
 
     @property
     def num_workers(self) -> int:
@@ -36,6 +73,8 @@ class RunOptions:
         """The same, on an engine. options: Beam's, for it. Raises ConfigError if there is a runner already."""
         if not options:
             return self
+        if self.share is not None:
+            raise ConfigError(f'--slice: engine.name = "{name}" has hosts of its own. Leave one of them out.')
         if not self.is_local:
             raise ConfigError("--runner: the build file or --engine names an engine already. Leave one of them out.")
         if self.workers is not None:

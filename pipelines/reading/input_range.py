@@ -65,6 +65,7 @@ def make_read_settings(
         quotes=source.quotes or not is_delimited,
         validation=source.validation,
         group=(source.group or "") if has_fields else "",
+        name=source.name or "",
     )
 
 

@@ -4,17 +4,18 @@ In the order of work:
 - build: one build file and one output; calls the stages in order.
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
-- count_corpus, make_tokenizer (with learn_model), encode_corpus, pack_corpus, finish: one function for each stage,
-  from manifests to a manifest.
+- count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
+  stage, from manifests to a manifest.
 
 What all stages share:
-- stage: skips a stage, takes it over or makes it. commit: claims and manifests. named_files: are all files there?
+- stage: skips a stage, takes it over or makes it. stage_passes: who does its work. commit: claims and manifests.
+  named_files: are all files there?
 - recognition: is a build finished, by its build file? standing: what an output holds already, and how it differs from
   this build. replacing: `--replace`. reuse: `--from`.
 
 What they read and write:
-- results: the records of workers. ledger: the sums that must balance.
+- ledger: the sums that must balance.
 - rejects: the files of rejected/. reject_causes: why most records were rejected.
-- digest_documents, token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
+- token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
 - dataset_card: README.md of the output.
 """

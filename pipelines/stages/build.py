@@ -1,4 +1,4 @@
-"""A build: plan, count, learn, encode, and pack where rows are wanted.
+"""A build: plan, count, learn, encode; mix and pack where that is wanted.
 
 Each stage ends with a manifest, and is skipped if it has one.
 
@@ -11,10 +11,17 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-from pipelines.local.engines import find_web, make_engine_options, refuse_local_paths, require_job_server
+from pipelines.local.engines import (
+    do_without_kernel,
+    find_web,
+    make_engine_options,
+    refuse_local_paths,
+    require_job_server,
+)
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.slices.session import Session, describe_end
 from pipelines.stages.commit import (
     MANIFEST,
     RUN,
@@ -28,6 +35,7 @@ from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
+from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.recognition import find_finished
@@ -52,13 +60,14 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
-from schemas.config import BuildConfig, check_draws_of, check_dtype_of, take_over_roles
+from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
     BuildManifest,
     CountsManifest,
+    MixtureManifest,
     PackedManifest,
     PlanManifest,
     ShardsManifest,
@@ -78,11 +87,12 @@ class Build:
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     output: str = ""  # URL; empty: as the build file says
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
-    replace: str = ""  # plan, count, learn, encode or pack: what to make again, with all that follows
+    replace: str = ""  # plan, count, learn, encode, mix or pack: what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
     _workers: Workers = dataclasses.field(init=False, repr=False)
+    _session: Session | None = dataclasses.field(default=None, init=False, repr=False)
     _sign: str = dataclasses.field(default="", init=False, repr=False)  # URL of the file that says that we are at work
     _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
     _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
@@ -91,7 +101,14 @@ class Build:
         use_options(dataclasses.asdict(self.config.storage))
         engine = self.config.engine
         self.options = self.options.with_engine(engine.name, find_web(engine), make_engine_options(engine))
+        if not self.options.is_local:
+            do_without_kernel()
         self._workers = Workers(self.options, WORKER_MODULES)
+        if self.options.share is not None and self.replace:
+            raise ConfigError(
+                f"--replace {self.replace}: hosts with slices must not remove what others are making. Have one host "
+                f"do it, without --slice; or name a new --output, with --from for what still applies."
+            )
         self.output = urls.resolve(self.config.base, self.output or self.config.build.output)
         refuse_local_paths(self.config, self.output)
         if (scheme := urls.find_scheme(self.output)) in urls.INPUT_ONLY:
@@ -103,6 +120,8 @@ class Build:
             raise ConfigError(f"--from {redact(self.reuse)}: is the output of this build. Name another one.")
         if self.reuse and not storage.exists(self.reuse):
             raise ConfigError(f"--from {redact(self.reuse)}: there is no output")
+        if self.options.share is not None:
+            self._session = Session(self.output, self.options.share, self.progress.say)
         if self.options.runner:
             # Imports Beam, which takes most of a second: only for a build that names runner options.
             from pipelines.graph.runner import check_runner_options
@@ -128,6 +147,7 @@ class Build:
                 count_corpus(self._run(), plan, planned)
             learned = self._learn()
             encode_corpus(self._run(), plan, planned, learned)
+            mix_corpus(self._run())
             pack_corpus(self._run())
             return self.finish()
 
@@ -172,6 +192,16 @@ class Build:
             plan, planned = self._planned()
             return encode_corpus(self._run(), plan, planned, require_manifest(self.output, "tokenizer", "learn"))
 
+    def mix(self) -> MixtureManifest:
+        """Write the mixture of the documents of the shards. Raises ConfigError if the build file asks for none."""
+        with self._at_work():
+            self._settle(None)
+            if (mixed := mix_corpus(self._run())) is None:
+                raise ConfigError(
+                    f'{self.config.at("mixture", "strategy")}: is not set: add, for example, strategy = "temperature".'
+                )
+            return mixed
+
     def pack(self) -> PackedManifest:
         """Pack the documents of the shards into rows. Raises ConfigError if the build file does not say how."""
         with self._at_work():
@@ -197,6 +227,7 @@ class Build:
             self.reuse,
             self.made,
             self.metrics,
+            self._session,
         )
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
@@ -237,6 +268,7 @@ class Build:
             find_special_ids(self._imported, "append", self.config.encode.append)
             check_dtype_of(self._imported, self.config)
             check_draws_of(self._imported, self.config)
+            check_padding_of(self._imported, self.config)
         return self._imported
 
     def standing(self, plan: Plan) -> str:
@@ -295,8 +327,14 @@ class Build:
             yield
             if self._sign:
                 forget_replaced(self.output)
+        except BaseException as error:
+            if self._session is not None:
+                self._session.end(describe_end(error))
+            raise
         finally:
             self._workers.close()
+            if self._session is not None:
+                self._session.end()
             if self._sign:
                 end_work(self.output, self._sign)
                 self._sign = ""
@@ -305,6 +343,8 @@ class Build:
         if not self._sign:
             self._sign = begin_work(self.output)
             storage.require_exclusive_creation(f"{self._sign}.probe")
+            if self._session is not None:
+                self._session.begin()
 
     def _refuse_foreign_output(self) -> None:
         make_room_for_card(self.output)

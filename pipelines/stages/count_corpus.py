@@ -19,10 +19,11 @@ from pipelines.stages.rejects import (
     reuse_rejects,
     write_rejected_files,
 )
-from pipelines.stages.results import read_items, read_records, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.stages.stage_passes import find_passes
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.item_results import read_items, read_records, sum_up_languages
 from pipelines.work.make_jobs import WORKER_MODULES, make_count_job
 from pipelines.work.result_keys import make_table_key
 from schemas.build_tables import CountTable
@@ -59,6 +60,7 @@ def _count(
     run: BuildRun, config: CountsConfig, plan: Plan, planned: PlanManifest, attempts: Attempts
 ) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
     _count_items(run, config, plan, attempts)
+    run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
         items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)
@@ -86,9 +88,7 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     with run.progress.stage("count", plan.size_bytes) as shown:
         run.workers.start()
-        # Imports Beam, which takes most of a second: so only when the stage has work.
-        from pipelines.graph.launch import count_items
-
+        count_items = find_passes(run, attempts).count_items
         run.metrics["count"] = count_items(run.options, plan, job, run.workers, shown.report, run.progress.say)
 
 

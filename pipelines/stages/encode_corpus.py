@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.digest_documents import digest_documents
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.results import read_items, read_numbered, sum_up_languages
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage_passes import find_passes
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import make_part_key, make_parts
+from pipelines.work.hashed_documents import add_up_hashed
+from pipelines.work.item_results import read_items, read_numbered, sum_up_languages
 from pipelines.work.language_totals import sum_up_encoded
 from pipelines.work.make_jobs import make_encode_job
 from pipelines.work.result_keys import make_shuffled_key
@@ -68,6 +69,7 @@ def _encode(
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     encode = _encode_items if config.shuffle is None else _shuffle_items
     spec = encode(run, config, plan, learned, attempts)
+    run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
         return _check_and_finish(run, config, plan, planned, spec, attempts)
 
@@ -119,8 +121,8 @@ def _check_and_finish(
         _check_read_as_counted(run.output, files, languages)
     shards = [shard for part in encoded.parts for shard in part.shards]
     facts = [shard.facts for shard in shards]
-    digest, num_digests = digest_documents(attempts, plan.num_partitions)
-    ledger.check_documents(read.records.documents, facts, languages, num_digests)
+    hashed = add_up_hashed(part.hashed for part in encoded.parts)
+    ledger.check_documents(read.records.documents, facts, languages, hashed.documents)
     ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
     num_tokens = sum(shard.tokens for shard in facts)
     token_counts = write_token_counts(attempts, len(encoded.parts), num_tokens)
@@ -131,7 +133,7 @@ def _check_and_finish(
             *((file, shard.facts) for shard in shards for file in shard.files),
             *((file, corpus) for file in (*indexes, token_counts)),
         ],
-        _sum_up(read, items, len(shards), num_tokens, digest, spec.fingerprint),
+        _sum_up(read, items, len(shards), num_tokens, hashed.digest, spec.fingerprint),
         {lang: sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
     )
 
@@ -143,7 +145,7 @@ def _make_job(
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     sha256 = learned.file(FILE_NAME).sha256
     spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
-    return spec, make_encode_job(config, attempts, run.config.base, plan.num_partitions, url, sha256, spec)
+    return spec, make_encode_job(config, attempts, run.config.base, url, sha256, spec)
 
 
 def _encode_items(
@@ -153,9 +155,7 @@ def _encode_items(
     spec, job = _make_job(run, config, plan, learned, attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
-        # Imports Beam, which takes most of a second: so only when the stage has work.
-        from pipelines.graph.launch import encode_items
-
+        encode_items = find_passes(run, attempts).encode_items
         run.metrics["encode"] = encode_items(run.options, plan, job, run.workers, shown.report, run.progress.say)
     return spec
 
@@ -168,15 +168,16 @@ def _shuffle_items(
     num_buckets = choose_num_buckets(plan.size_bytes)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
-        from pipelines.graph.launch import gather_parts, scatter_items
-
-        measured = scatter_items(run.options, plan, job, num_buckets, run.workers, shown.report, run.progress.say)
+        passes = find_passes(run, attempts)
+        measured = passes.scatter_items(
+            run.options, plan, job, num_buckets, run.workers, shown.report, run.progress.say
+        )
         run.metrics["encode"] = measured
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
         parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
-        gather_parts(run.options, parts, job, run.workers, run.progress.say)
+        passes.gather_parts(run.options, parts, job, run.workers, run.progress.say)
     return spec
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
+from pipelines.slices.presence import SIGNS
 from pipelines.stages.commit import find_manifests, name_claim, require_manifest
 from pipelines.stages.dataset_card import CARD, make_room_for_card, write_dataset_card
 from pipelines.stages.replacing import is_sign_of_work
@@ -38,11 +39,14 @@ def commit_build(run: BuildRun) -> BuildManifest:
     counts = cast("CountsManifest | None", stages.get("counts"))
     if run.config.sizes_identity() is not None:
         require_manifest(run.output, "tokenizers", "learn")
+    if run.config.mixture_identity() is not None:
+        require_manifest(run.output, "mixed", "mix")
     if run.config.pack_identity() is not None:
         require_manifest(run.output, "packed", "pack")
     key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
 
     def make(attempts: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
+        run.take_turn(attempts)
         card = write_dataset_card(shards, tokenizer)
         make_room_for_card(run.output, card)
         files = [(write_file(attempts, CARD, card), Nothing())]
@@ -89,5 +93,5 @@ def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> N
     storage.remove_files(folder, [path for path in there if path.startswith(own)])
     reach("build.cleaning")
     storage.remove_files(folder, [path for path in there if path in claims])
-    storage.remove_files(folder, [path for path in there if is_sign_of_work(path)])
+    storage.remove_files(folder, [path for path in there if is_sign_of_work(path) or path.startswith(f"{SIGNS}/")])
     storage.remove_empty_folders(folder)

@@ -15,7 +15,7 @@ from pipelines.work.language_totals import format_ratio
 from schemas.plan import Plan
 from schemas.refs import LanguageCounts, RangeLedger, TableRef
 from schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
-from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.canonical import hash_sha256, write_canonical_lines
 from tokcore.errors import LedgerError, StageError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, to_jsonable
@@ -156,7 +156,7 @@ def _compute_share(part: int, whole: int) -> Decimal:
 
 def write_files_table(files: Iterable[FileLedger]) -> bytes:
     """The ledgers of all files as canonical JSON lines."""
-    return b"".join(write_canonical_json(to_jsonable(file)) for file in files)
+    return write_canonical_lines(map(to_jsonable, files))
 
 
 def check_counted(
@@ -197,12 +197,12 @@ def check_read_alike(
 
 
 def check_documents(
-    documents: int, shards: Sequence[ShardFacts], languages: Mapping[str, LanguageCounts], num_digests: int
+    documents: int, shards: Sequence[ShardFacts], languages: Mapping[str, LanguageCounts], num_hashed: int
 ) -> None:
     """Raises LedgerError unless every document read is in a shard and digested, and tokens add up."""
     written = sum(shard.documents for shard in shards)
-    if not documents == written == num_digests:
-        raise LedgerError(f"{documents} documents were read, {written} written to shards, {num_digests} digested")
+    if not documents == written == num_hashed:
+        raise LedgerError(f"{documents} documents were read, {written} written to shards, {num_hashed} digested")
     tokens = sum(shard.tokens for shard in shards)
     if tokens != sum(counts.num_tokens for counts in languages.values()):
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")

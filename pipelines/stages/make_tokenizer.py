@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.learn_model import Learned, learn_tokenizers
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.item_results import read_record
+from pipelines.work.learn_model import Learned, learn_tokenizers
+from pipelines.work.learn_on_worker import LEARNED_KEY, LearnedFiles, LearnJob, read_learned
 from schemas.refs import StoredFile
 from schemas.stage_manifests import (
     ImportedConfig,
@@ -42,6 +44,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
     several = _make_tokenizers(run)
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+        run.take_turn(attempts)
         size = run.config.vocab_size
         if imported is not None:
             learned = Learned({size: imported}, {}, {})
@@ -52,7 +55,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
             spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
             learned = Learned({size: spec}, chosen.mix, several.languages)
         else:
-            learned = _learn(run, (size,))
+            learned = _learn(run, (size,), attempts)
         spec = learned.specs[size]
         files = list(_write_artifacts(spec, attempts))
         return Made(_describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
@@ -77,7 +80,8 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
     key = StageKey("tokenizers", config, {"counts": require_manifest(run.output, "counts", "count").as_input()})
 
     def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
-        learned = _learn(run, run.config.vocab_sizes)
+        run.take_turn(attempts)
+        learned = _learn(run, run.config.vocab_sizes, attempts)
         # Where the text gives no more tokens, two sizes may be one tokenizer.
         distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
         files = [
@@ -96,11 +100,15 @@ def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotal
     return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
 
 
-def _learn(run: BuildRun, sizes: tuple[int, ...]) -> Learned:
+def _learn(run: BuildRun, sizes: tuple[int, ...], attempts: Attempts) -> Learned:
     counts = find_manifest(run.output, "counts")
     assert counts is not None  # the stage's key is made from it
+    if not run.options.is_local:
+        return _learn_on_engine(run, LearnJob(attempts, run.config, sizes, counts.as_input().sha256))
     merges_done = np.zeros(1, np.int64)
-    num_merges = max(0, max(sizes) - len(run.config.special) - 256)
+    extended = run.config.extended
+    num_first = 256 if extended is None else len(extended.model.tokens)  # what is there before anything is learned
+    num_merges = max(0, max(sizes) - len(run.config.special) - num_first)
     with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
         reach("learn.begin")
         learned = learn_tokenizers(
@@ -108,6 +116,14 @@ def _learn(run: BuildRun, sizes: tuple[int, ...]) -> Learned:
         )
         reach("learn.learned")
     return learned
+
+
+def _learn_on_engine(run: BuildRun, job: LearnJob) -> Learned:
+    with run.progress.stage("learn"):
+        from pipelines.graph.launch import learn_on_engine
+
+        learn_on_engine(run.options, job, run.workers, run.progress.say)
+    return read_learned(job.attempts, read_record(job.attempts, LEARNED_KEY, LearnedFiles))
 
 
 def _write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:

@@ -6,18 +6,27 @@ import functools
 from collections.abc import Sequence
 
 from pipelines.stages.commit import require_manifest
-from pipelines.stages.results import read_records
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage_passes import find_passes
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.item_results import read_records
 from pipelines.work.make_jobs import make_pack_job
-from pipelines.work.pack_group import make_group_key
+from pipelines.work.pack_group import PackJob, make_group_key
 from pipelines.work.result_keys import make_table_key
 from schemas.pack_groups import list_groups
 from schemas.refs import GroupPacked, PackedSums, ShardRef
 from schemas.shard_entries import list_named_shards, write_folder_indexes
-from schemas.stage_manifests import CorpusAbout, Nothing, PackedConfig, PackedManifest, PackedTotals, ShardsManifest
+from schemas.stage_manifests import (
+    CorpusAbout,
+    MixtureManifest,
+    Nothing,
+    PackedConfig,
+    PackedManifest,
+    PackedTotals,
+    ShardsManifest,
+)
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -33,13 +42,17 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
     if config is None:
         return None
     shards = require_manifest(run.output, "shards", "encode")
+    is_mixed = run.config.mixture_identity() is not None
+    packed_from = require_manifest(run.output, "mixed", "mix") if is_mixed else shards
     learned = require_manifest(run.output, "tokenizer", "learn")
-    key = StageKey("packed", config, {"shards": shards.as_input(), "tokenizer": learned.as_input()})
+    key = StageKey("packed", config, {packed_from.stage: packed_from.as_input(), "tokenizer": learned.as_input()})
     url = urls.join(run.output, "tokenizer", FILE_NAME)
 
     def make(attempts: Attempts) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
         spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, learned.file(FILE_NAME).sha256)
-        return _pack(run, config, shards, spec, attempts, make_table_key(key.identity))
+        append, result_key = shards.config.append, make_table_key(key.identity)
+        job = make_pack_job(config, attempts, run.output, packed_from, append, spec, result_key)
+        return _pack(run, config, packed_from, job)
 
     return run_stage(run, key, make)
 
@@ -47,22 +60,19 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
 def _pack(
     run: BuildRun,
     config: PackedConfig,
-    shards: ShardsManifest,
-    spec: TokenizerSpec,
-    attempts: Attempts,
-    result_key: str,
+    shards: ShardsManifest | MixtureManifest,
+    job: PackJob,
 ) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
-    job = make_pack_job(config, attempts, run.output, shards, spec, result_key)
+    attempts = job.attempts
     groups = list_groups(list_named_shards(shards), config)
     with run.progress.stage("pack"):
         run.workers.start()
-        # Imports Beam, which takes most of a second: so only when the stage has work.
-        from pipelines.graph.launch import pack_groups
-
+        pack_groups = find_passes(run, attempts).pack_groups
         pack_groups(run.options, groups, job, run.workers, run.progress.say)
+    run.take_turn(attempts)
     reach("stage.worked")
     packed = read_records(attempts, [make_group_key(group.number) for group in groups], GroupPacked)
-    totals = sum_up_packed(packed, spec.fingerprint)
+    totals = sum_up_packed(packed, job.settings.fingerprint)
     if wrong := find_unpacked(totals, shards):
         raise LedgerError(f"pack: {wrong}")
     rows = [shard for one in packed for shard in one.shards]
@@ -86,7 +96,7 @@ def sum_up_packed(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTota
     )
 
 
-def find_unpacked(totals: PackedTotals, shards: ShardsManifest) -> str:
+def find_unpacked(totals: PackedTotals, shards: ShardsManifest | MixtureManifest) -> str:
     """What is in the shards and not in the rows, or the other way round; empty if nothing is."""
     there = sum(shard.facts.documents for shard in list_named_shards(shards))
     if (totals.documents, totals.tokens) == (there, shards.totals.tokens):

@@ -16,7 +16,7 @@ from schemas.config import BuildConfig
 from schemas.manifest import Input
 from schemas.plan import InputFile, Plan
 from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
-from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
+from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_lines
 from tokcore.errors import FormatError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -108,7 +108,7 @@ def _list_forbidden(config: BuildConfig) -> tuple[str, ...]:
 
 def write_files_table(plan: Plan) -> bytes:
     """The plan's files as canonical JSON lines."""
-    return b"".join(write_canonical_json(to_jsonable(file)) for file in plan.files)
+    return write_canonical_lines(map(to_jsonable, plan.files))
 
 
 def parse_files_table(data: bytes, name: str) -> tuple[InputFile, ...]:
@@ -128,4 +128,4 @@ def hash_content(plan: Plan) -> bytes:
     def pinned(file: InputFile) -> Mapping[str, object]:
         return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings}
 
-    return b"".join(write_canonical_json(pinned(file)) for file in plan.files)
+    return write_canonical_lines(map(pinned, plan.files))

@@ -21,10 +21,11 @@ from tokcore.errors import StageError
 
 # What a command makes -> the stages to remove, in the order of removal.
 _REMOVE: Mapping[str, tuple[str, ...]] = {
-    "plan": (BUILD, "packed", "shards", "tokenizer", "tokenizers", "counts", "rejected", "plan"),
-    "count": (BUILD, "packed", "shards", "tokenizer", "tokenizers", "counts", "rejected"),
-    "learn": (BUILD, "packed", "shards", "tokenizer", "tokenizers"),
-    "encode": (BUILD, "packed", "shards"),
+    "plan": (BUILD, "packed", "mixed", "shards", "tokenizer", "tokenizers", "counts", "rejected", "plan"),
+    "count": (BUILD, "packed", "mixed", "shards", "tokenizer", "tokenizers", "counts", "rejected"),
+    "learn": (BUILD, "packed", "mixed", "shards", "tokenizer", "tokenizers"),
+    "encode": (BUILD, "packed", "mixed", "shards"),
+    "mix": (BUILD, "packed", "mixed"),
     "pack": (BUILD, "packed"),
 }
 
@@ -35,6 +36,7 @@ _COMMANDS: Mapping[str, str] = {
     "tokenizers": "learn",
     "tokenizer": "learn",
     "shards": "encode",
+    "mixed": "mix",
     "packed": "pack",
     BUILD: "pack",
 }

@@ -10,6 +10,7 @@ from typing import Any, Generic, cast
 from pipelines.local.pool import Workers
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.slices.session import Session
 from pipelines.stages.commit import (
     MANIFEST,
     RUN,
@@ -51,7 +52,20 @@ class BuildRun:
     workers: Workers
     reuse: str = ""  # URL of another output, whose stages are taken over where they are those of this build
     made: list[str] = dataclasses.field(default_factory=list)  # stages that were not found, but made or taken over
-    metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # stage that ran -> what Beam measured
+    metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # stage that ran -> what was measured
+    session: Session | None = None  # with other hosts that make slices of this build
+
+    def take_turn(self, attempts: Attempts) -> None:
+        """Return when this process is the one that goes on with the stage, alone: at once, unless there are slices.
+
+        Raises MadeElsewhere once another slice has committed the stage.
+        """
+        if self.session is not None:
+            self.session.take_turn(attempts, lambda: self.is_made(attempts))
+
+    def is_made(self, attempts: Attempts) -> bool:
+        """Whether the stage has been committed."""
+        return storage.exists(get_manifest_url(self.output, attempts.stage))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +127,8 @@ def run_stage(
     theirs = find_reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
     try:
         attempts.begin()
+        if theirs is not None:
+            run.take_turn(attempts)
         made = take_over(run, theirs, attempts) if theirs is not None else make(attempts)
         claim(attempts)
     except TokError as error:
@@ -164,8 +180,9 @@ def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:
     if lost:
         storage.remove_tree(attempts.folder)
         raise StageError(
-            f"{redact(attempts.final_folder)}: {lost[0]} is gone, which this build wrote, "
-            f"and {len(lost) - 1} more. Run the command again to redo this stage"
+            f"{redact(attempts.final_folder)}: {lost[0]} is gone, which this build wrote"
+            + (f", and {len(lost) - 1} more. " if len(lost) > 1 else ". ")
+            + "Run the command again to redo this stage"
         )
     storage.remove_files(attempts.final_folder, sorted(there.keys() - {file.path for file in files} - {MANIFEST, RUN}))
 

@@ -20,7 +20,7 @@ from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, PlanManifest,
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.tokenizer_spec import TokenizerSpec
 
-_COMMANDS = ("plan", "count", "learn", "encode", "pack")
+_COMMANDS = ("plan", "count", "learn", "encode", "mix", "pack")
 _MAX_REASONS = 12  # of a stage
 _OTHER_RELEASE = "another release of tokcore made it"
 
@@ -109,6 +109,7 @@ def _collect_configs(config: BuildConfig, imported: TokenizerSpec | None, is_cou
         "tokenizers": configs.tokenizers,
         "tokenizer": tokenizer,
         "shards": configs.shards,
+        "mixed": configs.mixed,
         "packed": configs.packed,
         BUILD: configs,
     }
@@ -122,8 +123,14 @@ def _find_reasons(
         return ["tokenizer.from was not set, now the tokenizer is imported and nothing is counted"]
     if made.stage == "tokenizers" and now["tokenizers"] is None:
         return ["learn.vocab_size was a list, and now there is one size or an imported tokenizer"]
+    if made.stage == "mixed" and now["mixed"] is None:
+        return [f'mixture.strategy was "{made.config.strategy}", now not set']
     if made.stage == "packed" and now["packed"] is None:
         return [f"pack.length was {made.config.length}, now not set"]
+    if made.stage == "packed" and ("mixed" in made.inputs) != (now["mixed"] is not None):
+        return [
+            f"packs the documents of {'a mixture' if 'mixed' in made.inputs else 'the shards'}, which is now otherwise"
+        ]
     config = made.config if now[made.stage] is None else now[made.stage]
     reasons = describe_changed_settings(made.config, config)
     reasons += [

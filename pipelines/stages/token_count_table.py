@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipelines.stages.commit import MANIFEST
-from pipelines.stages.results import read_records
 from pipelines.stages.stage import write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
+from pipelines.work.item_results import read_records
 from pipelines.work.token_count_runs import add_up_id_runs, count_groups, make_token_counts_key
 from schemas.refs import RunRef, StoredFile
 from schemas.stage_manifests import CorpusAbout, ShardsManifest

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pipelines.stages.commit import find_manifest
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
+from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import bert, tiktoken
@@ -36,9 +37,9 @@ def read_tokenizer(
     """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
     A build's output stands for its tokcore.json, and so does its folder tokenizer. pattern, special: of a rank file,
-    which has none. normalize: of a vocab.txt, which names no normalizer. keys: what the user calls the URL and the
-    pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of these forms, or if a
-    rank file comes without its pattern.
+    which has none; the pattern of a published one is known. normalize: of a vocab.txt, which names no normalizer.
+    keys: what the user calls the URL and the pattern. Raises ConfigError, naming one of them, if there is no tokenizer,
+    if it is none of these forms, or if a rank file comes without its pattern.
     """
     below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in FOLDER_NAMES))
     places = [urls.join(named, *names) for names in below]
@@ -70,6 +71,8 @@ def _parse(
             raise ConfigError(f"{pattern_key} is for rank files: {name} brings its own. Remove it.")
         return read_tokenizer_file(data, name)
     if pattern is None:
+        pattern = tiktoken.find_published_pattern(data)
+    if pattern is None:
         raise ConfigError(
             f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split. "
             f'Add it, for example "cl100k".'
@@ -83,19 +86,12 @@ def find_tokenizer_of_size(output: str, size: int) -> str:
 
     size: as learn.vocab_size has it.
     """
-    made = find_manifest(output, "tokenizers")
-    sizes = made.totals.sizes if made is not None else {}
-    if (found := sizes.get(str(size))) is None:
-        raise ConfigError(
-            f"--vocab-size {size}: {redact(output)} has "
-            + (f"tokenizers of {', '.join(sizes)}" if sizes else "one tokenizer: leave the option out")
-        )
+    if (made := find_manifest(output, "tokenizers")) is None:
+        raise ConfigError(f"--vocab-size {size}: {redact(output)} has one tokenizer: leave the option out")
+    if (found := made.totals.sizes.get(str(size))) is None:
+        there = ", ".join(str(size) for size, _ in made.totals.list_ascending())
+        raise ConfigError(f"--vocab-size {size}: {redact(output)} has tokenizers of {there}")
     return urls.join(output, "tokenizers", found.fingerprint)
-
-
-def make_special_tokens(config: BuildConfig) -> list[SpecialToken]:
-    """The special tokens that the build file declares, pinned ones with their ids."""
-    return [SpecialToken(token.text, token.id, token.role) for token in config.special]
 
 
 def make_artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:

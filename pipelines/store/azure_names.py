@@ -1,4 +1,4 @@
-"""Names of Azure's files: container, account and path, whoever's credentials are in the environment.
+"""Names of Azure's files: container, account and path, with any credentials in the environment.
 
 abfs://container/path leaves the account to the environment. Then one plan could name files of two accounts alike. So
 every such URL gets one spelling: abfs://container@account.dfs.core.windows.net/path.

@@ -41,6 +41,13 @@ POINTS = {
 # A build reaches these only if it is to replace a stage.
 REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are removed, and others are not"}
 
+# A build reaches these only if it writes a mixture.
+MIXING_POINTS = {
+    "mix.measured": "a part of the shuffle is measured, but not recorded",
+    "mix.shard": "a shard of a mixture is in files, but its part is not recorded",
+    "mix.part": "a part of a mixture is written, but not recorded",
+}
+
 # A build reaches these only if it packs rows.
 PACKING_POINTS = {
     "pack.shard": "a shard of rows is in files, but not described",
@@ -78,7 +85,16 @@ def watch(visit: Callable[[str], None] | None) -> None:
 
 def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
-    if name not in (points := {**POINTS, **REPLACING_POINTS, **PACKING_POINTS, **CONVERTING_POINTS, **MENDING_POINTS}):
+    if name not in (
+        points := {
+            **POINTS,
+            **REPLACING_POINTS,
+            **MIXING_POINTS,
+            **PACKING_POINTS,
+            **CONVERTING_POINTS,
+            **MENDING_POINTS,
+        }
+    ):
         raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
     visits: Counter[str] = Counter()
     lock = threading.Lock()

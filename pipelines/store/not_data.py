@@ -24,7 +24,7 @@ _SUMS = re.compile(r".*\.(crc|md5|sha1|sha256|sha512)|(md5|sha1|sha256|sha512)su
 _WORKING_FOLDERS = frozenset({"_attempts", "_temporary", "_spark_metadata", "_delta_log", "__MACOSX"})
 
 # The folders of an output, each with a manifest, and the files beside them.
-_OWN_FOLDERS = frozenset({"plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "packed"})
+_OWN_FOLDERS = frozenset({"plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed"})
 _OWN_FILES = frozenset({"manifest.json", "run.json"})
 _MAX_MANIFEST_BYTES = 1 << 28
 

@@ -6,6 +6,7 @@ again by every run, from them, so it is never older than they are.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -42,6 +43,24 @@ def collect_results(attempts: Attempts, make_key: Callable[[int], str], numbers:
     with storage.write_attempt(_get_url(attempts, make_key(first))) as file:
         file.write(b"".join(records))
     return len(numbers)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Collected:
+    """The record of a group that was collected."""
+
+    records: int
+
+
+def make_collected_key(make_key: Callable[[int], str], numbers: Sequence[int]) -> str:
+    """The record key of a collected group. numbers: of its pieces of work."""
+    return f"collected-{make_key(numbers[0])}"
+
+
+def collect_and_note(attempts: Attempts, make_key: Callable[[int], str], numbers: Sequence[int]) -> Collected:
+    """Collect a group, and leave a record that says so."""
+    number = collect_results(attempts, make_key, numbers)
+    return attempts.record(make_collected_key(make_key, numbers), Collected(number))
 
 
 def read_collected(attempts: Attempts, make_key: Callable[[int], str], num: int, cls: type[T]) -> list[T] | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts, publish
 from pipelines.store.redaction import redact
-from pipelines.work.digest_runs import hash_digests
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.language_totals import add_up_languages, sum_up_encoded
-from pipelines.work.runs import read_sections
 from pipelines.work.semantics import SEMANTICS
 from pipelines.work.token_count_runs import add_up_id_runs
 from schemas.manifest import FileEntry, Manifest, compute_identity
@@ -28,8 +27,6 @@ from schemas.stage_manifests import (
 from tokcore import token_counts
 from tokcore.errors import ConfigError, LedgerError
 from tokcore.formats.shard_format import ShardFacts
-from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import merge_rows
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _MANIFEST = "manifest.json"
@@ -47,10 +44,10 @@ def commit_shards(
     items = sorted(items, key=lambda item: item.item)
     languages = add_up_languages(item.languages for item in items)
     num_documents = sum(counts.num_documents for counts in languages.values())
-    digest, num_digests = hash_digests(_read_digests(job, items))
+    hashed = add_up_hashed(item.hashed for item in items)
     shards = [shard for item in items for shard in item.shards]
-    if not num_documents == num_digests == sum(shard.facts.documents for shard in shards):
-        raise LedgerError(f"{redact(attempts.output)}: {num_documents} documents came, {num_digests} were written")
+    if not num_documents == hashed.documents == sum(shard.facts.documents for shard in shards):
+        raise LedgerError(f"{redact(attempts.output)}: {num_documents} documents came, {hashed.documents} were written")
     num_tokens = sum(shard.facts.tokens for shard in shards)
     text_bytes = sum(counts.text_bytes for counts in languages.values())
     corpus = CorpusAbout(num_documents, num_tokens)
@@ -61,7 +58,7 @@ def commit_shards(
     files += [FileEntry.of(file, corpus) for file in more]
     manifest: ShardsManifest = Manifest(
         stage="shards",
-        identity=compute_identity("shards", {"tokenizer": spec.fingerprint, "documents": digest}, {}, SEMANTICS),
+        identity=compute_identity("shards", {"tokenizer": spec.fingerprint, "documents": hashed.digest}, {}, SEMANTICS),
         config=config,
         inputs={},
         files=tuple(files),
@@ -71,7 +68,7 @@ def commit_shards(
             text_bytes=text_bytes,
             shards=len(shards),
             tokens=num_tokens,
-            documents_digest=digest,
+            documents_digest=hashed.digest,
             fingerprint=spec.fingerprint,
             special_text={},
         ),
@@ -84,13 +81,6 @@ def commit_shards(
     publish(attempts, attempts.final_folder, [*(file for shard in shards for file in shard.files), *more])
     _create(attempts, url, manifest.to_bytes(), "shards")
     return ShardsCommitted(attempts.output, manifest.content_id(), len(shards), num_documents, num_tokens)
-
-
-def _read_digests(job: EncodeJob, items: Sequence[ItemEncoded]) -> Iterator[Iterator[CountRows]]:
-    for partition in range(job.num_partitions):
-        runs = [run for item in items for run in item.digests if run.partition == partition]
-        if runs:
-            yield merge_rows(read_sections(job.attempts, runs))
 
 
 def _write_token_counts(attempts: Attempts, items: Sequence[ItemEncoded], num_tokens: int) -> StoredFile:

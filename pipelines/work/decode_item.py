@@ -1,11 +1,11 @@
-"""What a worker of `tokcore verify --decode` does: compare a work item's shards with its sources. No Beam."""
+"""What a worker of `tokcore verify --decode` does: compare the shards of work items with their sources. No Beam."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,14 @@ from schemas.shuffle import find_intervals
 from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import FormatError
 from tokcore.format_table import find_shard_at
-from tokcore.shards import open_shards
+from tokcore.formats.provenance import Provenance
+from tokcore.labels import Labels, label_strings
+from tokcore.shards import Shards, open_shards
 from tokcore.texts import make_texts_from_strings
+from tokcore.token_batch import Offsets
 from tokcore.tokenizer import Tokenizer
+
+_MOST_NAMED = 1000  # records that are in a shard and not in the source
 
 
 class StoredPart(NamedTuple):
@@ -37,48 +42,57 @@ class StoredPart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecodeJob:
-    """What a worker needs to compare one work item."""
+    """What a worker needs to compare some work items, for all of which it opens the same shards."""
 
     output: str
     base: str
-    assignment: Assignment
-    parts: tuple[StoredPart, ...]  # that may have documents of the work item: its own, or all of a shuffle
-    limit: int | None  # documents to compare, at least; None: all
+    assignments: tuple[Assignment, ...]
+    parts: tuple[StoredPart, ...]  # that may have documents of the work items: their own, or all of a shuffle
+    limit: int | None  # documents of each work item to compare, at least; None: all
     config: ShardsConfig
 
 
-def decode_item(job: DecodeJob) -> tuple[int, list[str]]:
-    """(documents compared, what is wrong): a work item's documents, as shards of each format have them."""
+def decode_items(job: DecodeJob) -> tuple[int, list[str]]:
+    """(documents compared, what is wrong): the documents of work items, as shards of each format have them."""
     parts = job.parts if job.config.shuffle is None or job.limit is None else _find_parts(job, job.config.shuffle)
+    compared, wrong = 0, []
     with copy_if_remote(urls.join(job.output, "shards"), [path for part in parts for path in part.files]) as folder:
-        return _compare_documents(job, folder, [path for part in parts for path in part.shards])
+        written = _index_written(job, folder, [path for part in parts for path in part.shards])
+        for assignment in job.assignments:
+            num, found = _compare_documents(job, assignment, written)
+            compared += num
+            wrong += found
+    if job.limit is None:
+        wrong.extend(
+            f"{uri}, ordinal {ordinal}: in a shard, but not in the source" for uri, ordinal in written.list_unasked()
+        )
+    return compared, wrong
 
 
 def _find_parts(job: DecodeJob, seed: int) -> list[StoredPart]:
-    """The parts of a shuffle that the first documents of a work item are in."""
+    """The parts of a shuffle that the first documents of the work items are in."""
     numbers: set[int] = set()
-    left = job.limit or 0
-    for _, batch in ItemReader(job.assignment, job.base):
-        places = compute_places(seed, batch, slice(0, min(left, batch.texts.num_texts)))
-        numbers.update(find_intervals(places, len(job.parts)).tolist())
-        left -= batch.texts.num_texts
-        if left <= 0:
-            break
+    for assignment in job.assignments:
+        left = job.limit or 0
+        for _, batch in ItemReader(assignment, job.base):
+            places = compute_places(seed, batch, slice(0, min(left, batch.texts.num_texts)))
+            numbers.update(find_intervals(places, len(job.parts)).tolist())
+            left -= batch.texts.num_texts
+            if left <= 0:
+                break
     return [job.parts[number] for number in sorted(numbers)]
 
 
-def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tuple[int, list[str]]:
+def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenRows) -> tuple[int, list[str]]:
     tokenizer = load_tokenizer(job.output)
     prepend = list(find_special_ids(tokenizer.spec, "prepend", job.config.prepend))
     append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
-    written = _index_written(job, folder, paths)
     compared = 0
     wrong: list[str] = []
-    for source, batch in ItemReader(job.assignment, job.base):
+    for source, batch in ItemReader(assignment, job.base):
         splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
         for i in range(batch.texts.num_texts):
-            key = (source.uri, int(batch.ordinals[i]) + source.start)
-            places = written.pop(key, [])
+            places = written.take(source.uri, int(batch.ordinals[i]) + source.start)
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
             if len(places) != len(job.config.formats):
                 wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
@@ -100,7 +114,6 @@ def _compare_documents(job: DecodeJob, folder: str, paths: Sequence[str]) -> tup
             compared += 1
             if job.limit is not None and compared >= job.limit:
                 return compared, wrong
-    wrong.extend(f"{uri}, ordinal {ordinal}: in a shard, but not in the source" for uri, ordinal in written)
     return compared, wrong
 
 
@@ -125,30 +138,85 @@ def _make_comparer(config: ShardsConfig, tokenizer: Tokenizer, batch: Batch, i: 
     return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
 
 
-def _index_written(job: DecodeJob, folder: str, paths: Sequence[str]) -> dict[tuple[str, int], list[tuple[Any, int]]]:
-    """(source, ordinal) -> where it is stored: one place per format. Of a shuffle, the work item's records alone."""
-    places: dict[tuple[str, int], list[tuple[Any, int]]] = {}
+class WrittenRows:
+    """(source, ordinal) -> where it is stored, one place per format; 17 bytes for each place."""
+
+    def __init__(self) -> None:
+        self._files: list[Shards] = []
+        self._sources: dict[str, int] = {}
+        self._parts: list[tuple[Offsets, Offsets, Offsets, Offsets]] = []
+
+    def add(self, shards: Shards, sources: Labels, ordinals: Offsets, rows: Offsets) -> None:
+        """Some rows of a shard, and the records that they came from. Call close() after the last."""
+        codes = np.array([self._sources.setdefault(name, len(self._sources)) for name in sources.names], np.int64)
+        files = np.full(len(rows), len(self._files), np.int64)
+        self._files.append(shards)
+        self._parts.append((codes[sources.codes] if len(rows) else rows, ordinals, files, rows))
+
+    def close(self) -> None:
+        """Sort what was added, so that it can be found."""
+        columns = [np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*self._parts, strict=True)]
+        self._parts.clear()
+        sources, ordinals, files, rows = columns or [np.zeros(0, np.int64)] * 4
+        order = np.lexsort((files, ordinals, sources))
+        self._ordinals, self._places = ordinals[order], np.stack([files[order], rows[order]], axis=1).astype(np.int32)
+        self._bounds = np.searchsorted(sources[order], np.arange(len(self._sources) + 1))
+        self._is_taken = np.zeros(len(order), bool)
+
+    def take(self, source: str, ordinal: int) -> list[tuple[Shards, int]]:
+        """Where a record is stored, unless it was asked for before: (shard, row) of each."""
+        if (code := self._sources.get(source)) is None:
+            return []
+        low, high = int(self._bounds[code]), int(self._bounds[code + 1])
+        own = self._ordinals[low:high]
+        first, last = (low + int(np.searchsorted(own, ordinal, side=side)) for side in ("left", "right"))
+        if self._is_taken[first:last].any():
+            return []
+        self._is_taken[first:last] = True
+        return [(self._files[file], row) for file, row in self._places[first:last].tolist()]
+
+    def list_unasked(self) -> list[tuple[str, int]]:
+        """The first few records that were never asked for."""
+        names = [*self._sources]
+        found = np.flatnonzero(~self._is_taken)[:_MOST_NAMED]
+        codes = np.searchsorted(self._bounds, found, side="right") - 1
+        return [(names[code], int(self._ordinals[i])) for code, i in zip(codes.tolist(), found.tolist(), strict=True)]
+
+
+def _index_written(job: DecodeJob, folder: str, paths: Sequence[str]) -> WrittenRows:
+    """Where the records of the work items are stored. Of a shuffled shard, its provenance file is read, once."""
+    written = WrittenRows()
     for path in paths:
         shards = open_shards(f"{folder}/{path}", split="all")
-        is_shuffled = job.config.shuffle is not None
-        for row in _find_rows(job.assignment, f"{folder}/{path}") if is_shuffled else range(len(shards)):
-            document = shards.document(row)
-            places.setdefault((document.source, document.ordinal), []).append((shards, row))
-    return places
+        if job.config.shuffle is not None:
+            provenance = _open_provenance(f"{folder}/{path}")
+            rows = _find_rows(job.assignments, provenance)
+            written.add(shards, provenance.sources.take(rows), provenance.ordinals[rows], rows)
+        else:
+            documents = [shards.document(row) for row in range(len(shards))]
+            sources = label_strings([document.source for document in documents])
+            ordinals = np.array([document.ordinal for document in documents], np.int64)
+            written.add(shards, sources, ordinals, np.arange(len(documents)))
+    written.close()
+    return written
 
 
-def _find_rows(assignment: Assignment, path: str) -> list[int]:
-    """The rows of a shuffled shard that came from the work item."""
+def _open_provenance(path: str) -> Provenance:
     file = find_shard_at(path)
     provenance = file.find_provenance() if file is not None else None
     if provenance is None:
         raise FormatError(f"{path}: its provenance file is not there")
-    rows: list[int] = []
+    return provenance
+
+
+def _find_rows(assignments: Iterable[Assignment], provenance: Provenance) -> Offsets:
+    """The rows of a shuffled shard that came from the work items."""
+    rows: list[Offsets] = [np.zeros(0, np.int64)]
     by_source = provenance.sources.by_label()
-    for one in assignment.ranges:
+    for one in (one for assignment in assignments for one in assignment.ranges):
         where = by_source.get(one.uri, np.zeros(0, np.int64))
         ordinals = provenance.ordinals[where]
         # Only of a file that is cut do ordinals say which range has the record.
         own = (ordinals >= one.start) & (ordinals < one.end) if one.is_cut else np.ones(len(where), bool)
-        rows += where[own].tolist()
-    return rows
+        rows.append(where[own])
+    return np.concatenate(rows)

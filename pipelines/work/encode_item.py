@@ -21,6 +21,7 @@ from pipelines.store import storage
 from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob, Positions
+from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.item_reader import ItemReader, write_rejects_to
 from pipelines.work.language_totals import add_up_languages
 from pipelines.work.result_keys import make_shards_key
@@ -80,7 +81,7 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
             ledgers=tuple(reader.ledgers),
             languages=add_up_languages([reader.languages(), *(one.languages for one in shards)]),
             shards=tuple(one.shard for one in shards),
-            digests=tuple(run for one in shards for run in one.digests),
+            hashed=add_up_hashed(one.hashed for one in shards),
             token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", counts),
             special_text=dict(sorted(spelled.items())),
             rejects=rejects.stored(""),

@@ -31,7 +31,6 @@ class EncodeJob:
     by_lang: bool
     validation: str  # exact decimal
     seed: int
-    num_partitions: int
     unknown: int | None = None  # id that stands for text without tokens
     tokenizer_sha256: str = ""  # of that file, if it was checked before
     settings_sha256: str = ""  # of all that determines every item's shards alike: see result_keys

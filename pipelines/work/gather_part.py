@@ -13,6 +13,7 @@ import numpy as np
 
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.language_totals import add_up_languages
 from pipelines.work.scatter_item import scatter_item
 from pipelines.work.scattered_runs import Scattered, join_scattered, read_scattered
@@ -79,7 +80,7 @@ def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
             number=part.number,
             languages=add_up_languages(one.languages for one in shards),
             shards=tuple(one.shard for one in shards),
-            digests=tuple(run for one in shards for run in one.digests),
+            hashed=add_up_hashed(one.hashed for one in shards),
             token_counts=write_id_run(job.attempts, key, counts),
         ),
     )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pipelines.store.attempts import Attempts
+from pipelines.work.derived_shards import read_named_shards
 from pipelines.work.encode_item import encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import gather_again
-from pipelines.work.make_jobs import make_pack_job
-from pipelines.work.pack_group import pack_group
-from pipelines.work.result_keys import make_shuffled_key, make_table_key
+from pipelines.work.mix_part import MixJob, mix_part
+from pipelines.work.pack_group import PackJob, pack_group
+from pipelines.work.result_keys import make_shuffled_key
 from schemas.pack_groups import list_groups
 from schemas.plan import Plan
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards
+from schemas.refs import MixPart, ShardRef
 from schemas.shuffle import choose_num_parts
-from schemas.stage_manifests import PackedManifest, ShardsManifest
-from tokcore.tokenizer_spec import TokenizerSpec
+from schemas.stage_manifests import PackedConfig
 
 
 def make_shards_again(job: EncodeJob, plan: Plan, number: int, num_tokens: int) -> tuple[ShardRef, ...]:
@@ -29,9 +27,11 @@ def make_shards_again(job: EncodeJob, plan: Plan, number: int, num_tokens: int) 
     return gather_again(job, plan, number, num_parts, make_shuffled_key(job.settings_sha256, plan)).shards
 
 
-def pack_again(
-    output: str, shards: ShardsManifest, made: PackedManifest, spec: TokenizerSpec, attempts: Attempts, number: int
-) -> tuple[ShardRef, ...]:
-    """The shards of a group of packed rows. output: of the build, whose shards are read. made: of the rows."""
-    job = make_pack_job(made.config, attempts, output, shards, spec, make_table_key(made.identity))
-    return pack_group(job, list_groups(list_named_shards(shards), made.config)[number]).shards
+def pack_again(job: PackJob, config: PackedConfig, number: int) -> tuple[ShardRef, ...]:
+    """The shards of a group of packed rows."""
+    return pack_group(job, list_groups(read_named_shards(job), config)[number]).shards
+
+
+def mix_again(job: MixJob, number: int) -> tuple[ShardRef, ...]:
+    """The shards of a part of a mixture. job: of the second pass."""
+    return mix_part(job, MixPart(number)).shards

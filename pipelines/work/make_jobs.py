@@ -7,21 +7,32 @@ from collections.abc import Iterable
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.mix_part import MixJob
 from pipelines.work.pack_group import PackJob, make_pack_settings
 from pipelines.work.result_keys import hash_shards_settings
+from schemas.config import BuildConfig
 from schemas.draws import make_randomness
+from schemas.padding import find_padding
 from schemas.shard_entries import make_shard_settings
-from schemas.stage_manifests import CountsConfig, PackedConfig, ShardsConfig, ShardsManifest
+from schemas.shuffle import choose_num_parts
+from schemas.stage_manifests import (
+    CountsConfig,
+    MixtureConfig,
+    MixtureManifest,
+    PackedConfig,
+    ShardsConfig,
+    ShardsManifest,
+)
 from tokcore.errors import ConfigError
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.masking import check_mask
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 # What worker processes import at once, while the driver imports Beam.
 WORKER_MODULES = (
     "pipelines.work.count_item",
     "pipelines.work.encode_item",
     "pipelines.work.gather_part",
+    "pipelines.work.mix_part",
     "pipelines.work.pack_group",
 )
 
@@ -48,7 +59,6 @@ def make_encode_job(
     config: ShardsConfig,
     attempts: Attempts,
     base: str,
-    num_partitions: int,
     tokenizer_url: str,
     tokenizer_sha256: str,
     spec: TokenizerSpec,
@@ -71,7 +81,6 @@ def make_encode_job(
         by_lang=config.by == "lang",
         validation=config.validation,
         seed=config.seed or 0,  # without a validation split, and if nothing is drawn, it chooses nothing
-        num_partitions=num_partitions,
         unknown=spec.model.unknown,
         settings_sha256=hash_shards_settings(config, spec.fingerprint),
         shuffle=config.shuffle,
@@ -80,39 +89,74 @@ def make_encode_job(
     )
 
 
+def make_mix_job(
+    config: MixtureConfig,
+    attempts: Attempts,
+    output: str,
+    shards: ShardsManifest,
+    spec: TokenizerSpec,
+    result_key: str,
+) -> MixJob:
+    """What the workers of the mixture stage need, but what is decided between its passes. output: of the build.
+
+    spec: of its tokenizer.
+    """
+    return MixJob(
+        attempts=attempts,
+        output=output,
+        made_from=shards.stage,
+        shards_sha256=shards.as_input().sha256,
+        plan_sha256=shards.inputs["plan"].sha256,
+        settings=make_shard_settings(config, spec.fingerprint, spec.vocab_size),
+        formats=config.formats,
+        target_tokens=config.target_tokens,
+        by_lang=shards.config.by == "lang",
+        over_sources=config.over == "sources",
+        num_source_parts=choose_num_parts(shards.totals.tokens, shards.config.target_tokens),
+        result_key=result_key,
+    )
+
+
 def make_pack_job(
-    config: PackedConfig, attempts: Attempts, output: str, shards: ShardsManifest, spec: TokenizerSpec, result_key: str
+    config: PackedConfig,
+    attempts: Attempts,
+    output: str,
+    packed_from: ShardsManifest | MixtureManifest,
+    append: tuple[str, ...],
+    spec: TokenizerSpec,
+    result_key: str,
 ) -> PackJob:
-    """What the workers of the pack stage need. output: of the build. spec: of its tokenizer.
+    """What the workers of the pack stage need. output: of the build. append: encode.append. spec: of its tokenizer.
 
     Raises ConfigError if the tokenizer has no token that could fill rows.
     """
-    settings = ShardSettings(spec.fingerprint, spec.vocab_size, config.compression, config.dtype or "int32")
     return PackJob(
         attempts=attempts,
         output=output,
-        shards_sha256=shards.as_input().sha256,
-        settings=settings,
+        made_from=packed_from.stage,
+        shards_sha256=packed_from.as_input().sha256,
+        settings=make_shard_settings(config, spec.fingerprint, spec.vocab_size),
         formats=config.formats,
         target_tokens=config.target_tokens,
-        rows=make_pack_settings(config, find_padding_id(spec, config, shards.config.append)),
+        rows=make_pack_settings(config, find_padding_id(spec, config, append)),
         result_key=result_key,
     )
 
 
 def find_padding_id(spec: TokenizerSpec, config: PackedConfig, append: tuple[str, ...]) -> int:
-    """The id that fills rows: of pack.padding, else of the token of role padding, else of the last appended one."""
-    named = config.padding or next(iter(spec.texts_of("padding")), "") or next(reversed(append), "")
-    found = next((token.id for token in spec.special if token.text == named and token.id is not None), None)
-    if found is not None:
-        return found
-    there = ", ".join(repr(token.text) for token in spec.special) or "none"
-    if config.padding:
-        raise ConfigError(f"pack.padding = {named!r}: is not a special token of the tokenizer; it has {there}")
-    raise ConfigError(
-        f"pack.padding: is missing: the tokenizer has no special token of role padding, and encode.append is empty. "
-        f"Name one of its special tokens: it has {there}"
-    )
+    """The id that fills rows. Raises ConfigError if the tokenizer has no token for that."""
+    ids = {token.text: token.id for token in spec.special}
+    try:
+        id = ids[find_padding({token.text: token.role for token in spec.special}, config.padding, append)]
+    except ConfigError as error:
+        raise ConfigError(f"pack.padding {error}") from error
+    assert id is not None, "a finished tokenizer has an id for each"
+    return id
+
+
+def make_special_tokens(config: BuildConfig) -> list[SpecialToken]:
+    """The special tokens that the build file declares, pinned ones with their ids."""
+    return [SpecialToken(token.text, token.id, token.role) for token in config.special]
 
 
 def find_special_ids(spec: TokenizerSpec, setting: str, texts: Iterable[str]) -> tuple[int, ...]:

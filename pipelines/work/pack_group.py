@@ -9,28 +9,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts, NewFile
+from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.redaction import redact
+from pipelines.work.derived_shards import DerivedShard, find_end, read_batches, read_named_shards
 from schemas.pack_groups import list_streams, list_windows
 from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import PackedConfig, parse_manifest
-from tokcore.canonical import hash_sha256
-from tokcore.errors import StageError
-from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
-from tokcore.formats.documents import DocumentsWriter, get_documents_path
+from schemas.stage_manifests import PackedConfig
 from tokcore.formats.pieces import PiecesWriter, get_pieces_path
-from tokcore.formats.provenance import get_provenance_path
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, ShardWriter
+from tokcore.formats.shard_format import ShardFacts, ShardSettings
 from tokcore.packed_rows import PackSettings, Part, RowBatch, make_rows
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
+from tokcore.token_batch import TokenBatch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +30,8 @@ class PackJob:
     """What every worker of the stage needs to know."""
 
     attempts: Attempts
-    output: str  # URL of the build, whose shards are packed
+    output: str  # URL of the build
+    made_from: str  # the stage whose shards are packed
     shards_sha256: str  # of their manifest
     settings: ShardSettings
     formats: tuple[str, ...]
@@ -93,11 +86,7 @@ class _Own(NamedTuple):
 
 def _list_own(job: PackJob, group: PackGroup) -> list[_Own]:
     """The shards of the stream. Raises StageError if the manifest is not the one that the stage was started with."""
-    url = urls.join(job.output, "shards", "manifest.json")
-    data = storage.read_bytes(url)
-    if hash_sha256(data) != job.shards_sha256:
-        raise StageError(f"{redact(url)}: was replaced while its shards were packed. Run the command again.")
-    shards = list_streams(list_named_shards(parse_manifest(data, url, "shards")))[group.lang, group.split]
+    shards = list_streams(read_named_shards(job))[group.lang, group.split]
     own, documents, tokens = [], 0, 0
     for shard in shards:
         own.append(_Own(shard, documents, tokens))
@@ -111,7 +100,7 @@ def _read_documents(job: PackJob, own: Sequence[_Own], start: int, end: int) -> 
         if one.first_document >= end or one.first_document + one.shard.facts.documents <= start:
             continue
         at = one.first_document
-        for batch in _read_batches(job, one.shard):
+        for batch in read_batches(job, one.shard):
             low, high = max(start - at, 0), min(end - at, batch.num_documents)
             if low < high:
                 yield Part(one.shard.facts.place, at - one.first_document + low, batch.slice(low, high))
@@ -129,7 +118,7 @@ def _read_ids(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterat
         if one.first_token > end or one.first_token + one.shard.facts.tokens < start:
             continue
         at, row = one.first_token, 0
-        for batch in _read_batches(job, one.shard):
+        for batch in read_batches(job, one.shard):
             begins = batch.offsets[:-1] - batch.offsets[0] + at
             ends = batch.offsets[1:] - batch.offsets[0] + at
             places = np.maximum(begins - 1, 0)
@@ -151,19 +140,6 @@ def _cut_end(batch: TokenBatch, num: int) -> TokenBatch:
     offsets = batch.offsets.copy()
     offsets[-1] -= num
     return batch._replace(offsets=offsets)
-
-
-def _read_batches(job: PackJob, shard: ShardRef) -> Iterator[TokenBatch]:
-    """All documents of a shard, with the records that they came from only where its files say so themselves."""
-    named = {file.path for file in shard.files}
-    one = next(one for one in READING_ORDER if list_paths(one, shard.facts.stem)[0] in named)
-    apart = get_provenance_path(shard.facts.stem)
-    wanted = [get_documents_path(shard.facts.stem), *list_paths(one, shard.facts.stem)]
-    with copy_if_remote(
-        urls.join(job.output, "shards"), [path for path in wanted if path in named and path != apart]
-    ) as folder:
-        reader = FormatFile(one.name, f"{folder}/{list_paths(one, shard.facts.stem)[0]}").open()
-        yield from reader.batches()
 
 
 def sum_up(rows: RowBatch, length: int) -> PackedSums:
@@ -197,10 +173,7 @@ class _RowShards:
                     name, self._group.number, self._group.lang, self._group.split, 0, 0, -1, job.result_key
                 )
                 self._open = _RowShard(job, facts, self._stack)
-            offsets = batch.rows.offsets
-            room = job.target_tokens - self._open.num_tokens
-            reached = int(np.searchsorted(offsets, offsets[start] + room, side="left"))
-            end = min(max(reached, start + 1), num)
+            end = find_end(batch.rows.offsets, start, job.target_tokens - self._open.num_tokens)
             self._open.write(batch.slice(start, end))
             if self._open.num_tokens >= job.target_tokens:
                 self._done.append(self._open.close())
@@ -216,55 +189,25 @@ class _RowShards:
 
 
 class _RowShard:
-    """One shard of rows in every configured format, under attempt names."""
+    """One shard of rows, and its pieces file."""
 
     def __init__(self, job: PackJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
-        self._job = job
-        self._empty = empty
-        self._files: dict[str, NewFile] = {}
-        self._stack = stack.enter_context(contextlib.ExitStack())
-        self._content = ShardContent()
-        stem, settings = empty.stem, job.settings
-        formats = [SHARD_FORMATS[name] for name in job.formats]
-        self._writers: list[ShardWriter] = [
-            one.open_writer([self._new(path) for path in list_paths(one, stem)], settings) for one in formats
-        ]
-        if needs_documents(job.formats):
-            file = self._new(get_documents_path(stem))
-            self._writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
-        self._pieces = PiecesWriter(self._new(get_pieces_path(stem)), job.rows.length, settings.compression)
+        self._shard = DerivedShard(job, empty, stack, get_pieces_path(empty.stem))
+        self._pieces = PiecesWriter(self._shard.beside, job.rows.length, job.settings.compression)
 
     @property
     def num_tokens(self) -> int:
-        return self._content.num_tokens
-
-    def _new(self, path: str) -> Any:
-        self._files[path] = self._stack.enter_context(self._job.attempts.new_final(path))
-        return self._files[path].file
+        return self._shard.num_tokens
 
     def write(self, batch: RowBatch) -> None:
-        batch = number_rows(batch, self._content.num_documents)
-        for writer in self._writers:
-            writer.write(batch.rows)
+        batch = number_rows(batch, self._shard.num_documents)
+        self._shard.write(batch.rows)
         self._pieces.write(batch.pieces)
-        update_content(self._content, batch.rows)
 
     def close(self) -> ShardRef:
-        for writer in self._writers:
-            writer.close()
-        of_pieces = self._pieces.close()
-        self._stack.close()
+        shard = self._shard.close(self._pieces.close())
         reach("pack.shard")
-        content = self._content
-        facts = dataclasses.replace(
-            self._empty,
-            documents=content.num_documents,
-            tokens=content.num_tokens,
-            max_token_id=content.max_token_id,
-        )
-        apart, of_rows = get_pieces_path(facts.stem), content.hexdigest()
-        files = (new.stored(path, of_pieces if path == apart else of_rows) for path, new in sorted(self._files.items()))
-        return ShardRef(facts, of_rows, tuple(files))
+        return shard
 
 
 def number_rows(batch: RowBatch, first: int) -> RowBatch:
@@ -273,8 +216,3 @@ def number_rows(batch: RowBatch, first: int) -> RowBatch:
     rows = batch.rows._replace(ordinals=np.arange(first, first + num, dtype=np.int64))
     numbers = np.repeat(np.arange(first, first + num, dtype=np.int64), np.diff(batch.bounds))
     return batch._replace(rows=rows, pieces=batch.pieces._replace(rows=numbers))
-
-
-def update_content(content: ShardContent, rows: TokenBatch) -> None:
-    """Add rows to the digest of a shard."""
-    content.update(rows, compute_document_digests(rows.langs, rows.tokens, rows.offsets))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import get_args
 
 from pipelines.reading.input_range import make_read_settings
@@ -29,13 +30,17 @@ def plan_inputs(
     """
     settings: dict[bytes, ReadSettings] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
-    duplicates: dict[str, str] = {}
-    for number, where, uri, pin in find_inputs(config, output, left_out or LeftOut()):
-        read = make_read_settings(
-            config.sources[number], *_find_format(config.sources[number], pin.url, where), forbidden
-        )
+
+    @functools.cache  # files have few settings, and each key takes 4 kB
+    def make_key(number: int, format: FileFormat, compression: Compression) -> bytes:
+        read = make_read_settings(config.sources[number], format, compression, forbidden)
         key = write_canonical_json(to_jsonable(read))
         settings[key] = read
+        return key
+
+    duplicates: dict[str, str] = {}
+    for number, where, uri, pin in find_inputs(config, output, left_out or LeftOut()):
+        key = make_key(number, *_find_format(config.sources[number], pin.url, where))
         if (earlier := files.get(pin.url)) is not None:
             if earlier[1] != key:
                 raise ConfigError(

@@ -15,8 +15,8 @@ from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
-from schemas.refs import PackGroup, ShufflePart
-from tokcore.canonical import hash_sha256, write_canonical_json
+from schemas.refs import MixPart, PackGroup, ShufflePart
+from tokcore.canonical import hash_sha256, write_canonical_json, write_canonical_lines
 from tokcore.errors import LedgerError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
@@ -43,12 +43,14 @@ def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     return _write_parts(attempts, len(items), lambda first, end: _encode_part(plan, first, items[first:end]))
 
 
-def write_pieces(attempts: Attempts, pieces: Sequence[ShufflePart] | Sequence[PackGroup]) -> list[str]:
+def write_pieces(
+    attempts: Attempts, pieces: Sequence[ShufflePart] | Sequence[MixPart] | Sequence[PackGroup]
+) -> list[str]:
     """Write what a stage has to do, other than work items, into files of the working folder; their names."""
     return _write_parts(
         attempts,
         len(pieces),
-        lambda first, end: b"".join(write_canonical_json(to_jsonable(piece)) for piece in pieces[first:end]),
+        lambda first, end: write_canonical_lines(map(to_jsonable, pieces[first:end])),
     )
 
 

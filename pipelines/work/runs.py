@@ -115,7 +115,7 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
         report_progress("runs", done.size_bytes - sum(run.size_bytes for run in runs))
         return done
     first = runs[0]
-    with attempts.new_file(f"merge-{first.key or 'digests'}-{first.partition:03d}.run") as new:
+    with attempts.new_file(f"merge-{first.key}-{first.partition:03d}.run") as new:
         rows = merge_rows(read_sections(attempts, runs))
         merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
     reach("merge.written")

@@ -66,12 +66,16 @@ class Scattered(NamedTuple):
 
         Only copies of a document have equal places. They have equal tokens, so no file of tokens tells their order.
         """
-        words = np.ascontiguousarray(self.places).view(">u8").astype(np.uint64)
-        names = self.tokens.sources.names
-        rank = np.empty(len(names), np.int64)
-        rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        sources = rank[self.tokens.sources.codes]
-        return self.take(np.lexsort((self.tokens.ordinals, sources, words[:, 1], words[:, 0])))
+        return self.take(find_order(self.tokens, self.places))
+
+
+def find_order(tokens: TokenBatch, places: Places) -> Positions:
+    """The positions of documents in the order of their places; of equal ones, by source and ordinal."""
+    words = np.ascontiguousarray(places).view(">u8").astype(np.uint64)
+    names = tokens.sources.names
+    rank = np.empty(len(names), np.int64)
+    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return np.lexsort((tokens.ordinals, rank[tokens.sources.codes], words[:, 1], words[:, 0]))
 
 
 def join_scattered(parts: Sequence[Scattered]) -> Scattered:

@@ -8,7 +8,7 @@ from typing import Any
 from tokcore import kernel, unicode
 
 # Raised when the same work is written to other files: no build may go on with files of another layout.
-_LAYOUTS_VERSION = 3
+_LAYOUTS_VERSION = 4
 
 SEMANTICS: Mapping[str, Any] = {
     "kernel": kernel.SEMANTICS_VERSION,

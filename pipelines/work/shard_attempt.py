@@ -10,10 +10,10 @@ import numpy as np
 
 from pipelines.store.attempts import NewFile
 from pipelines.store.crashpoints import reach
-from pipelines.work.digest_runs import write_digests
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import LanguageTally
-from schemas.refs import ShardEncoded, ShardRef
+from schemas.refs import HashedDocuments, ShardEncoded, ShardRef
+from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
@@ -34,7 +34,7 @@ class ShardAttempt:
         self._stack = stack.enter_context(contextlib.ExitStack())
         self._content = ShardContent()
         self._tallies: dict[str, LanguageTally] = {}
-        self._digests: list[bytes] = []
+        self._hashed = DocumentsDigest()
         self._ids = IdCounter()
         self._writers = self._open_writers()
         self._provenance = self._open_provenance()
@@ -70,7 +70,7 @@ class ShardAttempt:
             writer.write(tokens)
         digests = compute_document_digests(tokens.langs, tokens.tokens, tokens.offsets)
         self._content.update(tokens, digests)
-        self._digests += digests
+        self._hashed.add(digests)
         lengths = np.diff(tokens.offsets)
         unknown = None if self._job.unknown is None else count_in_rows(tokens, self._job.unknown)
         for lang, where in tokens.langs.by_label().items():
@@ -101,5 +101,5 @@ class ShardAttempt:
             for path, new in sorted(self._files.items())
         )
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
-        digests = write_digests(self._job.attempts, facts.shard, self._digests, self._job.num_partitions)
-        return ShardEncoded(ShardRef(facts, content, files), languages, digests, None), self._ids.take()
+        hashed = HashedDocuments(self._hashed.num_documents, self._hashed.hexdigest())
+        return ShardEncoded(ShardRef(facts, content, files), languages, hashed, None), self._ids.take()

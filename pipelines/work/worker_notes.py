@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,7 +11,9 @@ import sys
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -34,8 +37,7 @@ def note_item(attempts: Attempts, item: int) -> None:
 def read_notes(attempts: Attempts) -> tuple[WorkerProcess, ...]:
     """The processes that left notes, and how many items each did. An item that was done twice counts twice."""
     items: Counter[WorkerProcess] = Counter()
-    for path in storage.list_tree(folder := _get_folder(attempts)):
-        note = json.loads(storage.read_bytes(urls.join(folder, path)))
+    for note in _read_all(_get_folder(attempts)):
         ancestors = tuple(note.pop("ancestors"))
         items[WorkerProcess(**note, ancestors=ancestors)] += 1
     ordered = sorted(items, key=lambda one: (one.host, one.started or 0, one.process))
@@ -57,9 +59,16 @@ def greet(folder: str, version: str, refusal: str = "") -> None:
 
 def read_greetings(folder: str) -> tuple[int, str]:
     """How many workers have started, and why one refused; empty if none did."""
-    notes = [json.loads(storage.read_bytes(urls.join(folder, path))) for path in storage.list_tree(folder)]
+    notes = [*_read_all(folder)]
     refusals = [f"{note['host']}: {note['refusal']}" for note in notes if note["refusal"]]
     return len(notes) - len(refusals), refusals[0] if refusals else ""
+
+
+def _read_all(folder: str) -> Iterator[dict[str, Any]]:
+    """The notes in a folder. One that is still being written, or whose writer was killed, is passed over."""
+    for path in storage.list_tree(folder):
+        with contextlib.suppress(ValueError):
+            yield json.loads(storage.read_bytes(urls.join(folder, path)))
 
 
 def _get_folder(attempts: Attempts) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.item_reader import LanguageTally
 from pipelines.work.language_totals import add_up_languages
 from pipelines.work.result_keys import make_bucket_key
@@ -57,7 +58,7 @@ def write_bucket(
             ledgers=(),
             languages=add_up_languages([read, *(one.languages for one in shards)]),
             shards=tuple(one.shard for one in shards),
-            digests=tuple(run for one in shards for run in one.digests),
+            hashed=add_up_hashed(one.hashed for one in shards),
             token_counts=write_id_run(job.attempts, f"bucket-{bucket:05d}", counts),
             special_text={},
             rejects=_NO_FILE,

@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.local.progress import StageProgress
-from pipelines.stages.tokenizer_files import make_special_tokens
 from pipelines.store import storage, urls
+from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from schemas.stage_manifests import CountsManifest, MixedLanguage
 from tokcore import mixing
 from tokcore.errors import LearnError
 from tokcore.models import MODELS, LearnOptions, Model
+from tokcore.models.bpe import require_bpe
+from tokcore.models.extended_bpe import learn_further, shorten_further
 from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.pretoken_tables import merge_rows, read_table
 from tokcore.texts import Texts
@@ -74,11 +76,24 @@ def _learn_models(
     models: dict[int, Model] = {}
     for size in sorted(sizes, reverse=True):
         of_size = dataclasses.replace(options, vocab_size=size)
-        model = model_type.shorten(models[max(sizes)], of_size) if models else None
-        models[size] = model if model is not None else model_type.learn(rows, of_size)
+        if config.extended is not None:
+            models[size] = _extend_model(config.extended.model, models.get(max(sizes)), rows, of_size)
+        else:
+            model = model_type.shorten(models[max(sizes)], of_size) if models else None
+            models[size] = model if model is not None else model_type.learn(rows, of_size)
         if not config.learn.allow_smaller and "vocab_size" in model_type.uses:
             _require_size(config, size, models[size])
     return models
+
+
+def _extend_model(
+    base: Model, larger: Model | None, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions
+) -> Model:
+    """The base with further merges; larger: what came of a larger size, of which this is the beginning."""
+    model = require_bpe(base, "learn.extend")
+    if larger is not None:
+        return shorten_further(require_bpe(larger, "learn.extend"), model, options)
+    return learn_further(model, *rows(), options)
 
 
 def _make_options(
@@ -106,7 +121,7 @@ def _find_text_rules(config: BuildConfig) -> tuple[dict[str, str], tuple[str, ..
     A model that marks spaces also applies the last step of the normalizer, and splits by a pattern of its own.
     """
     model = MODELS[config.learn.model]
-    if not model.marks_spaces:
+    if not model.marks_spaces or config.learns_bytes:
         return make_pretokenizer(config).spec, config.normalize.steps
     steps = config.normalize.steps
     return {"name": model.pattern}, steps[:-1] if config.piece_options.has_charsmap else steps

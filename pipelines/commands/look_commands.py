@@ -1,0 +1,166 @@
+"""Commands for people who look at a build in a browser: report, view."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipelines.commands.command_inputs import expand_path, load_tokenizer, make_absolute
+from pipelines.commands.command_options import format_examples
+from tokcore.errors import ConfigError
+from tokcore.patterns import PATTERNS
+
+if TYPE_CHECKING:
+    from pipelines.view.shelf import Shelf
+    from tokcore.tokenizer import Tokenizer
+
+_MOST_AGAINST = 7
+
+
+@click.command(
+    epilog=format_examples(
+        "tokcore report out/first",
+        "tokcore report out/first --against o200k_base.tiktoken -o first.html",
+        "tokcore report out/first --parallel flores --reference eng_Latn",
+    )
+)
+@click.argument("output")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="OUTPUT|TOKENIZER",
+    help="Another tokenizer to compare with: an output, tokenizer.json, .model, rank file, ... A rank file that is not "
+    "a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Repeatable.",
+)
+@click.option(
+    "--parallel",
+    default="",
+    metavar="FOLDER",
+    help="LANG.txt or LANG.txt.zst, line N the same sentence in all of them.",
+)
+@click.option("--reference", default="", metavar="LANG", help="Of the parallel text: the language to compare with.")
+@click.option("--sample", type=click.IntRange(2), metavar="N", help="Texts to draw of each language; default: 400.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME:LAYERS:WIDTH:KV_HEADS:HEAD_SIZE",
+    help="Tell the costs of a model of this size. Repeatable; replaces the default sizes.",
+)
+@click.option("-o", "path", default="report.html", metavar="FILE.html", help="The page; report.json is beside it.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def report(
+    output: str,
+    against: tuple[str, ...],
+    parallel: str,
+    reference: str,
+    sample: int | None,
+    models: tuple[str, ...],
+    path: str,
+    force: bool,
+) -> None:
+    """Write a report of a build: one page that works offline, and its numbers as JSON beside it.
+
+    The page has the corpus, the tokenizer beside others, the health of the vocabulary, what tokens cost, and where the
+    build came from. Totals are exact; what needs text is estimated from texts that are drawn by hash, with margins.
+    Nothing is written into OUTPUT.
+    """
+    from pipelines.local.progress import StageProgress
+    from pipelines.report.compose import SAMPLE, Wishes, make_report
+    from pipelines.report.money import MODEL_SIZES, parse_model_size
+    from pipelines.report.report_files import check_place, write_report
+
+    if reference and not parallel:
+        raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
+    url = make_absolute(output)
+    place = Path(expand_path(path))
+    check_place(place, url, force)
+    wishes = Wishes(
+        load_against(against, _MOST_AGAINST),
+        make_absolute(parallel) if parallel else "",
+        reference,
+        sample or SAMPLE,
+        [parse_model_size(text) for text in models] or MODEL_SIZES,
+    )
+    for file in write_report(make_report(url, wishes, StageProgress()), place):
+        click.echo(f"{file}: {file.stat().st_size:,} bytes")
+
+
+@click.command(
+    epilog=format_examples(
+        "tokcore view out/first",
+        "tokcore view out/first out/second cl100k_base.tiktoken",
+    )
+)
+@click.argument("named", nargs=-1, metavar="[OUTPUT|TOKENIZER ...]")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Of 127.0.0.1; default: one that is free.")
+def view(named: tuple[str, ...], port: int) -> None:
+    """Look at tokens in a browser: of typed text, and of documents.
+
+    Serves a page to this machine alone, until Ctrl-C, and prints its URL, which holds a token: keep it to yourself. Up
+    to four outputs and tokenizers stand beside each other; without any, the output in the current folder. A rank file
+    that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Nothing is written.
+    """
+    from pipelines.view.server import ViewServer
+    from pipelines.view.shelf import MOST
+
+    if len(named) > MOST:
+        raise ConfigError(f"{len(named)} outputs and tokenizers named, at most {MOST} fit beside each other")
+    shelf = _fill_shelf(named or (".",))
+    try:
+        server = ViewServer(shelf, port)
+    except OSError as error:
+        raise ConfigError(f"--port {port}: {error.strerror}: leave it out to get a free one") from error
+    click.echo(server.url)
+    click.echo("Ctrl-C ends it.", err=True)
+    with server:
+        server.serve_forever()
+
+
+def _fill_shelf(named: tuple[str, ...]) -> Shelf:
+    from pipelines.stages.commit import find_manifest
+    from pipelines.store import urls
+    from pipelines.view.shelf import Volume
+
+    volumes: dict[str, Volume] = {}
+    for text in named:
+        (tokenizer,) = load_against((text,), 1).values()
+        path = _split_pattern(text)[1]
+        url = make_absolute(path)
+        is_file = urls.is_local(url) and not urls.get_local_path(url).is_dir()
+        name = _name_apart(path if path != "." else url, volumes)
+        volumes[name] = Volume(name, tokenizer, "" if is_file or find_manifest(url, "shards") is None else url)
+    return tuple(volumes.values())
+
+
+def load_against(named: tuple[str, ...], most: int) -> dict[str, Tokenizer]:
+    """Name -> tokenizer, for what the command line names. Raises ConfigError for more than most of them."""
+    if len(named) > most:
+        raise ConfigError(f"--against: {len(named)} tokenizers named, at most {most} fit beside each other")
+    found: dict[str, Tokenizer] = {}
+    for text in named:
+        pattern, path = _split_pattern(text)
+        tokenizer = load_tokenizer(path, pattern)
+        found[_name_apart(path, found)] = tokenizer
+    return found
+
+
+def _split_pattern(text: str) -> tuple[str | None, str]:
+    """The pattern that stands before a rank file, if one does, and the path."""
+    pattern, at, path = text.partition("@")
+    return (pattern, path) if at and pattern in PATTERNS else (None, text)
+
+
+def _name_apart(path: str, taken: Container[str]) -> str:
+    """The last part of a path that says something, with a number if another tokenizer has that name."""
+    parts = [part for part in path.rstrip("/").split("/") if part not in ("", ".", "..")]
+    while len(parts) > 1 and parts[-1] in ("tokenizer", "tokenizer.json", "tokcore.json", "tokenizer.model"):
+        parts.pop()
+    name = parts[-1] if parts else path
+    number, apart = 2, name
+    while apart in taken:
+        apart, number = f"{name} ({number})", number + 1
+    return apart

@@ -1,0 +1,68 @@
+"""The corpus as its manifests and one pass over its shards tell it: every number is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.report.shard_pass import Amount, ShardPass
+from pipelines.report.tokenizer_tables import group_sources
+from pipelines.store.redaction import redact
+from schemas.stage_manifests import BuildManifest, CountsManifest
+
+
+def tell_corpus(
+    build: BuildManifest, counts: CountsManifest | None, read: ShardPass, is_lossless: bool
+) -> dict[str, Any]:
+    """Totals, languages, sources, rejects, special text, masked spans.
+
+    Bytes of a source are those that its tokens spell: None unless the tokenizer is lossless.
+    """
+    totals = build.totals
+    sources: dict[str, Amount] = {}
+    langs: dict[str, set[str]] = {}
+    called = group_sources(read.amounts)
+    for (lang, source), amount in read.amounts.items():
+        own = sources.setdefault(called[source], Amount())
+        own.documents += amount.documents
+        own.tokens += amount.tokens
+        own.text_bytes += amount.text_bytes
+        langs.setdefault(called[source], set()).add(lang)
+    return {
+        "documents": totals.records.documents,
+        "text_bytes": totals.text_bytes,
+        "tokens": totals.tokens,
+        "shards": totals.shards,
+        "records": {"read": totals.records.read, "rejected": dict(sorted(totals.records.rejected.items()))},
+        "files": {"planned": totals.files.planned, "rejected": dict(sorted(totals.files.rejected.items()))},
+        "special_text": dict(sorted(totals.special_text.items())),
+        "languages": {
+            lang: {
+                "documents": one.documents,
+                "text_bytes": one.text_bytes,
+                "tokens": one.tokens,
+                "pretokens": one.pretokens,
+                "share_of_bytes": _read_shares(one.share_of_bytes),
+                "weight": one.weight,
+                "masked_bytes": one.masked_bytes,
+                "masked_spans": one.masked,
+                "unknown": one.unknown,
+            }
+            for lang, one in sorted(build.languages.items())
+        },
+        "sources": {
+            redact(source): {
+                "documents": own.documents,
+                "tokens": own.tokens,
+                "text_bytes": own.text_bytes if is_lossless else None,
+                "languages": sorted(langs[source]),
+            }
+            for source, own in sorted(sources.items())
+        },
+        "sources_are_folders": any(source != name for source, name in called.items()),
+        "mask": list(counts.config.mask) if counts is not None else [],
+    }
+
+
+def _read_shares(shares: tuple[str, str] | None) -> dict[str, float] | None:
+    """Before and after mixing."""
+    return None if shares is None else {"before": float(shares[0]), "after": float(shares[1])}

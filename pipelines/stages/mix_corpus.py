@@ -1,0 +1,257 @@
+"""The mixture stage: from shuffled shards to shards with the same training documents in other proportions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage_passes import find_passes
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reach
+from pipelines.work.item_results import read_records
+from pipelines.work.language_totals import format_ratio
+from pipelines.work.make_jobs import make_mix_job
+from pipelines.work.mix_part import MixJob, make_measured_key, make_mixed_key
+from pipelines.work.result_keys import make_table_key
+from schemas.copies import NUM_CELLS, choose_num_segments
+from schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed, ShardRef
+from schemas.shard_entries import write_folder_indexes
+from schemas.shuffle import choose_num_parts
+from schemas.stage_manifests import (
+    CorpusAbout,
+    MixtureConfig,
+    MixtureManifest,
+    MixtureShare,
+    MixtureTotals,
+    ShardsManifest,
+)
+from tokcore.errors import LedgerError
+from tokcore.formats.shard_format import ShardFacts
+from tokcore.mixture import Copies, choose_copies, share_tokens
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+_SHARE_DIGITS = 6
+
+
+class Decision(NamedTuple):
+    """How a mixture is made; it follows from its settings and from what the shards hold."""
+
+    wanted: dict[str, int]  # language or source -> tokens
+    copies: dict[str, Copies]  # of the same
+    num_parts: int
+    num_segments: int
+
+
+def mix_corpus(run: BuildRun) -> MixtureManifest | None:
+    """Write the mixture of the documents of the shards, if the build file asks for one.
+
+    Raises ConfigError for tokens that cannot be reached, LedgerError if documents are lost.
+    """
+    config = run.config.mixture_identity()
+    if config is None:
+        return None
+    shards = require_manifest(run.output, "shards", "encode")
+    learned = require_manifest(run.output, "tokenizer", "learn")
+    key = StageKey("mixed", config, {"shards": shards.as_input(), "tokenizer": learned.as_input()})
+    url = urls.join(run.output, "tokenizer", FILE_NAME)
+
+    def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
+        spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, learned.file(FILE_NAME).sha256)
+        job = make_mix_job(config, attempts, run.output, shards, spec, make_table_key(key.identity))
+        return _mix(run, config, shards, job)
+
+    return run_stage(run, key, make)
+
+
+def _mix(
+    run: BuildRun, config: MixtureConfig, shards: ShardsManifest, job: MixJob
+) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
+    with run.progress.stage("mixture"):
+        run.workers.start()
+        passes = find_passes(run, job.attempts)
+        to_measure = [MixPart(number) for number in range(job.num_source_parts)]
+        passes.measure_parts(run.options, to_measure, job, run.workers, run.progress.say)
+        keys = [make_measured_key(part.number) for part in to_measure]
+        measured = read_records(job.attempts, keys, PartMeasured)
+        decided = decide(config, shards, measured)
+        job = tell_decision(job, decided)
+        to_mix = [MixPart(number) for number in range(job.num_parts)]
+        passes.mix_parts(run.options, to_mix, job, run.workers, run.progress.say)
+    run.take_turn(job.attempts)
+    reach("stage.worked")
+    mixed = read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)
+    written = [shard for part in mixed for shard in part.shards]
+    sums = add_up_sums(part.sums for part in mixed)
+    totals, languages = sum_up_mixture(config, decided, measured, sums, written, job.settings.fingerprint)
+    if wrong := find_unmixed(totals, languages, shards):
+        raise LedgerError(f"mixture: {wrong}")
+    about = CorpusAbout(totals.documents, totals.tokens)
+    indexes = [
+        write_file(job.attempts, path, index.data, index.content_sha256)
+        for path, index in write_folder_indexes(config.formats, written, job.settings).items()
+    ]
+    return Made(
+        [*((file, shard.facts) for shard in written for file in shard.files), *((file, about) for file in indexes)],
+        totals,
+        languages,
+    )
+
+
+def tell_decision(job: MixJob, decided: Decision) -> MixJob:
+    """The job of the second pass."""
+    return dataclasses.replace(
+        job, num_parts=decided.num_parts, num_segments=decided.num_segments, copies=decided.copies
+    )
+
+
+def decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured]) -> Decision:
+    """How the mixture is made. Raises ConfigError if it cannot be as it is wanted."""
+    parts = list(measured)
+    cells: dict[str, list[int]] = {}
+    for one in _iterate_measured(parts):
+        name = one.source if config.over == "sources" else one.lang
+        own = cells.setdefault(name, [0] * NUM_CELLS)
+        own[:] = map(sum, zip(own, one.cells, strict=True))
+    wanted = share_tokens(
+        {name: sum(own) for name, own in cells.items()},
+        config.strategy,
+        alpha=Decimal(config.alpha) if config.alpha else None,
+        weights={name: Decimal(weight) for name, weight in (config.weights or {}).items()},
+        tokens=config.tokens,
+        max_epochs=Decimal(config.max_epochs) if config.max_epochs else None,
+    )
+    copies = {name: choose_copies(name, wanted[name], cells[name]) for name in sorted(cells)}
+    there = shards.totals.tokens
+    num_tokens = sum(wanted.values()) + sum(part.validation_tokens for part in parts)
+    num_parts = choose_num_parts(num_tokens, config.target_tokens)
+    num_source_parts = choose_num_parts(there, shards.config.target_tokens)
+    num_segments = choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
+    return Decision(wanted, copies, num_parts, num_segments)
+
+
+def read_decision(made: MixtureManifest) -> Decision:
+    """How a mixture was made, as its manifest says."""
+    shares = made.totals.sources if made.config.over == "sources" else made.languages
+    chosen = {name: share for name, share in shares.items() if share.copies is not None}
+    return Decision(
+        {name: share.tokens_wanted or 0 for name, share in chosen.items()},
+        {name: Copies(share.copies or 0, int(share.cut or "0", 16)) for name, share in chosen.items()},
+        made.totals.parts,
+        made.totals.segments,
+    )
+
+
+def _iterate_measured(parts: Sequence[PartMeasured]) -> Iterable[Measured]:
+    return (one for part in parts for one in part.measured)
+
+
+def add_up_sums(parts: Iterable[Sequence[MixedSums]]) -> list[MixedSums]:
+    """The sums of each language and source over all parts."""
+    totals: dict[tuple[str, str], list[int]] = {}
+    for one in (one for part in parts for one in part):
+        own = totals.setdefault((one.lang, one.source), [0, 0, 0, 0])
+        own[:] = map(sum, zip(own, (one.documents, one.tokens, one.left_out, one.repeated), strict=True))
+    return [MixedSums(*pair, *totals[pair]) for pair in sorted(totals)]
+
+
+def sum_up_mixture(
+    config: MixtureConfig,
+    decided: Decision,
+    measured: Sequence[PartMeasured],
+    mixed: Sequence[MixedSums],
+    written: Sequence[ShardRef],
+    fingerprint: str,
+) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
+    """The totals of the stage, with the receipts of sources, and the receipts of languages."""
+    by_lang = _write_receipts([(one.lang, one) for one in _iterate_measured(measured)], [(m.lang, m) for m in mixed])
+    by_source = _write_receipts(
+        [(one.source, one) for one in _iterate_measured(measured) if one.source],
+        [(one.source, one) for one in mixed if one.source],
+    )
+    chosen = by_source if config.over == "sources" else by_lang
+    whole = sum(decided.wanted.values())
+    for name, share in chosen.items():
+        copies = decided.copies[name]
+        chosen[name] = dataclasses.replace(
+            share,
+            share_wanted=format_ratio(decided.wanted[name], whole, _SHARE_DIGITS),
+            tokens_wanted=decided.wanted[name],
+            copies=copies.whole,
+            cut=f"{copies.cut:016x}" if copies.cut else "",
+        )
+    validation = [sum(getattr(part, f"validation_{name}") for part in measured) for name in ("documents", "tokens")]
+    read, left_out, repeated = (
+        sum(getattr(share, name) for share in by_lang.values()) for name in ("documents", "left_out", "repeated")
+    )
+    totals = MixtureTotals(
+        shards=len(written),
+        read=read + validation[0],
+        documents=sum(shard.facts.documents for shard in written),
+        left_out=left_out,
+        repeated=repeated,
+        tokens=sum(shard.facts.tokens for shard in written),
+        validation_documents=validation[0],
+        validation_tokens=validation[1],
+        parts=decided.num_parts,
+        segments=decided.num_segments,
+        fingerprint=fingerprint,
+        sources=by_source,
+    )
+    return totals, by_lang
+
+
+def _write_receipts(
+    there: Sequence[tuple[str, Measured]], mixed: Sequence[tuple[str, MixedSums]]
+) -> dict[str, MixtureShare]:
+    sums: dict[str, list[int]] = {}
+    for name, one in there:
+        own = sums.setdefault(name, [0] * 6)
+        own[0] += one.documents
+        own[1] += one.tokens
+    for name, made in mixed:
+        own = sums.setdefault(name, [0] * 6)
+        own[2:] = map(sum, zip(own[2:], (made.documents, made.tokens, made.left_out, made.repeated), strict=True))
+    whole = sum(own[3] for own in sums.values())
+    return {name: _write_receipt(own, whole) for name, own in sorted(sums.items())}
+
+
+def _write_receipt(sums: Sequence[int], whole: int) -> MixtureShare:
+    """sums: the first fields of a receipt. whole: tokens of the mixture."""
+    documents, tokens, mixed_documents, mixed_tokens, left_out, repeated = sums
+    return MixtureShare(
+        documents,
+        tokens,
+        mixed_documents,
+        mixed_tokens,
+        left_out,
+        repeated,
+        share=format_ratio(mixed_tokens, whole, _SHARE_DIGITS),
+        epochs=format_ratio(mixed_tokens, tokens),
+    )
+
+
+def find_unmixed(totals: MixtureTotals, languages: Mapping[str, MixtureShare], shards: ShardsManifest) -> str:
+    """What the shards hold and the mixture does not account for, or the other way round; empty if nothing is."""
+    there = shards.totals.records.documents
+    tokens = sum(share.tokens for share in languages.values()) + totals.validation_tokens
+    if (totals.read, tokens) != (there, shards.totals.tokens):
+        return (
+            f"{there} documents of {shards.totals.tokens} tokens are in the shards, {totals.read} of {tokens} were read"
+        )
+    if totals.read + totals.repeated != totals.documents + totals.left_out:
+        return (
+            f"{totals.read} documents were read, {totals.left_out} left out and {totals.repeated} repeated: this "
+            f"is not {totals.documents}, which were written"
+        )
+    for lang, share in languages.items():
+        if share.documents + share.repeated != share.mixed_documents + share.left_out:
+            return f"{lang}: documents, left out and repeated ones do not add up"
+    mixed = sum(share.mixed_tokens for share in languages.values()) + totals.validation_tokens
+    if mixed != totals.tokens:
+        return f"{totals.tokens} tokens were written, by language they are {mixed}"
+    return ""

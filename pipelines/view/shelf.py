@@ -1,0 +1,69 @@
+"""The shelf: the outputs and tokenizers that the command line named, opened, each with a number."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.inspect.audit import audit
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.token_count_table import read_token_counts
+from tokcore.errors import ConfigError
+from tokcore.explain import Explainer
+from tokcore.shards import Shards, open_shards
+from tokcore.tokenizer import Tokenizer
+
+MOST = 4
+
+
+class Volume:
+    """A tokenizer and, of an output, its documents. Safe to share between threads."""
+
+    def __init__(self, name: str, tokenizer: Tokenizer, output: str = "") -> None:
+        """output: its URL; empty of a tokenizer alone."""
+        self.name = name
+        self.tokenizer = tokenizer
+        self.output = output
+        self.explainer = Explainer(tokenizer)
+
+    @functools.cached_property
+    def shards(self) -> Shards | None:
+        """All documents, of both splits; None if there are none."""
+        if not self.output or find_manifest(self.output, "shards") is None:
+            return None
+        return open_shards(self.output, split="all")
+
+    def require_shards(self) -> Shards:
+        """The documents. Raises ConfigError if there are none."""
+        if self.shards is None:
+            raise ConfigError(f"{self.name}: a tokenizer without documents")
+        return self.shards
+
+    @functools.cached_property
+    def counts(self) -> Mapping[int, tuple[int, int]]:
+        """Id -> how often it is written, and in how many documents; empty without documents."""
+        if self.shards is None:
+            return {}
+        table = read_token_counts(self.output)
+        columns = (table[name].to_pylist() for name in ("id", "count", "documents"))
+        return {id: (count, documents) for id, count, documents in zip(*columns, strict=True)}
+
+    @functools.cached_property
+    def languages(self) -> Mapping[str, int]:
+        """Language -> its documents, most first; empty without documents."""
+        if self.shards is None:
+            return {}
+        manifest = find_manifest(self.output, "shards")
+        found = {} if manifest is None else {lang: one.documents for lang, one in manifest.languages.items()}
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    @functools.cached_property
+    def audited(self) -> dict[str, Any]:
+        """What `tokcore audit` finds, without sources. Raises ConfigError for a tokenizer alone."""
+        if not self.output:
+            raise ConfigError(f"{self.name}: only outputs are audited")
+        return audit(self.output, self.tokenizer)
+
+
+Shelf = tuple[Volume, ...]

@@ -1,0 +1,75 @@
+"""Learning as a piece of work of an engine's worker: count tables in, tokenizers and how they came to be out. No Beam.
+
+The driver of an engine needs no kernel for it, and need not have the memory that learning takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reach
+from pipelines.store.redaction import redact
+from pipelines.work.learn_model import Learned, learn_tokenizers
+from schemas.config import BuildConfig
+from schemas.refs import StoredFile
+from schemas.stage_manifests import MixedLanguage, parse_manifest
+from tokcore.canonical import hash_sha256
+from tokcore.errors import StageError
+from tokcore.tokenizer_spec import TokenizerSpec
+
+LEARNED_KEY = "learned"  # of the record
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LearnJob:
+    """What the worker needs to know."""
+
+    attempts: Attempts
+    config: BuildConfig
+    sizes: tuple[int, ...]  # as learn.vocab_size has them
+    counts_sha256: str  # of the manifest of the count tables
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LearnedFiles:
+    """The record of a finished piece of learning."""
+
+    specs: dict[str, StoredFile]  # by the vocab_size that was asked for; each a tokcore.json
+    mix: dict[str, Any]
+    languages: dict[str, MixedLanguage]
+
+
+def learn_on_worker(job: LearnJob) -> LearnedFiles:
+    """Learn with all cores that this process may use. Raises LearnError as learn_tokenizers does."""
+    if (done := job.attempts.result(LEARNED_KEY, LearnedFiles)) is not None:
+        return done
+    url = urls.join(job.attempts.output, "counts", "manifest.json")
+    data = storage.read_bytes(url)
+    if hash_sha256(data) != job.counts_sha256:
+        raise StageError(f"{redact(url)}: was replaced while the tokenizer was learned. Run the command again.")
+    counts = parse_manifest(data, url, "counts")
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    reach("learn.begin")
+    learned = learn_tokenizers(job.config, job.sizes, job.attempts.output, counts, threads)
+    reach("learn.learned")
+    specs = {str(size): _keep(job.attempts, spec) for size, spec in learned.specs.items()}
+    return job.attempts.record(LEARNED_KEY, LearnedFiles(specs, learned.mix, learned.languages))
+
+
+def read_learned(attempts: Attempts, files: LearnedFiles) -> Learned:
+    """What a worker learned. Raises FormatError for a file that is not what it wrote."""
+    specs = {}
+    for size, file in files.specs.items():
+        url = attempts.url(file.attempt)
+        specs[int(size)] = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, file.sha256)
+    return Learned(specs, files.mix, files.languages)
+
+
+def _keep(attempts: Attempts, spec: TokenizerSpec) -> StoredFile:
+    with attempts.new_file("tokcore.json") as new:
+        new.file.write(spec.to_json_bytes())
+    return new.stored("")

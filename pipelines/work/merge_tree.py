@@ -1,0 +1,120 @@
+"""In which order sorted runs are merged, and merges that are pieces of work of their own. No Beam.
+
+Addition of counts is associative and commutative, so any tree of merges gives the same rows. Runs are merged with runs
+of about their size (a tier is fan_in times as large as the one below it), so each row is read once a tier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from pipelines.store.attempts import Attempts
+from pipelines.work.runs import merge_runs, write_count_table
+from pipelines.work.token_count_runs import make_token_counts_key, merge_id_runs
+from schemas.refs import RunRef, TableRef
+from tokcore.errors import StageError
+
+# Runs of about one size that are merged into one: open files of one merge, too.
+FAN_IN = 16
+
+Merge = Callable[[list[RunRef]], RunRef]
+
+
+def bound_runs(runs: Sequence[RunRef], merge: Merge, fan_in: int = FAN_IN) -> list[RunRef]:
+    """Runs with the same sum, fewer than fan_in of each tier, in the order of size."""
+    runs = sorted(runs, key=_order_by_size)
+    while (start := _find_full_tier(runs, fan_in)) is not None:
+        end = start + fan_in
+        runs = sorted([*runs[:start], *runs[end:], merge(runs[start:end])], key=_order_by_size)
+    return runs
+
+
+def _find_full_tier(runs: Sequence[RunRef], fan_in: int) -> int | None:
+    """Where the lowest tier of at least fan_in runs begins; None if there is none. runs: in the order of size."""
+    tiers = [run.size_bytes.bit_length() // (fan_in.bit_length() - 1) for run in runs]
+    last = fan_in - 1
+    return next((i for i, tier in enumerate(tiers[: max(0, len(tiers) - last)]) if tiers[i + last] == tier), None)
+
+
+def reduce_runs(runs: Sequence[RunRef], num: int, merge: Merge, fan_in: int = FAN_IN) -> list[RunRef]:
+    """At most num runs with the same sum. The smallest are merged first, at most fan_in at a time."""
+    left = list(runs)
+    while len(left) > num:
+        left = sorted(left, key=_order_by_size)
+        # After this merge, others of fan_in runs each leave exactly num.
+        size = (len(left) - num - 1) % (fan_in - 1) + 2
+        left = [*left[size:], merge(left[:size])]
+    return left
+
+
+def merge_down(runs: Sequence[RunRef], num: int, merge: Merge) -> list[RunRef]:
+    """At most num runs with the same sum as any number of runs, taken up a few at a time, as by a CombineFn."""
+    few: list[RunRef] = []
+    for start in range(0, len(runs), FAN_IN):
+        few = bound_runs([*few, *runs[start : start + FAN_IN]], merge)
+    return reduce_runs(few, num, merge)
+
+
+def order_runs(run: RunRef) -> tuple[int, str, int]:
+    """One order of runs, so that equal sets of them are merged alike."""
+    return run.partition, run.attempt, run.offset
+
+
+def _order_by_size(run: RunRef) -> tuple[int, int, str, int]:
+    return run.size_bytes, *order_runs(run)
+
+
+# ----------------------------------------------------------------------------------------- whole merges, in one process
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MergedRuns:
+    """The record of a merge: few runs with the same sum as many."""
+
+    runs: tuple[RunRef, ...]
+
+
+def choose_max_runs(num_partitions: int) -> int:
+    """How many runs of a language and partition are left for the table: it is a merge in any case."""
+    return max(1, FAN_IN // num_partitions)
+
+
+def merge_to_few(attempts: Attempts, key: str, runs: Sequence[RunRef], max_runs: int) -> MergedRuns:
+    """Merge the runs of a language and partition until at most max_runs are left. key: of the record."""
+    if (done := attempts.result(key, MergedRuns)) is not None:
+        return done
+    return attempts.record(key, MergedRuns(tuple(_merge_all(attempts, runs, max_runs))))
+
+
+def write_merged_table(
+    attempts: Attempts, lang: str, merged: Sequence[str], runs: Sequence[RunRef], result_key: str
+) -> TableRef:
+    """The count table of a language, from merges, by the keys of their records, and from runs that needed none."""
+    found = [*runs, *(run for key in merged for run in _read_merged(attempts, key).runs)]
+    return write_count_table(attempts, lang, tuple(sorted(found, key=order_runs)), result_key)
+
+
+def keep_token_counts(attempts: Attempts, group: int, runs: Sequence[RunRef]) -> RunRef:
+    """Add up the counts of token ids of a group, and record them for the driver."""
+    key = make_token_counts_key(group)
+    if (done := attempts.result(key, RunRef)) is not None:
+        return done
+
+    def merge(few: list[RunRef]) -> RunRef:
+        return merge_id_runs(attempts, tuple(sorted(few, key=order_runs)))
+
+    return attempts.record(key, merge_down(runs, 1, merge)[0])
+
+
+def _merge_all(attempts: Attempts, runs: Sequence[RunRef], num: int) -> list[RunRef]:
+    def merge(few: list[RunRef]) -> RunRef:
+        return merge_runs(attempts, tuple(sorted(few, key=order_runs)))
+
+    return merge_down(runs, num, merge)
+
+
+def _read_merged(attempts: Attempts, key: str) -> MergedRuns:
+    if (found := attempts.result(key, MergedRuns)) is None:
+        raise StageError(f"stage {attempts.stage}: there is no result for {key}. Run the command again.")
+    return found

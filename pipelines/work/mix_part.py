@@ -1,0 +1,330 @@
+"""What a worker does for a mixture: measure a part of the shuffled shards, then write a part of the mixture. No Beam.
+
+A part of the mixture is made segment by segment (schemas.copies). Each segment gets the copies of documents of a few
+segments of the shuffle, puts them in the order of their places, and hands them to the open shards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reach
+from pipelines.work.derived_shards import DerivedShard, find_end
+from pipelines.work.encode_job import Positions, Stream
+from pipelines.work.ordered_shards import OrderedShards
+from pipelines.work.scattered_runs import find_order
+from schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
+from schemas.plan import InputFile
+from schemas.refs import (
+    Measured,
+    MixedSums,
+    MixPart,
+    PartMeasured,
+    PartMixed,
+    ShardRef,
+    spell_shard_name,
+)
+from schemas.stage_manifests import parse_manifest
+from tokcore.canonical import hash_sha256, parse_canonical
+from tokcore.errors import StageError
+from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
+from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.jsonable import from_jsonable
+from tokcore.mixture import Copies
+from tokcore.token_batch import TokenBatch, join_batches
+
+_WRITTEN_DOCUMENTS = 4096
+
+Pair = tuple[str, str]  # (language, name of the source or "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MixJob:
+    """What every worker of the stage needs to know."""
+
+    attempts: Attempts
+    output: str  # URL of the build
+    made_from: str  # the stage whose shards are read
+    shards_sha256: str  # of their manifest
+    plan_sha256: str  # of the plan's manifest, which has the names of sources
+    settings: ShardSettings
+    formats: tuple[str, ...]
+    target_tokens: int
+    by_lang: bool
+    over_sources: bool
+    num_source_parts: int  # of the shuffle
+    result_key: str
+    # What is decided once all parts of the shuffle are measured.
+    num_parts: int = 0
+    num_segments: int = 0
+    copies: Mapping[str, Copies] = dataclasses.field(default_factory=dict)  # of languages, or of sources
+
+    def find_copies(self, pair: Pair) -> Copies:
+        """How often the training documents of a language and source come."""
+        return self.copies[pair[1] if self.over_sources else pair[0]]
+
+
+def make_measured_key(part: int) -> str:
+    """The record key of a measured part of the shuffle."""
+    return f"measured-{part:05d}"
+
+
+def make_mixed_key(part: int) -> str:
+    """The record key of a part of the mixture."""
+    return f"mixed-{part:05d}"
+
+
+# ----------------------------------------------------------------------------------------------------------- first pass
+
+
+def measure_part(job: MixJob, part: MixPart) -> PartMeasured:
+    """Count the documents and tokens of each language and source in a part of the shuffle, and record them."""
+    key = make_measured_key(part.number)
+    if (done := job.attempts.result(key, PartMeasured)) is not None:
+        return done
+    measured = count_part(job, part.number)
+    reach("mix.measured")
+    return job.attempts.record(key, measured)
+
+
+def count_part(job: MixJob, number: int) -> PartMeasured:
+    """What measure_part records."""
+    names = read_source_names(job.output, job.plan_sha256)
+    totals: dict[Pair, list[int]] = {}
+    cells: dict[Pair, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+    validation = [0, 0]
+    shards = OrderedShards(job, job.num_source_parts)
+    for split, batch, places in shards.read(number):
+        lengths = np.diff(batch.offsets)
+        if split == "validation":
+            validation[0] += batch.num_documents
+            validation[1] += int(lengths.sum())
+            continue
+        of_cells = find_cells(places)
+        for pair, where in _group_documents(batch, names):
+            own = totals.setdefault(pair, [0, 0])
+            own[0] += len(where)
+            own[1] += int(lengths[where].sum())
+            added = cells.setdefault(pair, np.zeros(NUM_CELLS, np.int64))
+            np.add.at(added, of_cells[where], lengths[where])
+    measured = (
+        Measured(*pair, totals[pair][0], totals[pair][1], tuple(cells[pair].tolist())) for pair in sorted(totals)
+    )
+    return PartMeasured(number, validation[0], validation[1], tuple(measured))
+
+
+@functools.lru_cache(maxsize=2)
+def read_source_names(output: str, plan_sha256: str) -> Mapping[str, str]:
+    """Uri -> name of its source, for files of sources with a name.
+
+    plan_sha256: of the plan's manifest. Raises StageError if it is another one.
+    """
+    url = urls.join(output, "plan", "manifest.json")
+    data = storage.read_bytes(url)
+    if hash_sha256(data) != plan_sha256:
+        raise StageError(f"{url}: was replaced while a mixture was made. Run the command again.")
+    settings = parse_manifest(data, url, "plan").config.settings
+    if not any(one.name for one in settings):
+        return {}
+    table = urls.join(output, "plan", "files.jsonl")
+    lines = storage.read_bytes(table).splitlines(keepends=True)
+    files = (from_jsonable(InputFile, parse_canonical(line, table), table) for line in lines)
+    return {file.uri: settings[file.settings].name for file in files if settings[file.settings].name}
+
+
+def _group_documents(batch: TokenBatch, names: Mapping[str, str]) -> list[tuple[Pair, Positions]]:
+    """The positions of the documents of each language and source."""
+    named = [names.get(uri, "") for uri in batch.sources.names]
+    distinct = sorted(set(named))
+    code_of = np.array([distinct.index(name) for name in named], np.int64)
+    codes = batch.langs.codes.astype(np.int64) * len(distinct) + code_of[batch.sources.codes]
+    return [
+        ((batch.langs.names[code // len(distinct)], distinct[code % len(distinct)]), np.flatnonzero(codes == code))
+        for code in np.unique(codes).tolist()
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------- second pass
+
+
+class Mixed(NamedTuple):
+    """Documents of a mixture, in its order."""
+
+    tokens: TokenBatch
+    places: Places
+    is_validation: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    def take(self, where: Positions) -> Mixed:
+        """The documents at these positions, in that order."""
+        return Mixed(self.tokens.take(where.tolist()), self.places[where], self.is_validation[where])
+
+    def slice(self, start: int, end: int) -> Mixed:
+        """Documents start to end, end excluded."""
+        return Mixed(self.tokens.slice(start, end), self.places[start:end], self.is_validation[start:end])
+
+
+def mix_part(job: MixJob, part: MixPart) -> PartMixed:
+    """Write the shards of a part of the mixture."""
+    key = make_mixed_key(part.number)
+    if (done := job.attempts.result(key, PartMixed)) is not None:
+        return done
+    tally = Tally()
+    with contextlib.ExitStack() as stack:
+        streams: dict[Stream, _MixedShards] = {}
+        for some in iterate_part(job, part.number, tally):
+            for stream, own in deal_documents(job, some):
+                if stream not in streams:
+                    streams[stream] = _MixedShards(job, part.number, stream, stack)
+                streams[stream].write(own)
+        shards = tuple(shard for stream in sorted(streams) for shard in streams[stream].close())
+    reach("mix.part")
+    return job.attempts.record(key, PartMixed(part.number, shards, tally.sum_up()))
+
+
+class Tally:
+    """What becomes of the training documents of each language and source."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Pair, list[int]] = {}
+
+    def add(self, pair: Pair, copy: int, taken: int, tokens: int, passed_over: int) -> None:
+        """Count documents that are taken for a copy, their tokens, and those that are not."""
+        own = self._sums.setdefault(pair, [0, 0, 0, 0])
+        own[0] += taken
+        own[1] += tokens
+        if copy == 0:
+            own[2] += passed_over
+        else:
+            own[3] += taken
+
+    def sum_up(self) -> tuple[MixedSums, ...]:
+        """The sums, in the order of languages and sources."""
+        return tuple(MixedSums(*pair, *self._sums[pair]) for pair in sorted(self._sums))
+
+
+def iterate_part(job: MixJob, number: int, tally: Tally) -> Iterator[Mixed]:
+    """The documents of a part of the mixture in order, some at a time; the tally is complete at the end."""
+    names = read_source_names(job.output, job.plan_sha256)
+    shards = OrderedShards(job, job.num_source_parts)
+    num_segments, per_part = job.num_segments, job.num_segments // job.num_parts
+    most = max([1, *(one.most for one in job.copies.values())])
+    for segment in range(number * per_part, (number + 1) * per_part):
+        copies_of: dict[int, list[int]] = {}
+        for copy in range(most):
+            copies_of.setdefault(segment ^ reverse_copy(copy, num_segments), []).append(copy)
+        found: list[Mixed] = []
+        for source, copies in copies_of.items():
+            for split, batch, places in shards.read(source, num_segments, reader=source ^ segment):
+                for copy, where in _choose_documents(job, split, batch, places, copies, names, tally):
+                    moved = place_copies(places[where], copy, segment, num_segments)
+                    is_validation = np.full(len(where), split == "validation")
+                    own = batch if len(where) == batch.num_documents else batch.take(where.tolist())
+                    found.append(Mixed(own, moved, is_validation))
+        if not found:
+            continue
+        ordered = _put_in_order(found)
+        del found
+        # A few at a time, because writers copy what they get.
+        for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
+            yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
+
+
+def _choose_documents(
+    job: MixJob,
+    split: str,
+    batch: TokenBatch,
+    places: Places,
+    copies: Sequence[int],
+    names: Mapping[str, str],
+    tally: Tally,
+) -> Iterator[tuple[int, Positions]]:
+    """(copy, positions of the documents that are taken for it), for each of the copies that has any."""
+    if split == "validation":
+        if 0 in copies:
+            yield 0, np.arange(batch.num_documents)
+        return
+    groups, lengths, tails = _group_documents(batch, names), np.diff(batch.offsets), get_tails(places)
+    for copy in copies:
+        is_taken = np.zeros(batch.num_documents, bool)
+        for pair, where in groups:
+            whole, cut = job.find_copies(pair)
+            if copy < whole:
+                is_taken[where] = True
+            elif copy == whole and cut:
+                is_taken[where] = tails[where] < np.uint64(cut)
+            own = where[is_taken[where]]
+            tally.add(pair, copy, len(own), int(lengths[own].sum()), len(where) - len(own))
+        if is_taken.any():
+            yield copy, np.flatnonzero(is_taken)
+
+
+def _put_in_order(parts: Sequence[Mixed]) -> Mixed:
+    joined = Mixed(
+        join_batches([part.tokens for part in parts]),
+        np.concatenate([part.places for part in parts]),
+        np.concatenate([part.is_validation for part in parts]),
+    )
+    return joined.take(find_order(joined.tokens, joined.places))
+
+
+def deal_documents(job: MixJob, some: Mixed) -> Iterator[tuple[Stream, Mixed]]:
+    """The documents of each language, if shards are by language, and split."""
+    by_lang = some.tokens.langs.by_label() if job.by_lang else {"": np.arange(len(some.places))}
+    for lang, where in by_lang.items():
+        for split, wanted in (("train", False), ("validation", True)):
+            own = where[some.is_validation[where] == wanted]
+            if len(own):
+                yield (lang, split), some if len(own) == len(some.places) else some.take(own)
+
+
+class _MixedShards:
+    """The shards of one stream of a part, each closed at the document that reaches the target."""
+
+    def __init__(self, job: MixJob, part: int, stream: Stream, stack: contextlib.ExitStack) -> None:
+        self._job = job
+        self._part = part
+        self._stream = stream
+        self._stack = stack
+        self._open: tuple[DerivedShard, ProvenanceWriter] | None = None
+        self._done: list[ShardRef] = []
+
+    def write(self, some: Mixed) -> None:
+        start, num = 0, len(some.places)
+        while start < num:
+            shard, provenance = self._open or self._begin()
+            end = find_end(some.tokens.offsets, start, self._job.target_tokens - shard.num_tokens)
+            own = some.slice(start, end)
+            provenance.write(own.tokens, own.places)
+            shard.write(hide_provenance(own.tokens, shard.num_documents))
+            if shard.num_tokens >= self._job.target_tokens:
+                self._close()
+            start = end
+
+    def close(self) -> list[ShardRef]:
+        """All shards of the stream."""
+        self._close()
+        return self._done
+
+    def _begin(self) -> tuple[DerivedShard, ProvenanceWriter]:
+        lang, split = self._stream
+        name = spell_shard_name(split, self._part, len(self._done))
+        facts = ShardFacts(name, self._part, lang, split, 0, 0, -1, self._job.result_key)
+        shard = DerivedShard(self._job, facts, self._stack, get_provenance_path(facts.stem))
+        self._open = shard, ProvenanceWriter(shard.beside, self._job.settings.compression)
+        return self._open
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        shard, provenance = self._open
+        self._done.append(shard.close(provenance.close()))
+        self._open = None
+        reach("mix.shard")
