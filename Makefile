@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets servers prism flink flink-faults check lint chaos fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema clean help
+.PHONY: demo test budgets servers prism flink flink-faults check lint chaos fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,19 @@ $(SERVERS)/fake-gcs-server: tests/stores/fake_gcs/go.sum
 $(SERVERS)/prism: tests/engines/prism/go.sum tests/engines/prism/build.sh
 	mkdir -p $(@D)
 	tests/engines/prism/build.sh $@
+
+# Debian's Chromium, unless there is one.
+browser: $(VENV)/installed $(SERVERS)/axe/installed ## install what tests of pages need: playwright, Chromium, axe-core
+	$(BIN)/python -m pip install --quiet -r tests/browser/requirements.txt
+	command -v chromium chromium-browser google-chrome > /dev/null || { \
+		test "$$(id -u)" = 0 && run= || run=sudo; $$run apt-get update --quiet --quiet && \
+		$$run apt-get install --quiet --quiet --yes --no-install-recommends chromium fonts-noto-core; }
+
+$(SERVERS)/axe/installed: tests/browser/axe/package-lock.json
+	mkdir -p $(@D)
+	cp tests/browser/axe/package.json tests/browser/axe/package-lock.json $(@D)
+	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund
+	touch $@
 
 # Its job server listens on 127.0.0.1:8073, and its workers are processes of this machine.
 prism: $(VENV)/installed $(SERVERS)/prism ## build the demo on Prism, and compare its root with the local one
@@ -93,7 +106,7 @@ fuzz: $(VENV)/installed ## give broken input to every reader, under sanitizers: 
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(or $(FUZZ_SECONDS),60) --seed $(or $(SEED),1) \
 		$(foreach target,$(TARGET),--target $(target))
 
-mutants: $(VENV)/installed ## put in seeded defects one by one, to see that tests notice: make mutants [MUTANTS="--only NAME"]
+mutants: servers ## put in seeded defects one by one, to see that tests notice: make mutants [MUTANTS="--only NAME"]
 	PYTHONPATH=tests $(BIN)/python -m mutants.run $(MUTANTS)
 
 clients: $(VENV)/installed ## have the trainers' own readers read shards: make clients [CLIENTS="mds olmo"]; downloads gigabytes
@@ -126,6 +139,14 @@ bench-record: ## write the last make bench into RESULTS.md and the README
 
 bench-quick: $(VENV)/bench-installed ## in a minute, compare our speed with the last record
 	$(BIN)/python tests/benchmarks/quick.py $(BENCH)
+
+# npm puts its packages below build/charts; the bundle goes back only if it is the committed one, or with NEW=1.
+charts: ## build the charts of reports again from their npm packages, and compare: make charts [NEW=1]
+	mkdir -p build/charts
+	cp pipelines/report/page_files/charts/* build/charts
+	cd build/charts && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
+	cd build/charts && { test -n "$(NEW)" && sha256sum charts.js LICENSES.txt > SHA256SUMS || sha256sum --check SHA256SUMS; }
+	cp build/charts/charts.js build/charts/LICENSES.txt build/charts/SHA256SUMS pipelines/report/page_files/charts
 
 schema: $(VENV)/installed ## write the JSON Schema of the build file again
 	$(BIN)/python -m schemas.json_schema > schemas/build.schema.json

@@ -103,7 +103,7 @@ def test_every_shard_format_is_described():
 
 MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
-MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "Wordpiece"}
+MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "ByteUnigramModel", "Wordpiece"}
 MODEL_CLASSES |= {"ConvertedModel", "PieceBpeModel", "WordUnigramModel", "SentencepieceBpe", "Unigram"}
 MODEL_CLASSES |= {"Character", "CharacterModel", "Codepoint", "CodepointModel", "Word", "WordModel"}
 

@@ -23,10 +23,11 @@ from support.flink import FlinkCluster
 from support.held_worker import write_worker
 
 from pipelines.graph import count_graph
-from pipelines.graph.count_graph import FAN_IN, KeyedRun, MergeIntoTables, order_runs
+from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.store.attempts import Attempts
+from pipelines.work.merge_tree import FAN_IN, order_runs
 from pipelines.work.runs import merge_runs
 from schemas.config import load_config
 from schemas.refs import RunRef, TableRef

@@ -25,7 +25,7 @@ from chaos.faultfs import READS, WRITES, random_faults
 from chaos.server import Warm
 from support.builds import build_file, jsonl, texts, tree, write
 
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_manifests import STAGES, parse_manifest
 
 # A build of a dozen items in four languages and three formats, with every kind of work and hardly any text.
 SOURCES = """
@@ -52,6 +52,18 @@ validation = 0.1
 """
 
 
+# What else a build does that shuffles, mixes and packs its documents.
+DERIVED = """
+[shuffle]
+seed = 7
+[mixture]
+strategy = "unimax"
+max_epochs = 3
+[pack]
+length = 64
+"""
+
+
 class Broken(AssertionError):  # noqa: N818 - what is broken is a promise
     """A promise was not kept."""
 
@@ -65,9 +77,10 @@ class Lab:
     build_files: dict[str, Path] = dataclasses.field(default_factory=dict)
     roots: dict[str, str] = dataclasses.field(default_factory=dict)
     trees: dict[tuple[str, str], dict[str, str]] = dataclasses.field(default_factory=dict)
-    visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of an undisturbed build
-    store_visits: dict[str, int] = dataclasses.field(default_factory=dict)  # of one from and to a store
-    calls: dict[str, int] = dataclasses.field(default_factory=dict)
+    # Build file -> crash point -> how often an undisturbed build comes there.
+    visits: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    store_visits: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # from and to a store
+    calls: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # of that store
     tally: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def new_output(self) -> Path:
@@ -100,11 +113,11 @@ def corpus(folder: Path) -> None:
 
 def _prepare(lab: Lab) -> None:
     corpus(lab.folder)
-    for name, vocab_size in (("a", 300), ("b", 310)):
+    for name, vocab_size, more in (("a", 300, ""), ("b", 310, ""), ("c", 300, DERIVED)):
         lab.build_files[name] = build_file(
-            lab.folder, SOURCES, SETTINGS.format(vocab_size=vocab_size), name=f"{name}.toml"
+            lab.folder, SOURCES, SETTINGS.format(vocab_size=vocab_size) + more, name=f"{name}.toml"
         )
-    for name, inputs in (("a", ""), ("b", ""), ("a", "faultfs")):
+    for name, inputs in (("a", ""), ("b", ""), ("c", ""), ("a", "faultfs"), ("c", "faultfs")):
         output = lab.new_output()
         where = f"faultfs://{output}" if inputs else str(output)
         done = lab.warm.build(lab.build_files[name], where, inputs=inputs, hostility=0, verify=True)
@@ -114,9 +127,9 @@ def _prepare(lab: Lab) -> None:
             raise Broken("inputs read through another store give another root")
         lab.trees[name, inputs] = tree(output)
         if inputs:
-            lab.calls, lab.store_visits = done["calls"], done["visits"]
+            lab.calls[name], lab.store_visits[name] = done["calls"], done["visits"]
         else:
-            lab.visits = done["visits"]
+            lab.visits[name] = done["visits"]
         shutil.rmtree(output)
 
 
@@ -135,7 +148,7 @@ def check_manifests(output: Path) -> None:
             if len(data) != entry.size_bytes or hashlib.sha256(data).hexdigest() != entry.sha256:
                 raise Broken(f"{path} names {entry.path}, which holds other bytes")
         for stage, made_from in manifest.inputs.items():
-            if stage in ("plan", "rejected", "counts", "tokenizer", "shards"):
+            if stage in STAGES:
                 made = (output / stage / "manifest.json").read_bytes()
                 if hashlib.sha256(made).hexdigest() != made_from.sha256:
                     raise Broken(f"{path} was made from another {stage}")
@@ -191,32 +204,41 @@ def leave_alone(lab: Lab, chance: random.Random, name: str, output: Path, where:
 # ------------------------------------------------------------------------------------------------------- the schedules
 
 
+def choose_build(chance: random.Random) -> str:
+    """A plain build, or one that shuffles, mixes and packs."""
+    return chance.choice(["a", "a", "c"])
+
+
+def choose_crash(lab: Lab, chance: random.Random, name: str, attempt: int = 0) -> list[Any]:
+    """A crash point of a build, and at which visit. What an earlier attempt finished is not visited again."""
+    point = chance.choice(sorted(lab.visits[name]))
+    return [point, chance.randint(1, max(1, lab.visits[name][point] // (1 + attempt)))]
+
+
 def crashes(lab: Lab, chance: random.Random, output: Path) -> None:
     """kill -9 at one to four crash points, one after the other."""
+    name = choose_build(chance)
     for attempt in range(chance.randint(1, 4)):
-        point = chance.choice(sorted(lab.visits))
-        # What an earlier attempt finished is not visited again.
-        crash = [point, chance.randint(1, max(1, lab.visits[point] // (1 + attempt)))]
-        done = lab.warm.build(lab.build_files["a"], output, crash=crash, seed=chance.randrange(1 << 30))
-        check_ended(lab, "a", output, done)
+        crash = choose_crash(lab, chance, name, attempt)
+        done = lab.warm.build(lab.build_files[name], output, crash=crash, seed=chance.randrange(1 << 30))
+        check_ended(lab, name, output, done)
         if "killed" in done:
-            lab.tally[f"crash {point}"] += 1
-    leave_alone(lab, chance, "a", output, str(output))
+            lab.tally[f"crash {crash[0]}"] += 1
+    leave_alone(lab, chance, name, output, str(output))
 
 
 def store_faults(lab: Lab, chance: random.Random, output: Path) -> None:
     """A store that misbehaves, for the inputs, the output, or both; sometimes with a crash as well."""
-    where = f"faultfs://{output}"
+    name, where = choose_build(chance), f"faultfs://{output}"
     for _ in range(chance.randint(1, 3)):
-        faults = random_faults(chance, lab.calls, {**READS, **WRITES})
+        faults = random_faults(chance, lab.calls[name], {**READS, **WRITES})
         how: dict[str, Any] = {"faults": faults, "seed": chance.randrange(1 << 30), "hostility": 0}
         if chance.random() < 0.2:
-            point = chance.choice(sorted(lab.visits))
-            how["crash"] = [point, chance.randint(1, lab.visits[point])]
+            how["crash"] = choose_crash(lab, chance, name)
         with _kept_inputs(lab.folder):
-            done = lab.warm.build(lab.build_files["a"], where, inputs="faultfs", **how)
-        check_ended(lab, "a", output, done)
-    leave_alone(lab, chance, "a", output, where, "faultfs")
+            done = lab.warm.build(lab.build_files[name], where, inputs="faultfs", **how)
+        check_ended(lab, name, output, done)
+    leave_alone(lab, chance, name, output, where, "faultfs")
 
 
 @contextmanager
@@ -232,11 +254,10 @@ def _kept_inputs(folder: Path) -> Iterator[None]:
 
 def two_at_once(lab: Lab, chance: random.Random, output: Path) -> None:
     """Two builds into one output. If they differ, exactly one commits, and the other says so with exit code 2."""
-    names = chance.choice([("a", "a"), ("a", "b")])
+    names = chance.choice([("a", "a"), ("a", "b"), ("c", "c")])
     ways: list[dict[str, Any]] = [{"seed": chance.randrange(1 << 30)} for _ in names]
     if chance.random() < 0.3:
-        point = chance.choice(sorted(lab.visits))
-        ways[0]["crash"] = [point, chance.randint(1, lab.visits[point])]
+        ways[0]["crash"] = choose_crash(lab, chance, names[0])
     numbers = [lab.warm.start(lab.build_files[name], output, **how) for name, how in zip(names, ways, strict=True)]
     outcomes = [lab.warm.wait(number) for number in numbers]
     for name, done in zip(names, outcomes, strict=True):
@@ -255,14 +276,13 @@ def two_at_once(lab: Lab, chance: random.Random, output: Path) -> None:
         leave_alone(lab, chance, winners[0], output, str(output))
         return
     if names[0] == names[1]:
-        leave_alone(lab, chance, "a", output, str(output))
+        leave_alone(lab, chance, names[0], output, str(output))
 
 
 def another_configuration(lab: Lab, chance: random.Random, output: Path) -> None:
     """A killed build, then another build file for the same output: they are never mixed, and one of them finishes."""
     for _ in range(chance.randint(1, 2)):
-        point = chance.choice(sorted(lab.visits))
-        crash = [point, chance.randint(1, lab.visits[point])]
+        crash = choose_crash(lab, chance, "a")
         check_ended(lab, "a", output, lab.warm.build(lab.build_files["a"], output, crash=crash))
     done = lab.warm.build(lab.build_files["b"], output, verify=True)
     check_ended(lab, "b", output, done)
@@ -278,8 +298,9 @@ def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
     """With worker processes: the driver, a worker or all of them get a signal at a random moment."""
     import psutil
 
+    name = choose_build(chance)
     for _ in range(chance.randint(1, 2)):
-        number = lab.warm.start(lab.build_files["a"], output, workers=2)
+        number = lab.warm.start(lab.build_files[name], output, workers=2)
         driver = psutil.Process(lab.warm.pids[number])
         time.sleep(chance.uniform(0.05, 1.6))
         victim = chance.choice(["driver", "worker", "group", "SIGTERM", "SIGINT"])
@@ -306,27 +327,27 @@ def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
             done = {"killed": signal.SIGINT}  # the command line turns it into exit code 130
         if victim == "worker" and "error" in done and "resumes" not in done["message"]:
             raise Broken(f"a worker died and the message does not say what to do: {done}")
-        check_ended(lab, "a", output, done)
-    leave_alone(lab, chance, "a", output, str(output))
+        check_ended(lab, name, output, done)
+    leave_alone(lab, chance, name, output, str(output))
 
 
 def woken_too_late(lab: Lab, chance: random.Random, output: Path) -> None:
     """A build hangs (its machine swaps, or a virtual machine migrates) and is taken for dead. It goes on after another
     has done its work again: what it writes then is ignored, and it ends as the other did."""
-    point = chance.choice(sorted(lab.visits))
-    stop = [point, chance.randint(1, lab.visits[point])]
-    number = start_and_stand_still(lab.warm, lab.build_files["a"], output, stop, seed=chance.randrange(1 << 30))
+    name = choose_build(chance)
+    stop = choose_crash(lab, chance, name)
+    number = start_and_stand_still(lab.warm, lab.build_files[name], output, stop, seed=chance.randrange(1 << 30))
     check_manifests(output)
-    again = lab.warm.build(lab.build_files["a"], output, seed=chance.randrange(1 << 30))
-    check_ended(lab, "a", output, again)
+    again = lab.warm.build(lab.build_files[name], output, seed=chance.randrange(1 << 30))
+    check_ended(lab, name, output, again)
     if "root" not in again:
         raise Broken(f"a build that stood still was in the way: {again}")
     done = woken(lab.warm, number)
-    check_ended(lab, "a", output, done)
+    check_ended(lab, name, output, done)
     if "root" not in done:
         raise Broken(f"an equal build was faster, and this one failed: {done}")
     lab.tally["woken"] += 1
-    leave_alone(lab, chance, "a", output, str(output))
+    leave_alone(lab, chance, name, output, str(output))
 
 
 def start_and_stand_still(warm: Warm, path: Path, output: Path, stop: list[Any], **how: Any) -> int:

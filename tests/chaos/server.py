@@ -30,6 +30,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.store import crashpoints, retries
+from pipelines.work import merge_tree
 from schemas.config import load_config
 from tokcore.errors import ConfigError, TokError
 
@@ -136,6 +137,8 @@ def _prepare() -> None:
     logging.disable(logging.CRITICAL)
     for name in LATE:
         importlib.import_module(name)
+    # A language of more than two runs has a merge of its own, as larger builds have from 17 runs on.
+    merge_tree.FAN_IN = 2
     # Beam parses the same options again for every transform, which is half the cost of a small build.
     view_as = PipelineOptions.view_as
 

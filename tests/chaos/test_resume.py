@@ -39,7 +39,7 @@ def test_a_rerun_does_again_at_most_what_was_in_flight(path, undisturbed, warm, 
 def _is_earlier(work: str, point: str) -> bool:
     """Whether all work of that kind is done when a build comes to the point, because its stage is an earlier one."""
     stages = ("count", "learn", "encode")
-    if "merge" in work + point:  # runs are merged while counting, digests while encoding
+    if "merge" in work + point:  # runs of counts are merged while others are written
         return False
     return stages.index(work.split(".")[0]) < stages.index(point.split(".")[0])
 

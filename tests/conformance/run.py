@@ -3,10 +3,11 @@
     python tests/conformance/run.py CORPUS... [--tokenizer PATH] [--limit-mb N]
 
 CORPUS: files, or folders of files: .txt, .jsonl (field "text"), both also as .zst or .gz, and .parquet (column "text").
-Without --tokenizer, the published vocabularies of tests/data/vocab are used, and WordPiece, cased and not, learned from
-the first documents; tekken.json, if `mistral-common` is installed; and tokenizer.json of Unigram and BPE that
-sentencepiece learned from them, without the documents that spell a special token. With --tokenizer, PATH is a
-tokcore.json or a build's output, and the other engines read its exported files; tiktoken takes part if it can.
+Without --tokenizer, these are compared: the published vocabularies of tests/data/vocab; tekken.json, if
+`mistral-common` is installed; and, learned from the first documents, WordPiece, cased and not; tokenizer.json of
+Unigram and BPE that sentencepiece learned, without the documents that spell a special token; SentencePiece's models as
+tokcore learns them, beside sentencepiece; and Unigram in byte form. With --tokenizer, PATH is a tokcore.json or a
+build's output, and the other engines read its exported files; tiktoken takes part if it can.
 Exit code 1 if anything differs.
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import sentencepiece
 import tiktoken
@@ -37,10 +39,14 @@ from support.vocabularies import PUBLISHED, published_encoding, published_tokeni
 from tokcore.counting import count_pretokens
 from tokcore.errors import FormatError
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.sentencepiece import write_sentencepiece_model
 from tokcore.formats.tiktoken import write_rank_file
 from tokcore.models import MODELS, LearnOptions
+from tokcore.models.learned_pieces import PIECE_ROLES
 from tokcore.models.learned_wordpiece import BERT_ROLES
-from tokcore.normalize import Normalizer
+from tokcore.models.piece_options import PieceOptions
+from tokcore.models.sentencepiece import is_piece_model
+from tokcore.normalize import Normalizer, name_space_step
 from tokcore.pretoken_tables import read_counts_of_table
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
@@ -87,6 +93,9 @@ def _documents_of(file: Path) -> Iterator[tuple[str, str]]:
 
 def engines(tokenizer: Tokenizer, encoding: tiktoken.Encoding | None) -> dict[str, Encode]:
     """The engines, ours first. encoding: tiktoken's, if it has one."""
+    if is_piece_model(tokenizer.spec.model):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=write_sentencepiece_model(tokenizer.spec))
+        return {"tokcore": lambda texts: tokenizer.encode_batch(texts).to_pylist(), "sentencepiece": processor.encode}
     theirs = tokenizers.Tokenizer.from_str(write_tokenizer_json(tokenizer.spec).decode())
     theirs.encode_special_tokens = True  # means: as ordinary text
     found: dict[str, Encode] = {
@@ -105,6 +114,28 @@ def learned_wordpiece(step: str, texts: list[str]) -> Tokenizer:
     options = LearnOptions(vocab_size=60_000, num_special=len(special))
     model = MODELS["wordpiece"].learn(lambda: read_counts_of_table(table), options)
     return Tokenizer(make_learned_spec(model, {"name": "bert"}, [step], special))
+
+
+def learned_pieces(model: str, texts: list[str]) -> Tokenizer:
+    """A model of SentencePiece's that our learner learned from these texts, with its defaults."""
+    steps = ["nmt_nfkc", name_space_step(True, True)]
+    table = count_pretokens(list(map(Normalizer(steps).apply_str, texts)), "metaspace")
+    return learn_with_roles(model, table, {"name": "metaspace"}, PieceOptions(reserved=tuple(PIECE_ROLES)))
+
+
+def learned_bytes(texts: list[str]) -> Tokenizer:
+    """Unigram in byte form, learned from these texts."""
+    options = PieceOptions(reserved=tuple(PIECE_ROLES), has_charsmap=False, as_bytes=True)
+    return learn_with_roles("unigram", count_pretokens(texts, "o200k"), {"name": "o200k"}, options)
+
+
+def learn_with_roles(model: str, table: pa.Table, pattern: dict[str, str], pieces: PieceOptions) -> Tokenizer:
+    """A tokenizer of up to 32,000 tokens, with the special tokens of SentencePiece's models."""
+    special = [SpecialToken(text, id, role) for id, (text, role) in enumerate(PIECE_ROLES.items())]
+    pinned = {token.text: token.id or 0 for token in special}
+    options = LearnOptions(vocab_size=32_000, num_special=len(special), pinned=pinned, pieces=pieces)
+    learned = MODELS[model].learn(lambda: read_counts_of_table(table), options)
+    return Tokenizer(make_learned_spec(learned, pattern, (), special))
 
 
 def converted(kind: str, texts: list[str]) -> Tokenizer:
@@ -189,7 +220,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", nargs="+", type=Path)
     parser.add_argument("--tokenizer", type=Path, help="tokcore.json, or a build's output")
-    parser.add_argument("--limit-mb", type=float, default=float("inf"), help="stop after so many MB of text")
+    parser.add_argument("--limit-mb", type=float, default=float("inf"), help="stop after this many MB of text")
     arguments = parser.parse_args()
     if arguments.tokenizer is not None:
         tokenizer = Tokenizer.load(arguments.tokenizer)
@@ -201,10 +232,12 @@ def main() -> int:
         chosen |= {f"wordpiece, {step}": (learned_wordpiece(step, first), None) for step in ("bert", "bert-cased")}
         chosen |= {name: (tokenizer, exported_encoding(tokenizer)) for name, tokenizer in published_tekken().items()}
         chosen |= {f"converted {kind}": (converted(kind, first), None) for kind in ("unigram", "bpe")}
+        chosen |= {f"learned {kind}": (learned_pieces(kind, first), None) for kind in ("unigram", "sentencepiece-bpe")}
+        chosen["learned unigram, o200k"] = (learned_bytes(first), None)
     different = 0
     for name, (tokenizer, encoding) in chosen.items():
         corpus = documents(arguments.corpus, arguments.limit_mb * 1e6)
-        if name.startswith("converted"):
+        if name.startswith(("converted", "learned unigram, o200k")):
             corpus = ((where, text) for where, text in corpus if not any(token in text for token in SPECIAL))
         different += compare(name, engines(tokenizer, encoding), corpus)
     return 1 if different else 0

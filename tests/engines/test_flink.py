@@ -107,6 +107,18 @@ def test_transforms_in_a_pipeline_of_ones_own(cluster, tmp_path):
     assert encoded[0] == encoded[1] != []
 
 
+def test_sigterm_ends_the_cluster_of_make_flink():
+    command = [sys.executable, "tests/engines/flink/run.py", "--megabytes=1"]
+    environment = {**os.environ, "PYTHONPATH": "tests"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as ran:
+        assert any("a job server run" in line for line in ran.stdout)
+        started = {one.pid for one in psutil.Process(ran.pid).children(True) if one.name() == "java"}
+        assert len(started) == 4
+        ran.terminate()
+        assert ran.wait(60) == 143
+    assert not started & set(psutil.pids())
+
+
 # --------------------------------------------------------------------------------------------------------------- faults
 
 

@@ -5,7 +5,8 @@ make mutants MUTANTS="--only cut-gzip"  one of them; several names may follow
 make mutants MUTANTS="--jobs 1"
 
 The copies are kept in out/mutants, so that the kernel is compiled whole only once. Prints a Markdown table; exit code 1
-unless every defect was caught. Every named test must pass without the defects first.
+unless every defect was caught. Every named test must pass without the defects first; none may be skipped because a
+server is missing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import sysconfig
 import threading
 import time
+import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,7 +63,9 @@ class Copy:
         """(exit code of pytest, None if a test took too long; what it printed)."""
         shutil.rmtree(self.tree / ".hypothesis", ignore_errors=True)  # no example is remembered
         # No bytecode files: Python reuses one if the source has the same size and, to the second, the same time.
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        # A test that is skipped would see no defect, so it fails; and the copy has no servers of its own.
+        servers = {"TOKCORE_TEST_SERVERS": "required", "TOKCORE_SERVERS": os.environ.get("TOKCORE_SERVERS", sys.prefix)}
+        environment = {**os.environ, **servers, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTHONPATH", None)
         command = [self._python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={self._scratch}"]
         process = subprocess.Popen(
@@ -130,14 +134,21 @@ class Copy:
             os.utime(target)
 
     def _make_interpreter(self, folder: Path) -> str:
-        """An environment with the packages of this one but tokcore: an editable installation would import ROOT's."""
+        """An environment with the packages of this one, and with the copy's tokcore and its programs."""
         if not (folder / "bin" / "python").exists():
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
         # Folders in a .pth file are searched, and their own .pth files are not run.
         ours = dict.fromkeys([str(self.tree), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
         (packages / "mutants.pth").write_text("".join(f"{place}\n" for place in ours))
-        return str(folder / "bin" / "python")
+        python = folder / "bin" / "python"
+        scripts = tomllib.loads((self.tree / "pyproject.toml").read_text())["project"]["scripts"]
+        for name, entry in scripts.items():
+            module, function = entry.split(":")
+            program = python.with_name(name)
+            program.write_text(f"#!{python}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n")
+            program.chmod(0o755)
+        return str(python)
 
     @property
     def _kernel(self) -> Path:

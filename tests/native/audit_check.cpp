@@ -1,6 +1,6 @@
-// The mask finder and the id counter on random input, against plain ways of saying the same. Every text lies
-// at the end of a heap block of its own size, so that a byte read after it is an error of the address
-// sanitizer.
+// The mask finder, the id counter and MuHash on random input, against plain ways of saying the same. Every
+// text lies at the end of a heap block of its own size, so that a byte read after it is an error of the
+// address sanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "count/id_counter.h"
+#include "digest/muhash.h"
 #include "text/mask_finder.h"
 
 namespace {
@@ -131,6 +132,33 @@ void check_ids(tokcore::IdCounter& counter) {
   }
 }
 
+// Factors may come in any order, and what was added can be taken away.
+void check_muhash() {
+  using tokcore::MuHash;
+  MuHash::Value values[3];
+  for (MuHash::Value& value : values) {
+    for (uint8_t& byte : value) byte = below(4) == 0 ? static_cast<uint8_t>(chance()) : 0xFF;
+  }
+  std::vector<uint8_t> keys(MuHash::kKeyBytes * below(4));
+  for (uint8_t& key : keys) key = static_cast<uint8_t>(chance());
+  const size_t num_keys = keys.size() / MuHash::kKeyBytes;
+  MuHash one(values[0]), other(values[2]);
+  one.add(MuHash(values[1]));
+  one.add(keys.data(), num_keys);
+  one.add(MuHash(values[2]));
+  for (size_t i = num_keys; i-- > 0;) other.add(keys.data() + i * MuHash::kKeyBytes, 1);
+  other.add(MuHash(values[0]));
+  other.add(MuHash(values[1]));
+  expect(one.value() == other.value(), "the same in any order");
+  one.subtract(MuHash(values[2]));
+  one.subtract(keys.data(), num_keys);
+  MuHash rest(values[0]);
+  rest.add(MuHash(values[1]));
+  expect(one.value() == rest.value(), "the rest");
+  one.subtract(one);
+  expect(one.value() == MuHash().value(), "nothing");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -139,5 +167,6 @@ int main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     check_masks();
     if (round % 20 == 0) check_ids(counter);
+    if (round % 200 == 0) check_muhash();
   }
 }

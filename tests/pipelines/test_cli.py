@@ -211,6 +211,23 @@ def test_pipes(built, text):
     assert tokcore("decode-ids", "--tokenizer", built / "tokenizer", input=ids.stdout).stdout == text
 
 
+def test_explain(built):
+    told = json.loads(tokcore("explain", "a sky for the\u200b day", "--tokenizer", built, "--json").stdout)
+    tokenizer = api.Tokenizer.load(built)
+    assert [one["id"] for one in told] == tokenizer.encode("a sky for the\u200b day").tolist()
+    assert b"".join(bytes.fromhex(one["bytes"]) for one in told) == "a sky for the\u200b day".encode()
+    merges = [merge for one in told for merge in one["merges"]]
+    assert merges
+    for merge in merges:
+        (left, _), (right, _) = merge["left"], merge["right"]
+        joined = tokenizer.token_bytes(left) + tokenizer.token_bytes(right)
+        assert tokenizer.token_bytes(merge["makes"]) == joined
+    lines = tokcore("explain", "-", "--tokenizer", built, input="a sky for the\u200b day").stdout
+    assert "\\u200b" in lines or "\\xe2" in lines
+    assert "\u200b" not in lines
+    assert lines.count("merge ") == len(merges)
+
+
 def test_ids_that_are_none(built):
     assert "'x7' is not a token id" in tokcore("decode-ids", "--tokenizer", built, input="1 x7").stderr
     for ids in ("99999", "-1", "9" * 30, "²"):

@@ -16,7 +16,7 @@ from pipelines.graph.transforms import CountPretokens
 from pipelines.local.terminal import format_size
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.learn_model import learn_tokenizers
+from pipelines.work.learn_model import learn_tokenizers
 from schemas.config import load_config
 from schemas.document import Document
 from tokcore.errors import ConfigError, LearnError

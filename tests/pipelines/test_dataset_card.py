@@ -288,7 +288,7 @@ def write_rooted(output: Path, manifest: dict[str, Any]) -> None:
 def test_an_edit_with_hashes_that_fit_is_found(output):
     forger = Forger(output)
     forger.write(output / CARD, forger.sound[output / CARD].replace(b"num_examples: ", b"num_examples: 1"))
-    forger.hash_anew(2)
+    forger.hash_again(2)
     assert any("not what follows from the manifests" in problem for problem in verify(str(output)).problems)
     forger.restore()
     (output / CARD).unlink()
@@ -355,11 +355,11 @@ def test_replace_and_from(folder, output, tmp_path):
     assert verify(str(output)).problems == ()
 
 
-@pytest.mark.parametrize("visit", [8, 9, 11])
+@pytest.mark.parametrize("visit", [9, 10, 12])
 def test_replacing_all_is_finished_after_a_kill(folder, output, visit):
     """No manifest is left then, but the card and run.json may be."""
     killed = killed_build(folder / "plan.toml", output, f"replace.removed:{visit}", "--replace", "plan")
     assert killed == -signal.SIGKILL
-    assert (output / CARD).exists() == (visit == 8)
+    assert (output / CARD).exists() == (visit == 9)
     go_on(folder / "plan.toml", output, replace="plan")
     assert tree(output) == tree(folder / "plan")

@@ -17,7 +17,6 @@ from pipelines.store.attempts import Attempts
 from pipelines.work import encode_item as module
 from pipelines.work.encode_item import encode_item
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.runs import read_section
 from pipelines.work.shard_attempt import ShardAttempt
 from schemas.config import Source
 from schemas.plan import AssignedRange, Assignment
@@ -26,7 +25,6 @@ from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
-from tokcore.pretoken_rows import list_rows
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken
 
@@ -66,7 +64,6 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
         by_lang=by_lang,
         validation=validation,
         seed=0,
-        num_partitions=2,
     )
 
 
@@ -80,10 +77,9 @@ def outcome(job: EncodeJob, done: ItemEncoded) -> object:
         dataclasses.replace(shard, files=tuple(dataclasses.replace(file, attempt="") for file in shard.files))
         for shard in done.shards
     ]
-    digests = sorted(row for run in done.digests for rows in read_section(job.attempts, run) for row in list_rows(rows))
     rejects = dataclasses.replace(done.rejects, attempt="")
     ids = dataclasses.replace(done.token_counts, attempt="")
-    return dataclasses.replace(done, shards=tuple(shards), digests=(), token_counts=ids, rejects=rejects), digests
+    return dataclasses.replace(done, shards=tuple(shards), token_counts=ids, rejects=rejects)
 
 
 class Power(Exception):  # noqa: N818 - that fails

@@ -120,7 +120,7 @@ def test_a_job_server_with_workers_in_processes_of_a_pool(corpus):
     assert told["process"] not in (told["processes"][0]["process"], *told["processes"][0]["ancestors"])
     started = (corpus / "pool.log").read_text()
     assert f"listens on 127.0.0.1:{pool}" in started
-    assert started.count("Starting worker with command") == 2, "for counting and for encoding"
+    assert started.count("Starting worker with command") == 3, "for counting, for learning and for encoding"
 
 
 def test_a_shuffled_build_on_a_job_server(corpus):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+import tokenizers
 from support.builds import (
     REVERSED_SOURCES,
     SETTINGS,
@@ -81,14 +82,51 @@ def test_control_symbols_and_pinned_tokens_take_their_ids(folder, tmp_path):
         ('user_defined_symbols = ["<s>"]', r"user_defined_symbols names '<s>' twice, or as a special token does"),
         ('user_defined_symbols = ["<0x41>"]', r"user_defined_symbols names '<0x41>', which is a byte's piece"),
         (
-            '[pretokenize]\npattern = "gpt2"',
-            r'pretokenize.pattern = "gpt2": the model unigram splits text by metaspace',
+            'user_defined_symbols = ["<u>"]\n[pretokenize]\npattern = "gpt2"',
+            r"user_defined_symbols names '<u>', and with this split pattern pieces are byte strings",
+        ),
+        (
+            'vocab_size = 258\n[pretokenize]\npattern = "gpt2"',
+            r"learn.vocab_size = 258: must be 259 or more: it includes 3 special tokens, 0 .* and 256 bytes",
+        ),
+        (
+            '[pretokenize]\npattern = "gpt2"\n[encode]\nsampling = { theta = 0.1 }',
+            r"encode.sampling is for text that is split by metaspace, and pretokenize.pattern is gpt2",
         ),
     ],
 )
 def test_wrong_settings_name_the_key(settings, message):
     with pytest.raises(ConfigError, match=message):
         make_config(f'[learn]\nmodel = "unigram"\n{settings}')
+
+
+def test_merges_of_characters_have_one_pattern():
+    message = r'pretokenize.pattern = "gpt2": the model sentencepiece-bpe splits text by metaspace'
+    with pytest.raises(ConfigError, match=message):
+        make_config('[learn]\nmodel = "sentencepiece-bpe"\n[pretokenize]\npattern = "gpt2"')
+
+
+def test_unigram_in_byte_form(folder, tmp_path):
+    """Another pattern, and nothing normalized: documents come back, and tokenizers gives the same ids."""
+    settings = make_settings("unigram").replace("= 480", "= 400") + '[pretokenize]\npattern = "o200k"\n'
+    config = make_config(settings)
+    assert (config.normalize.steps, config.learns_bytes) == ((), True)
+    output = tmp_path / "out"
+    run(build_file(folder, settings=settings, name="bytes.toml"), output)
+    assert verify(str(output), decode=None, options=RunOptions(2)).problems == ()
+    made = json.loads((output / "tokenizer" / "manifest.json").read_bytes())
+    assert (made["totals"]["vocab_size"], made["config"]["normalize"]) == (400, [])
+    assert made["totals"].get("lossless", True)
+    tokenizer, shards = Tokenizer.load(output), api.open_shards(output)
+    assert tokenizer.lossless
+    theirs = tokenizers.Tokenizer.from_file(str(output / "tokenizer" / "tokenizer.json"))
+    stored = {shards.document(row).id: shards[row].tolist() for row in range(len(shards))}
+    for lang in ("en", "ru", "zh"):
+        for i, text in enumerate(texts(lang, 30)):
+            ids = theirs.encode(text, add_special_tokens=False).ids
+            assert stored[f"{lang}-{i}"] == [1, *ids, 2]
+            assert tokenizer.decode(ids) == text.encode()
+    assert not (output / "tokenizer" / "tokenizer.model").exists()
 
 
 @pytest.mark.parametrize("model", MODELS)

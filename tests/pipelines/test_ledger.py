@@ -27,6 +27,7 @@ from schemas.config import load_config
 from schemas.plan import InputFile, ReadSettings
 from schemas.refs import LanguageCounts, RangeLedger
 from schemas.stage_manifests import CountedLanguage
+from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import LedgerError, StageError
 
 SOURCES = """
@@ -138,8 +139,8 @@ def shard_without_its_last_document(original, shard, tokens, pretokens, places):
     return original(shard, tokens.slice(0, tokens.num_documents - 1), pretokens[:-1], places)
 
 
-def digests_without_the_last(original, attempts, shard, digests, num_partitions):
-    return original(attempts, shard, digests[:-1], num_partitions)
+def digests_without_the_last(original, total, digests):
+    return original(total, digests[:-1])
 
 
 FAULTS = {
@@ -160,7 +161,7 @@ ENCODE_FAULTS = {
     "a byte miscounted": FAULTS["a byte miscounted"],
     "a document not written": (shard_attempt.ShardAttempt, "write", shard_without_its_last_document),
     "documents written twice": (shard_attempt.ShardAttempt, "write", twice),
-    "a digest lost": (shard_attempt, "write_digests", digests_without_the_last),
+    "a digest lost": (DocumentsDigest, "add", digests_without_the_last),
 }
 
 

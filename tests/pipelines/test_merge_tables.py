@@ -1,4 +1,4 @@
-"""The laws of MergeTables and MergeToFew: any tree of add, merge, compact and encode gives the same rows."""
+"""The laws of MergeToFew: any tree of add, merge, compact and encode gives the same rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.graph.count_graph import MergeTables, MergeToFew
-from pipelines.stages.results import sum_up_languages
+from pipelines.graph.count_graph import MergeToFew
 from pipelines.store.attempts import Attempts
+from pipelines.work.item_results import sum_up_languages
 from pipelines.work.runs import read_section, write_section
 from schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
 from tokcore.errors import LedgerError
@@ -56,11 +56,10 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
     parts=st.lists(tables, min_size=1, max_size=9),
     random=st.randoms(use_true_random=False),
     fan_in=st.integers(2, 4),
-    max_runs=st.none() | st.integers(1, 5),
+    max_runs=st.integers(1, 5),
 )
 def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs):
-    """max_runs: None for one run."""
-    combine = MergeToFew(attempts, max_runs, fan_in=fan_in) if max_runs else MergeTables(attempts, fan_in=fan_in)
+    combine = MergeToFew(attempts, max_runs, fan_in=fan_in)
     coder = combine.get_accumulator_coder()
     accumulators = [combine.create_accumulator()]
     for part in parts:
@@ -83,9 +82,8 @@ def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs)
         tiers = {run.size_bytes.bit_length() // (fan_in.bit_length() - 1) for run in merged}
         assert len(merged) <= (fan_in - 1) * len(tiers), "an accumulator must stay bounded"
         accumulators.append(combine.compact(merged))
-    result = combine.extract_output(accumulators[0])
-    runs = result if max_runs else [result]
-    assert len(runs) <= (max_runs or 1)
+    runs = combine.extract_output(accumulators[0])
+    assert len(runs) <= max_runs
     rows = merge_rows([read_section(attempts, run) for run in runs])
     assert [row for block in rows for row in list_rows(block)] == summed(parts)
 
@@ -100,7 +98,7 @@ def test_what_a_table_can_take_in_is_not_merged_before(attempts):
 
 
 def test_merging_again_finds_the_earlier_result(attempts):
-    combine = MergeTables(attempts)
+    combine = MergeToFew(attempts, 1)
     runs = [written(attempts, {b"a": (1, 1)}), written(attempts, {b"b": (2, 1)})]
     first = combine.extract_output(runs)
     files = sorted(Path(attempts.folder).rglob("*"))
@@ -110,7 +108,7 @@ def test_merging_again_finds_the_earlier_result(attempts):
 
 def test_a_merge_needs_two_runs(attempts):
     with pytest.raises(ValueError, match="fan_in"):
-        MergeTables(attempts, fan_in=1)
+        MergeToFew(attempts, 1, fan_in=1)
 
 
 FIELDS = range(len(dataclasses.fields(LanguageCounts)))
@@ -151,10 +149,10 @@ def test_what_was_merged_is_read_again_only_with_its_like(monkeypatch, num, fan_
         read.append(sum(run.size_bytes for run in runs))
         return RunRef("en", 0, f"merged-{len(read)}", 0, read[-1], "")
 
-    monkeypatch.setattr(MergeTables, "_merge", merge)
-    tables = MergeTables(Attempts("/nowhere", "counts", "0" * 64), fan_in=fan_in)
+    monkeypatch.setattr(MergeToFew, "_merge", merge)
+    tables = MergeToFew(Attempts("/nowhere", "counts", "0" * 64), 1, fan_in=fan_in)
     runs: list[RunRef] = []
     for number in range(num):
         runs = tables.add_input(runs, RunRef("en", 0, f"item-{number:04d}", 0, 1, ""))
-    assert tables.extract_output(runs).size_bytes == num
+    assert [run.size_bytes for run in tables.extract_output(runs)] == [num]
     assert sum(read) <= expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
 from pipelines.stages.build import Build
 from schemas import pack_groups
+from schemas.changed_settings import describe_changed_settings
 from schemas.config import load_config, parse_config
 from schemas.stage_manifests import parse_manifest
 from tokcore.errors import ConfigError
@@ -251,7 +253,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
     shards = sorted((output / "packed" / "arrow").iterdir())
     found = rebuild(str(output), f"packed/{shards[1].stem}", str(folder))
     assert (found.problems, found.notes) == ((), ())
-    with pytest.raises(ConfigError, match="no shards of that name"):
+    with pytest.raises(ConfigError, match=r"no shards of that name; there is, e.g., train-"):
         rebuild(str(output), "packed/train-00099-00000", str(folder))
     damaged = [
         shards[-1],
@@ -343,6 +345,14 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
         build(path, output)
 
 
+def test_settings_that_neither_side_has_are_not_told():
+    text = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "a.jsonl"\n'
+    was, now = (parse_config(text + more, "b.toml").stage_configs() for more in ("", "[pack]\nlength = 64\n"))
+    told = describe_changed_settings(was, now)
+    assert "pack.length was not set, now 64" in told
+    assert not [line for line in told if "pack.padding" in line]
+
+
 def test_a_document_that_may_not_be_cut_fails_the_build_by_name(tmp_path):
     for shuffle in ("", "[shuffle]\nseed = 1"):
         path = build_file(tmp_path, corpus(tmp_path), settings(more='cut = "never"', shuffle=shuffle))
@@ -370,15 +380,24 @@ def test_wrong_settings_are_named(more, message):
     assert message in str(caught.value)
 
 
-def test_padding_is_a_special_token_of_the_tokenizer(tmp_path):
-    path = build_file(tmp_path, corpus(tmp_path), settings(more='padding = "<|pad|>"'))
-    with pytest.raises(
-        ConfigError, match=r"pack.padding = '<\|pad\|>': is not a special token of the tokenizer; it has"
-    ):
-        build(path, tmp_path / "out")
-    path = build_file(tmp_path, corpus(tmp_path), settings(append="[]"))
-    with pytest.raises(ConfigError, match=r"pack\.padding: is missing"):
-        build(path, tmp_path / "other")
+def test_padding_is_a_special_token_of_the_tokenizer(tmp_path, folder):
+    """It is refused before any work."""
+    imported = f'[tokenizer]\nfrom = "{folder / "out"}"\n'
+    for told in (settings, lambda **more: settings(**more).replace("[learn]\nvocab_size = 300\n", imported)):
+        path = build_file(tmp_path, corpus(tmp_path), told(more='padding = "<|pad|>"'))
+        with pytest.raises(
+            ConfigError,
+            match=r"build\.toml:\d+: pack\.padding = \"<\|pad\|>\": is not a special token of the .* it has \"<\|end",
+        ):
+            build(path, tmp_path / "out")
+        path = build_file(tmp_path, corpus(tmp_path), told(append="[]"))
+        with pytest.raises(
+            ConfigError, match=r"build\.toml:\d+: pack\.padding is missing: .* Name one .* it has \"<\|end"
+        ):
+            build(path, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        path = build_file(tmp_path, corpus(tmp_path), told(append="[]", more='padding = "<|endoftext|>"'))
+        assert parse_config(path.read_text(), "build.toml").pack.padding == "<|endoftext|>"
 
 
 @pytest.mark.parametrize("strategy", ["best-fit", "concatenate"])
@@ -399,7 +418,7 @@ def test_the_loader_gives_rows_and_the_bounds_of_their_documents(tmp_path, strat
         assert batch.cu_seqlens.tolist() == sorted({*bounds, len(own) * LENGTH, *range(0, len(own) * LENGTH, LENGTH)})
         seen += len(own)
     assert seen == len(expected)
-    with pytest.raises(ConfigError, match=r"rows .* are of 64 ids: say so"):
+    with pytest.raises(ConfigError, match=r"rows .* have 64 ids: give that length"):
         Loader(tmp_path / "out" / "packed", length=32, batch_size=3)
 
 
@@ -407,9 +426,15 @@ def test_commands_know_the_rows(folder, output, tmp_path):
     done = command("show", output)
     assert done.returncode == 0, done.stderr
     assert "packed into rows" in done.stdout
+    done = command("build", folder / "build.toml", "--output", output)
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"(?m)^rows       .*/packed  \([\d,]+ of 64 ids\)\n +\d+\.\d+ % padding; \d+ documents", done.stdout
+    )
     done = command("show", output / "packed")
     assert done.returncode == 0, done.stderr
     assert " rows, " in done.stdout
+    assert re.match(r"shard +rows +tokens +stored\n", done.stdout)
     done = command("convert", output / "packed", "--to", "nanogpt", "-o", tmp_path / "rows")
     assert done.returncode == 0, done.stderr
     for split in ("train", "validation"):

@@ -47,7 +47,7 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(str(tmp_path), "counts", "0" * 64)
 
 
-@pytest.mark.parametrize("num_files", [1_000, 100_000, 10_000_000])
+@pytest.mark.parametrize("num_files", [1_000, 100_000, 10_000_000, 1_000_000_000])
 def test_a_graph_holds_names_of_plan_files_only(attempts, num_files):
     if num_files < 1_000_000:
         parts = write_plan_parts(attempts, make_plan(num_files))

@@ -835,6 +835,7 @@ SOURCE = types.SimpleNamespace(
     quotes=True,
     validation=False,
     group=None,
+    name=None,
 )
 
 

@@ -54,7 +54,6 @@ def job(tmp_path, monkeypatch):
         by_lang=False,
         validation="0.2",
         seed=0,
-        num_partitions=1,
         shuffle=7,
     )
 

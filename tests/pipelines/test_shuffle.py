@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +20,14 @@ from support.builds import tokcore as command
 from support.forging import Forger
 
 import tokcore
+from pipelines.inspect import verify as verify_module
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
-from pipelines.work import gather_part, scatter_item
+from pipelines.stages.plan_corpus import read_plan
+from pipelines.work import decode_item, gather_part, scatter_item
 from schemas import shuffle
 from schemas.document import compute_document_key
 from schemas.shuffle import choose_num_parts, compute_place, get_interval
@@ -202,6 +207,56 @@ def test_verify_rebuild_and_repair(folder, output):
     )
     assert repair(str(output), str(folder)).left == ()
     assert tree(output) == before
+
+
+@pytest.mark.parametrize("decode", [10, None])
+def test_decoding_reads_each_provenance_file_once_per_worker(folder, monkeypatch, decode):
+    """However many work items there are, whose documents are in all parts."""
+    opened = Counter()
+    open_provenance = decode_item._open_provenance
+
+    def count(path):
+        opened[path] += 1
+        return open_provenance(path)
+
+    class InThisProcess:
+        def run(self, function, job):
+            return function(job)
+
+    monkeypatch.setattr(decode_item, "_open_provenance", count)
+    monkeypatch.setattr(verify_module, "open_pool", lambda num_workers: contextlib.nullcontext(InThisProcess()))
+    report = verify(str(folder / "out"), decode=decode, base=str(folder), options=RunOptions(workers=2))
+    assert report.problems == ()
+    assert report.num_decoded >= (decode or len(DOCUMENTS))
+    assert len(list_items(folder / "out")) > 4
+    assert opened
+    assert max(opened.values()) <= 2
+
+
+def list_items(output):
+    return read_plan(str(output), find_manifest(str(output), "plan")).items
+
+
+def test_decoding_finds_records_that_are_not_in_their_source(folder, monkeypatch):
+    """And stored records that no source has."""
+    find_rows = decode_item._find_rows
+
+    def find_others(assignments, provenance):
+        rows = find_rows(assignments, provenance)
+        return rows[1:] if len(rows) > 1 else rows
+
+    class InThisProcess:
+        def run(self, function, job):
+            return function(job)
+
+    monkeypatch.setattr(verify_module, "open_pool", lambda num_workers: contextlib.nullcontext(InThisProcess()))
+    monkeypatch.setattr(decode_item, "_find_rows", find_others)
+    problems = verify(str(folder / "out"), decode=None, base=str(folder)).problems
+    assert any("stored 0 times, in 2 format(s)" in one for one in problems)
+    monkeypatch.setattr(decode_item, "_find_rows", find_rows)
+    monkeypatch.setattr(decode_item.WrittenRows, "take", lambda rows, source, ordinal: [])
+    problems = verify(str(folder / "out"), decode=None, base=str(folder)).problems
+    assert any("in a shard, but not in the source" in one for one in problems)
 
 
 @pytest.mark.parametrize(

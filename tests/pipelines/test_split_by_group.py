@@ -85,12 +85,12 @@ def test_verify_asks_for_the_split_of_documents(folder, monkeypatch):
     wrong = []
     for path in (folder / "out" / "shards" / "arrow").iterdir():
         job = decode_item.DecodeJob(str(folder / "out"), str(folder), *_make_rest(folder, path))
-        wrong += decode_item.decode_item(job)[1]
+        wrong += decode_item.decode_items(job)[1]
     assert any("not stored in the" in one for one in wrong)
 
 
 def _make_rest(folder, path):
-    """The work item of a shard, its one part, no limit, and the configuration."""
+    """The work items of a shard, their one part, no limit, and the configuration."""
     from pipelines.stages.commit import require_manifest
     from pipelines.stages.plan_corpus import read_plan
 
@@ -98,7 +98,7 @@ def _make_rest(folder, path):
     plan = read_plan(output, require_manifest(output, "plan", "plan"))
     part = decode_item.StoredPart((f"arrow/{path.name}",), (f"arrow/{path.name}",))
     item = plan.items[int(path.name.split("-")[1])]
-    return plan.assignment(item), (part,), None, require_manifest(output, "shards", "encode").config
+    return (plan.assignment(item),), (part,), None, require_manifest(output, "shards", "encode").config
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from support.builds import SOURCES, build_file, jsonl, run, small_corpus, texts,
 from support.forging import Forger
 
 import tokcore as api
+from pipelines.inspect import top_sources
 from pipelines.inspect.top_sources import TopSource, find_top_sources
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
@@ -70,10 +71,18 @@ SMALL = SOURCES + '[[source]]\nlang = "en"\nfiles = "small-*.jsonl"\n'
 
 @pytest.mark.parametrize(
     ("shards", "range_bytes", "workers"),
-    [("target_tokens = 2000", 1500, 2), ('target_tokens = 300\nby = "lang"\nvalidation = 0.3', 20_000, 1)],
+    [
+        ("target_tokens = 2000", 1500, 2),
+        ('target_tokens = 300\nby = "lang"\nvalidation = 0.3', 20_000, 1),
+        ("target_tokens = 300\n[shuffle]\nseed = 3", 1500, 1),
+    ],
 )
-def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_bytes, workers, tmp_path):
-    """Files cut into ranges, shards cut within files, several files to an item, streams by language and split."""
+def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_bytes, workers, tmp_path, monkeypatch):
+    """Files cut into ranges, shards cut within files, several files to an item, streams by language and split.
+
+    In the order of the plan, and shuffled; then counts go to several temporary files.
+    """
+    monkeypatch.setattr(top_sources, "_SPILL_TOKENS", 500)
     settings = f"[plan]\nrange_bytes = {range_bytes}\n[learn]\nvocab_size = 400\n[shards]\n{shards}\n"
     run(build_file(corpus, SMALL, settings), tmp_path / "out", workers)
     expected, tops = by_hand(tmp_path / "out")
@@ -186,7 +195,7 @@ def test_verification_counts_the_tokens_again(corpus, tmp_path):
     stored = io.BytesIO()
     token_counts.write_id_table(stored, table)
     forger.write(out / TABLE, stored.getvalue())
-    forger.hash_anew(2)
+    forger.hash_again(2)
     assert verify(str(out)).problems[0] == f"{TABLE}: its content is not what the manifest says"
     forger.manifests["shards"]["files"][-1]["content_sha256"] = token_counts.hash_content(table)
     forger.write_manifests(chain=True, contents=True)

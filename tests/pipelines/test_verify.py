@@ -63,7 +63,7 @@ def test_edits_that_are_hashed_again_are_found(output):
     tokens[0] ^= 1
     for formats in (["arrow"], ["megatron"], ["arrow", "megatron"]):
         forger.write_shard(name, batch._replace(tokens=tokens), formats)
-        forger.hash_anew(2)
+        forger.hash_again(2)
         assert problems(output, quick=True, root=forger.manifests[""]["root"]) == ()
         found = problems(output, root=forger.manifests[""]["root"])
         assert any(name in problem for problem in found)
@@ -90,7 +90,7 @@ def test_an_output_in_an_object_store(output):
         store.pipe_file(place, path.read_bytes())
     assert problems("memory://verify") == ()
     forger.write_shard(name, batch.take(range(1, batch.num_documents)), ["arrow", "megatron"])
-    forger.hash_anew(3)
+    forger.hash_again(3)
     for path, place in places.items():
         store.pipe_file(place, path.read_bytes())
     remote = problems("memory://verify")
@@ -269,7 +269,7 @@ def test_a_shard_that_its_inputs_do_not_give(output):
     tokens = batch.tokens.copy()
     tokens[batch.offsets[3]] ^= 1
     forger.write_shard(name, batch._replace(tokens=tokens), ["arrow", "megatron"])
-    forger.hash_anew(4)
+    forger.hash_again(4)
     assert problems(output, quick=True) == ()
     found = rebuild(str(output), name).problems
     place = f"document 3 ({batch.sources[3]}, ordinal {batch.ordinals[3]}) is the first that differs"
@@ -286,7 +286,7 @@ def test_the_same_content_in_the_bytes_of_another_library(output):
         output / "shards" / "arrow" / f"{name}.arrow",
         written(lambda file: ArrowShardWriter(file, fingerprint, "lz4"), batch),
     )
-    forger.hash_anew(3)
+    forger.hash_again(3)
     assert problems(output) == ()
     assert any("with the same versions" in problem for problem in rebuild(str(output), name).problems)
     facts = json.loads((output / "shards" / "run.json").read_bytes())

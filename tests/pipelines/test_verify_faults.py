@@ -187,7 +187,7 @@ def edit_text_file(forger: Forger, chance: random.Random) -> str:
     assert old in data, path
     forger.write(forger.output / path, data.replace(old, new, 1))
     depth = chance.choice([1, 2, 3])
-    forger.hash_anew(depth)
+    forger.hash_again(depth)
     # How often a pair was merged decides no id: nothing else in a build says it.
     root = "root " if old.startswith(b'"counts"') and depth == 3 else ""
     return f"{root}{path}: {old!r} became {new!r}, hashed again to depth {depth}"
@@ -261,7 +261,7 @@ def edit_documents(forger: Forger, chance: random.Random) -> str:
     forger.write_shard(name, edited, formats, fingerprint)
     depth = chance.choice([1, 2, 3, 3, 4] if kind in ("token", "text") and len(formats) == 2 else [0, 1, 2, 3, 3])
     if depth:
-        forger.hash_anew(depth)
+        forger.hash_again(depth)
     told = root if depth >= (4 if kind == "text" else 3) and len(formats) == 2 else ""
     told = "root " if depth == 4 else told
     return f"{told}{name} in {formats}: document {row}: {kind}, hashed again to depth {depth}"
@@ -295,7 +295,7 @@ def wrong_dtype(forger: Forger, chance: random.Random) -> str:
         done = f"{kind}"
     depth = chance.choice([0, 1, 2])
     if depth:
-        forger.hash_anew(depth)
+        forger.hash_again(depth)
     return f"{path}: {done}, hashed again to depth {depth}"
 
 

@@ -121,7 +121,7 @@ def test_a_flipped_bit_in_any_file_is_found(output):
         for path in chance.sample(sorted(path for path in folder.rglob("*") if path.is_file()), 3):
             forger.write(path, flipped(forger.sound[path], chance))
             assert str(path.relative_to(output)) in problems(output)
-            forger.hash_anew(2)
+            forger.hash_again(2)
             found = problems(output)
             # A bit between Arrow's buffers, in the name of a version or in gzip's header means nothing.
             assert found or path.suffix in (".arrow", ".documents", ".gz", ".parquet"), path
@@ -152,7 +152,7 @@ def test_a_documents_file_that_says_something_else_is_found(output, column):
         writer.write(edited(batch, column))
         writer.close()
     forger.write(path, path.read_bytes())
-    forger.hash_anew(2)
+    forger.hash_again(2)
     found = problems(output)
     what = "lengths" if column == "length" else "columns"
     assert f"shards/{get_documents_path(shard.facts.stem)}: its {what} are not those of the shard's documents" in found
@@ -172,13 +172,13 @@ def test_an_index_that_does_not_follow_from_the_shards_is_found(output):
     forger = Forger(output)
     path = output / "shards" / "nanogpt" / "index.json"
     forger.write(path, forger.sound[path].replace(b'"uint16"', b'"uint32"'))
-    forger.hash_anew(3)
+    forger.hash_again(3)
     assert "shards/nanogpt/index.json: not what follows from the shards" in problems(output)
     forger.restore()
     files = forger.manifests["shards"]["files"]
     files.remove(next(entry for entry in files if entry["path"] == "nanogpt/index.json"))
     forger.remove(path)
-    forger.hash_anew(3)
+    forger.hash_again(3)
     assert "nanogpt/index.json: not there" in problems(output)
 
 

@@ -17,6 +17,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.tokenizer_files import find_tokenizer_of_size
 from schemas.config import load_config, parse_config
 from tokcore.errors import ConfigError, LearnError
 from tokcore.tokenizer import Tokenizer
@@ -87,7 +88,9 @@ def test_one_size_in_a_list_is_that_size(folder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("[learn]\nvocab_size = []", r"learn.vocab_size = \[\]: expected at least 1 of them"),
+        ("[learn]\nvocab_size = []", r"learn.vocab_size = \[\]: expected .*, or a list of such numbers"),
+        ('[learn]\nvocab_size = "300"', 'learn.vocab_size = "300": expected .*, or a list of such numbers'),
+        ("[learn]\nvocab_size = [0, 0]", r"learn.vocab_size = \[0, 0\]: 0 is there twice"),
         ("[learn]\nvocab_size = [300, 300]", r"learn.vocab_size = \[300, 300\]: 300 is there twice; remove one"),
         ("[learn]\nvocab_size = [300, 'x']", r'learn.vocab_size\[1\] = "x": expected a whole number'),
         ("[learn]\nvocab_size = [100, 300]", r"learn.vocab_size = 100: must be at least 257"),
@@ -123,6 +126,8 @@ def test_a_size_that_the_counts_do_not_give_is_named(folder, tmp_path):
     run(build_file(folder, settings=settings, name="large.toml"), tmp_path / "out")
     found = list_sizes(tmp_path / "out")
     assert found["90000"] == found["100000"] != found["300"]
+    with pytest.raises(ConfigError, match="has tokenizers of 300, 90000, 100000"):
+        find_tokenizer_of_size(str(tmp_path / "out"), 77)
     assert verify(str(tmp_path / "out"), options=RunOptions(2)).problems == ()
 
 

@@ -14,7 +14,7 @@ os.environ.setdefault(GCSFS_SWITCH, "false")
 
 
 @pytest.fixture(autouse=True)
-def _opened_anew() -> None:
+def _forget_opened_stores() -> None:
     """Let no test get a file system that an earlier one opened with another environment: fsspec keeps them."""
     for scheme in ("s3", "gs", "abfs"):
         fsspec.get_filesystem_class(scheme).clear_instance_cache()

@@ -42,6 +42,7 @@ class Request:
     trouble: str  # what was made to fail; empty if nothing
     process: int  # id of who asked; 0 if not looked up
     range: tuple[int, int] | None = None  # first byte that was asked for, and the one after the last; None: all
+    account: str = ""  # access key id of who asked S3
 
 
 @dataclass(slots=True)
@@ -129,7 +130,11 @@ class Proxy:
             answer, status, size = None, 0, 0
         condition, sums = self.dialect.creates_only(asked), self.dialect.checksums(asked)
         span = _read_range(asked.headers.get("range", ""))
-        request = Request(operation, key, len(asked.body), size, status, condition, sums, trouble, process, span)
+        signed = re.search(r"Credential=([^/]+)/", asked.headers.get("authorization", ""))
+        account = signed[1] if signed else ""
+        request = Request(
+            operation, key, len(asked.body), size, status, condition, sums, trouble, process, span, account
+        )
         self.requests.append(request)
         yield answer
         if trouble == "cut_body":

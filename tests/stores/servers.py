@@ -21,12 +21,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from stores.dialects import GCS, S3, Azure
 from stores.proxy import Proxy
+from support.installed_servers import INSTALLED, give_up
 
 ROOT = Path(__file__).parents[2]
-INSTALLED = Path(os.environ.get("TOKCORE_SERVERS", sys.prefix)) / "servers"  # as in the Makefile
 
 # Azurite's accounts. They share a key, as an emulator's do.
 AZURE_ACCOUNTS = ("firstaccount", "otheraccount")
@@ -58,13 +57,6 @@ class Store:
         return {**inherited, **self.environment}
 
 
-def unavailable(reason: str) -> None:
-    """Skip the test, or fail it where the servers are required."""
-    if os.environ.get("TOKCORE_TEST_SERVERS") == "required":
-        pytest.fail(f"{reason}: run make servers")
-    pytest.skip(f"{reason}: run make servers")
-
-
 @contextlib.contextmanager
 def start_s3() -> Iterator[Store]:
     """moto's S3 server."""
@@ -91,7 +83,7 @@ def start_gcs() -> Iterator[Store]:
     """fake-gcs-server, which enforces ifGenerationMatch."""
     program = INSTALLED / "fake-gcs-server"
     if not program.exists():
-        unavailable("fake-gcs-server is not installed" if shutil.which("go") else "Go is missing")
+        give_up("fake-gcs-server is not installed" if shutil.which("go") else "Go is missing")
     port = _free_port()
     proxy = Proxy(f"127.0.0.1:{port}", GCS())
     # Uploads in parts go to the address that the server says.
@@ -112,7 +104,7 @@ def start_azure() -> Iterator[Store]:
     program = INSTALLED / "azurite/node_modules/azurite/dist/src/blob/main.js"
     node = shutil.which("node")
     if node is None or not program.exists():
-        unavailable("Azurite is not installed" if node else "Node is missing")
+        give_up("Azurite is not installed" if node else "Node is missing")
     port = _free_port()
     command = [str(node), str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
     accounts = ";".join(f"{name}:{_AZURE_KEY}" for name in AZURE_ACCOUNTS)

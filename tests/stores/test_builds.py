@@ -16,6 +16,7 @@ from support.builds import find_file, jsonl, texts, tokcore, write
 from support.builds import tree as local_tree
 
 from pipelines.cli import commands
+from tokcore.loader import Loader
 
 BUILD = """
 version = 1
@@ -30,7 +31,9 @@ lang = "zh"
 files = ["data/zh.jsonl"]
 id = "id"
 [learn]
-vocab_size = 300
+vocab_size = [290, 300]
+[pack]
+length = 64
 """
 
 
@@ -87,7 +90,7 @@ def test_the_root_and_all_bytes_are_those_of_a_local_build(built: Built) -> None
     )
     assert sorted(here) == sorted(there)
     differ = {path for path in here if here[path] != there[path]}
-    expected = {"plan/files.jsonl", "shards/megatron/data_path.train"}
+    expected = {"plan/files.jsonl", "shards/megatron/data_path.train", "packed/megatron/data_path.train"}
     assert {path for path in differ if not path.endswith("manifest.json")} == expected
 
 
@@ -95,7 +98,8 @@ def test_verify(built: Built) -> None:
     report = json.loads(built.run("verify", built.output, "--decode", "all", "--json"))
     assert report["num_decoded"] == 45
     assert report["problems"] == []
-    assert "every byte is the same" in built.run("verify", built.output, "--rebuild", "train-00000-00000")
+    for shard in ("train-00000-00000", "packed/train-00000-00000"):
+        assert "every byte is the same" in built.run("verify", built.output, "--rebuild", shard)
 
 
 def test_show(built: Built) -> None:
@@ -122,9 +126,10 @@ def test_commands_that_look(built: Built, tmp_path: Path) -> None:
     audit = json.loads(built.run("audit", built.output, "--sources", "--json"))
     there = json.loads(built.run("audit", built.local / "out", "--sources", "--json"))
     assert {**audit, "output": ""} == {**there, "output": ""}
-    built.run("export", built.output, "--to", "tiktoken", "-o", tmp_path / "ranks")
-    built.run("export", built.local / "out", "--to", "tiktoken", "-o", tmp_path / "local")
-    assert (tmp_path / "ranks").read_bytes() == (tmp_path / "local").read_bytes()
+    for size in ((), ("--vocab-size", "290")):
+        built.run("export", built.output, *size, "--to", "tiktoken", "-o", tmp_path / "ranks", "--force")
+        built.run("export", built.local / "out", *size, "--to", "tiktoken", "-o", tmp_path / "local", "--force")
+        assert (tmp_path / "ranks").read_bytes() == (tmp_path / "local").read_bytes()
     assert "check" in built.run("init", f"{built.folder}/data", "-o", tmp_path / "build.toml")
     assert "nothing to do" in built.run("check", f"{built.folder}/build.toml") + built.run(
         "build", f"{built.folder}/build.toml"
@@ -167,6 +172,15 @@ def test_stages_of_another_output_are_taken_over(built: Built, change: str) -> N
     assert (here == there) == (change == "none")
 
 
+def test_packed_rows_are_read_at_a_url(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in built.store.environment.items():
+        monkeypatch.setenv(name, value)
+    here, there = (Loader(f"{one}/packed", 64, 4, seed=1) for one in (built.output, built.local / "out"))
+    assert here.num_rows == there.num_rows > 4
+    assert here[0].tokens.tolist() == there[0].tokens.tolist()
+    assert here[0].cu_seqlens.tolist() == there[0].cu_seqlens.tolist()
+
+
 def test_gc_and_repair(built: Built) -> None:
     before = tree(built.store, built.output)
     put(built.store, f"{built.output}/shards/arrow/left.arrow", b"of a killed build")
@@ -175,7 +189,7 @@ def test_gc_and_repair(built: Built) -> None:
     for path in before:
         if re.fullmatch(r"shards/arrow/train-00000-00000-\w+\.arrow", path):
             remove(built.store, f"{built.output}/{path}")
-        elif re.fullmatch(r"counts/en-\w+\.parquet", path):
+        elif re.fullmatch(r"counts/en-\w+\.parquet|packed/pieces/train-00000-00000-\w+\.pieces", path):
             put(built.store, f"{built.output}/{path}", b"damaged")
     assert tree(built.store, built.output) != before
     built.run("repair", built.output)

@@ -17,6 +17,7 @@ from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import get_documents_path
 from tokcore.labels import repeat_label
+from tokcore.loader import Loader
 from tokcore.shards import ShardDocument, Shards
 from tokcore.token_batch import TokenBatch
 
@@ -54,6 +55,25 @@ def upload(store: Store, url: str, format: str) -> int:
         store, f"{url}/shards/manifest.json", write_canonical_json({**manifest, "totals": {"fingerprint": FINGERPRINT}})
     )
     return sum(one["size_bytes"] for one in entries)
+
+
+@pytest.mark.usefixtures("s3_here")
+def test_a_loader_asks_for_ranges_ahead(s3: Store) -> None:
+    """Of what it needs, and at once for several batches; no shard is read whole."""
+    url = s3.fresh()
+    size_bytes = upload(s3, url, "megatron")
+    loader = Loader(url, length=LENGTH, batch_size=1)
+    s3.proxy.reset()
+    batches = iter(loader)
+    first = next(batches)
+    received = sum(one.received_bytes for one in s3.proxy.requests)
+    assert received < size_bytes / 2, f"{received} of {size_bytes}"
+    direct = Loader(url, length=LENGTH, batch_size=1, read_ahead=0)
+    assert first.tokens.tolist() == direct[0].tokens.tolist()
+    assert [next(batches).tokens.tolist() for _ in range(20)] == [direct[i].tokens.tolist() for i in range(1, 21)]
+    s3.proxy.reset()
+    _ = direct[5]
+    assert not s3.proxy.requests, "its blocks are kept"
 
 
 @pytest.mark.parametrize("format", list(_MOST))

@@ -80,7 +80,7 @@ def test_a_busy_store_costs_the_requests_that_it_refused(store: Store, files: Pa
         assert 0.9 * fired <= counted <= fired
     else:
         # A sign of work that is refused as the build ends is not asked for again.
-        assert fired - 2 <= counted <= fired, "each is counted, whoever tried again"
+        assert fired - 2 <= counted <= fired, "each is counted, in whichever layer it was tried again"
     assert asked_then <= asked / (1 - _REFUSED) * 1.15, "each request until it is answered, and no other"
     assert asked_then - fired <= asked + 0.05 * asked
     assert disturbed["root"] == undisturbed["root"]

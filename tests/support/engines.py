@@ -9,9 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-import pytest
+from support.installed_servers import find_server
 
 
 def make_job_server(port):
@@ -44,15 +43,6 @@ def _wait_for(port, process):
 def find_prism():
     """The program that `make servers` builds; without it the test is skipped, where it may be."""
     return find_server("prism", "Prism")
-
-
-def find_server(name, title):
-    """A file that `make servers` makes; without it the test is skipped, where it may be."""
-    path = Path(sys.prefix) / "servers" / name
-    if not path.exists():
-        report = pytest.fail if os.environ.get("TOKCORE_TEST_SERVERS") == "required" else pytest.skip
-        report(f"{title} is not installed: make servers")
-    return path
 
 
 def find_free_port():

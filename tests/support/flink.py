@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.engines import find_free_port, find_server
+from support.engines import find_free_port
+from support.installed_servers import find_server
 
 JOB_MANAGER, JOB_SERVER = "jobmanager", "jobserver"
 TASK_MANAGERS = ("taskmanager-0", "taskmanager-1")

@@ -22,6 +22,7 @@ from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.work.semantics import SEMANTICS
 from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import write_canonical_json
+from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
@@ -32,7 +33,7 @@ STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 
 
 class Forger:
-    """Edits files of an output; hash_anew() makes manifests fit; restore() undoes everything."""
+    """Edits files of an output; hash_again() makes manifests fit; restore() undoes everything."""
 
     def __init__(self, output: Path) -> None:
         self.output = output
@@ -70,7 +71,7 @@ class Forger:
 
     # ------------------------------------------------------------------------------------------------------ hash again
 
-    def hash_anew(self, depth: int) -> None:
+    def hash_again(self, depth: int) -> None:
         """Make the manifests fit the files.
 
         depth: 1 stored hashes in the stage's manifest; 2 also identities and hashes of manifests; 3 also contents, the
@@ -150,8 +151,9 @@ class Forger:
         shards = self.manifests["shards"]
         batches = [self.read_arrow(e["path"]) for e in shards["files"] if e["path"].startswith("arrow")]
         everything = join_batches(batches)
-        digests = sorted(compute_document_digests(everything.langs, everything.tokens, everything.offsets))
-        shards["totals"]["documents_digest"] = hashlib.sha256(b"".join(digests)).hexdigest()
+        digest = DocumentsDigest()
+        digest.add(compute_document_digests(everything.langs, everything.tokens, everything.offsets))
+        shards["totals"]["documents_digest"] = digest.hexdigest()
         shards["totals"]["tokens"] = everything.num_tokens
 
     # ---------------------------------------------------------------------------------------------------------- shards

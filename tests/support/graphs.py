@@ -15,15 +15,19 @@ from support.vocabularies import spec_of_merges
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
 from pipelines.graph.count_graph import CountItems
+from pipelines.graph.learn_graph import LearnTokenizers
 from pipelines.graph.spread_items import SpreadItems
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.learn_on_worker import LearnJob
 from pipelines.work.make_jobs import make_count_job, make_encode_job
 from schemas import Document
+from schemas.config import load_config
 from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.tokenizer_spec import SpecialToken
 
+MIXED_AND_PACKED = "[shuffle]\nseed = 7\n[mixture]\nstrategy = 'natural'\n[pack]\nlength = 64\n"
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
 
 
@@ -39,14 +43,15 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
     spec = learned().spec
     return (
         make_count_job(counts, attempts, "/base", 4, 1 << 20),
-        make_encode_job(shards, attempts, "/base", 4, "/tokcore.json", "0" * 64, spec),
+        make_encode_job(shards, attempts, "/base", "/tokcore.json", "0" * 64, spec),
     )
 
 
 def every_graph(folder: Path) -> list[beam.Pipeline]:
-    """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store.
+    """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store, learning.
 
-    The first build has a pipeline to count and one to encode. The second one is shuffled and packed: one more for each.
+    The first build has a pipeline to count and one to encode. The second one is shuffled, mixed and packed: one more
+    for the shuffle and the rows, two for the mixture.
     """
     found: list[beam.Pipeline] = []
     run_pipeline = beam.Pipeline.run
@@ -58,14 +63,16 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     small_corpus(folder)
     with mock.patch.object(beam.Pipeline, "run", kept):
         run(build_file(folder), folder / "graphs")
-        run(build_file(folder, settings=f"{SETTINGS}[shuffle]\nseed = 7\n[pack]\nlength = 64\n"), folder / "shuffled")
+        run(build_file(folder, settings=f"{SETTINGS}{MIXED_AND_PACKED}"), folder / "shuffled")
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
     read = own | "Read" >> ReadDocuments("en.jsonl.zst", str(folder), lang="en")
     _ = read.documents | "Write" >> WriteShards(str(folder / "written"), learned())
-    count_job, _ = make_jobs(Attempts("s3://bucket/out", "counts", "0" * 64))
+    attempts = Attempts("s3://bucket/out", "counts", "0" * 64)
+    count_job, _ = make_jobs(attempts)
     _ = own | "Items" >> SpreadItems(count_job.attempts, ["part"]) | "CountInAStore" >> CountItems(count_job)
+    _ = own | "Learn" >> LearnTokenizers(LearnJob(attempts, load_config(str(build_file(folder))), (300,), "0" * 64))
     return [*found, own]
 
 

@@ -38,7 +38,7 @@ class Gate:
         self.option = f"engine.worker={write_worker(folder / 'worker', code)}"
 
     def hold(self, step: str, after: int = 0) -> None:
-        """Let so many calls of the step pass, and no more."""
+        """Let the first `after` calls of the step pass, and no more."""
         (self.folder / f"hold-{step}").write_text(str(after))
 
     def release(self) -> None:

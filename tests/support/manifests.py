@@ -34,6 +34,7 @@ LEARNED_CONFIG = stages.LearnedConfig(
 )
 MIX: dict[str, str | int | dict[str, int]] = {"strategy": "natural", "scale_bits": 3, "weights": {"en": 8}}
 SHARE = ("0.25", "0.5")
+MIXTURE_SHARE = stages.MixtureShare(4, 50, 6, 70, 1, 3, "1.000000", "1.4000", "1.000000", 71, 1, "4000000000000000")
 
 
 def entry(path: str, about: object) -> FileEntry[object]:
@@ -91,6 +92,15 @@ MANIFESTS: dict[str, AnyManifest] = {
         {"en": stages.EncodedLanguage(4, 700, 60, 100, "7.0000")},
         entry("arrow/en/train-00000-00000.arrow", ShardFacts("train-00000-00000", 0, "en", "train", 4, 100, 399)),
         entry("token_counts.parquet", stages.CorpusAbout(4, 100)),
+    ),
+    "mixed": manifest(
+        "mixed",
+        stages.MixtureConfig(
+            "weights", "sources", ("mds",), 2000, "zstd", "0.5", {"web": "0.25"}, 900, "2.5", "uint16"
+        ),
+        stages.MixtureTotals(1, 6, 8, 1, 3, 90, 2, 20, 4, 16, "f" * 64, {"web": MIXTURE_SHARE}),
+        {"en": stages.MixtureShare(4, 50, 6, 70, 1, 3, "1.000000", "1.4000")},
+        entry("mds/train/train-00000-00000.mds", ShardFacts("train-00000-00000", 0, "", "train", 6, 70, 99)),
     ),
     "packed": manifest(
         "packed",

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--languages", type=int, default=30)
     parser.add_argument("--workers", type=int, default=2, help="of the local builds")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster ends, too
     shutil.rmtree(OUT, ignore_errors=True)
     generate(OUT / "corpus", given.megabytes, given.languages)
     os.environ["TMPDIR"] = str(OUT)

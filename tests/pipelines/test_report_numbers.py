@@ -1,0 +1,405 @@
+"""Every number of report.json, computed again from the shards, the tables and the manifests, by definition."""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import json
+import math
+import statistics
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import regex
+from support.builds import ROOT, build_file, find_file, jsonl, run, small_corpus, texts, tokcore, tree, write
+from support.vocabularies import published_tokenizer
+
+import tokcore as api
+from pipelines.local.progress import StageProgress
+from pipelines.report import html_parts, merge_history, money, parallel_text, probes, tokenizer_tables, vocabulary_facts
+from pipelines.report.compose import OWN, Wishes, make_report
+from pipelines.report.estimates import Drawing
+from pipelines.report.money import ModelSize
+from pipelines.report.shard_pass import CONTEXTS
+from tokcore import scripts
+from tokcore.texts import make_texts_from_strings
+
+LINES = {"en": ["one two", "three"], "sw": ["moja mbili tatu", "nne"], "km": ["មួយ ពីរ", "បី"]}
+SOURCES = """
+[[source]]
+lang = "en"
+files = "en.jsonl.zst"
+id = "id"
+[[source]]
+lang_field = "lang"
+files = ["two.jsonl", "ru.jsonl"]
+id = "id"
+"""
+SETTINGS = """
+[count]
+mask = ["email"]
+[learn]
+vocab_size = 420
+[mix]
+alpha = 0.5
+[shards]
+target_tokens = 2000
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("reported")
+    small_corpus(folder)
+    two = [{"id": f"z{i}", "lang": "zh", "text": text} for i, text in enumerate(texts("zh", 20))]
+    two += [{"id": f"h{i}", "lang": "hi", "text": text + " a@b.org\u200b"} for i, text in enumerate(texts("hi", 9))]
+    two += [{"id": f"c{i}", "lang": "hi", "text": "वही वही"} for i in range(4)]  # copies
+    (folder / "two.jsonl").write_bytes(
+        jsonl([*two, {"id": "bad", "lang": "hi"}, {"id": "e", "lang": "hi", "text": ""}])
+    )
+    (folder / "ru.jsonl").write_bytes(
+        jsonl([{"id": str(i), "lang": "ru", "text": t} for i, t in enumerate(texts("ru", 40))])
+    )
+    for lang, lines in LINES.items():
+        data = "".join(f"{line}\n" for line in lines).encode()
+        name = f"{lang}.txt" if lang != "km" else "km.txt.zst"
+        write(folder / "parallel" / name, data)
+    run(build_file(folder, SOURCES, SETTINGS, build="max_rejected = 0.5"), folder / "out", 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def documents(corpus) -> list[tuple[str, str, list[int], bytes]]:
+    """(language, source, ids, text) of every document."""
+    shards = api.open_shards(corpus / "out", split="all")
+    tokenizer = api.Tokenizer.load(corpus / "out")
+    found = []
+    for row in range(len(shards)):
+        about, ids = shards.document(row), shards[row].tolist()
+        assert ids[-1] == tokenizer.eos_id
+        found.append((about.lang, about.source, ids, tokenizer.decode(ids[:-1])))
+    return found
+
+
+@pytest.fixture(scope="module")
+def tokenizers(corpus) -> dict[str, api.Tokenizer]:
+    return {OWN: api.Tokenizer.load(corpus / "out"), "r50k": published_tokenizer("r50k")}
+
+
+@pytest.fixture(scope="module")
+def report(corpus, tokenizers):
+    before = tree(corpus / "out")
+    wishes = Wishes({"r50k": tokenizers["r50k"]}, str(corpus / "parallel"), "en", 400, [ModelSize("tiny", 2, 16, 1, 8)])
+    made = make_report(str(corpus / "out"), wishes, StageProgress(-1))
+    assert tree(corpus / "out") == before, "nothing is written into the output"
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    return made
+
+
+def test_the_corpus(report, corpus, documents):
+    found = report["corpus"]
+    assert found["documents"] == len(documents)
+    assert found["tokens"] == sum(len(ids) for _, _, ids, _ in documents)
+    assert found["text_bytes"] == sum(len(text) for *_, text in documents)
+    assert found["records"] == {"read": len(documents) + 1, "rejected": {"missing_text": 1}}
+    by_lang, by_source = defaultdict(list), defaultdict(list)
+    for lang, source, ids, text in documents:
+        by_lang[lang].append((ids, text))
+        by_source[source].append((lang, ids, text))
+    assert found["languages"].keys() == by_lang.keys()
+    for lang, of in by_lang.items():
+        one = found["languages"][lang]
+        assert (one["documents"], one["tokens"]) == (len(of), sum(len(ids) for ids, _ in of))
+        assert one["text_bytes"] == sum(len(text) for _, text in of)
+        assert one["masked_spans"] == ({"email": 9} if lang == "hi" else {})
+    assert found["sources"].keys() == by_source.keys()
+    for source, of in by_source.items():
+        one = found["sources"][source]
+        assert (one["documents"], one["tokens"]) == (len(of), sum(len(ids) for _, ids, _ in of))
+        assert one["text_bytes"] == sum(len(text) for *_, text in of)
+        assert one["languages"] == sorted({lang for lang, *_ in of})
+    # Shares: before, of the bytes of text, masked or not; after, of the same times the weights.
+    sizes = {lang: sum(len(text) for _, text in of) for lang, of in by_lang.items()}
+    weighted = {lang: size * found["languages"][lang]["weight"] for lang, size in sizes.items()}
+    for lang in by_lang:
+        shares = found["languages"][lang]["share_of_bytes"]
+        assert shares["before"] == pytest.approx(sizes[lang] / sum(sizes.values()), abs=1e-6)
+        assert shares["after"] == pytest.approx(weighted[lang] / sum(weighted.values()), abs=1e-6)
+    assert sum(one["share_of_bytes"]["before"] for one in found["languages"].values()) == pytest.approx(1, abs=1e-4)
+    assert found["invisible"]["zero_width"]["hi"]["characters"] == {"U+200B": 9}
+
+
+def test_copies(report, documents):
+    for lang, told in report["corpus"]["copies"].items():
+        times = Counter(text for of, _, _, text in documents if of == lang)
+        assert told == {
+            "texts": len(times),
+            "documents": times.total(),
+            "repeated_texts": sum(n > 1 for n in times.values()),
+            "extra_documents": sum(n - 1 for n in times.values()),
+        }
+    assert report["corpus"]["copies"]["hi"]["extra_documents"] == 3
+
+
+def scripts_by_definition(text: str) -> list[str]:
+    """The script of each character, by the regex package's tables."""
+    names = {"Latin": "Latin", "Cyrillic": "Cyrillic", "Devanagari": "Devanagari", "Han": "Han and kana"}
+    own = [next((names[n] for n in names if regex.match(rf"\p{{Script={n}}}", c)), None) for c in text]
+    found, last = [], next((one for one in own if one), "none")
+    for one in own:
+        last = one or last
+        found.append(last)
+    return found
+
+
+def test_tokenizers_beside_each_other(report, documents, tokenizers):
+    groups = {"languages": lambda d: d[0], "sources": lambda d: d[1]}
+    comparison = report["tokenizer"]["comparison"]
+    for kind, of in groups.items():
+        assert comparison[kind].keys() == {of(document) for document in documents}
+        for group, told in [*comparison[kind].items(), (None, comparison["all"])]:
+            own = [text for document in documents if group in (None, of(document)) for text in [document[3]]]
+            assert told["drawn_documents"] == len(own)
+            assert told["drawn_bytes"] == sum(map(len, own))
+            for name, tokenizer in tokenizers.items():
+                tokens = sum(len(tokenizer.encode(text)) for text in own)
+                partial = sum(
+                    not is_utf8(tokenizer.token_bytes(id)) for text in own for id in tokenizer.encode(text).tolist()
+                )
+                expected = {
+                    "bytes_per_token": sum(map(len, own)) / tokens,
+                    "characters_per_token": sum(len(text.decode()) for text in own) / tokens,
+                    "tokens_per_word": tokens / sum(len(text.decode().split()) for text in own),
+                    "partial_share": partial / tokens,
+                }
+                row = told["tokenizers"][name]
+                assert {key: one["value"] for key, one in row.items()} == pytest.approx(expected, abs=1e-6)
+                assert {one["margin"] for one in row.values()} == {0}, "every text was drawn"
+
+
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_by_script(report, documents, tokenizers):
+    expected: dict[str, Counter[str]] = defaultdict(Counter)
+    for *_, text in documents:
+        characters = text.decode()
+        scripts = scripts_by_definition(characters)
+        of_byte = [script for c, script in zip(characters, scripts, strict=True) for _ in c.encode()]
+        for i, (c, script) in enumerate(zip(characters, scripts, strict=True)):
+            starts_word = not c.isspace() and (i == 0 or characters[i - 1].isspace())
+            expected[script].update(bytes=len(c.encode()), characters=1, words=starts_word)
+        for name, tokenizer in tokenizers.items():
+            at = 0
+            for id in tokenizer.encode(text).tolist():
+                expected[of_byte[at]][name] += 1
+                at += len(tokenizer.token_bytes(id))
+    told = report["tokenizer"]["comparison"]["scripts"]
+    assert told.keys() == expected.keys() >= {"Latin", "Cyrillic", "Devanagari", "Han and kana"}
+    for script, of in expected.items():
+        assert told[script]["drawn_bytes"] == of["bytes"]
+        for name in tokenizers:
+            row = told[script]["tokenizers"][name]
+            assert row["bytes_per_token"]["value"] == pytest.approx(of["bytes"] / of[name], abs=1e-6)
+            assert row["characters_per_token"]["value"] == pytest.approx(of["characters"] / of[name], abs=1e-6)
+            if of["words"]:
+                assert row["tokens_per_word"]["value"] == pytest.approx(of[name] / of["words"], abs=1e-6)
+
+
+def test_premiums(report, tokenizers):
+    told = report["tokenizer"]["premiums"]
+    assert (told["reference"], told["lines"]) == ("en", 2)
+    for name, tokenizer in tokenizers.items():
+        tokens = {lang: sum(len(tokenizer.encode(line)) for line in lines) for lang, lines in LINES.items()}
+        one = told["tokenizers"][name]
+        assert one["tokens"] == tokens
+        premiums = {lang: number / tokens["en"] for lang, number in tokens.items()}
+        assert one["premiums"] == pytest.approx(premiums, abs=1e-6)
+        others = [premiums["km"], premiums["sw"]]
+        assert one["median"] == pytest.approx(statistics.median(others), abs=1e-6)
+        assert one["p90"] == pytest.approx(float(np.quantile(others, 0.9)), abs=1e-6)
+        values = list(tokens.values())
+        gini = sum(abs(a - b) for a in values for b in values) / (2 * len(values) ** 2 * statistics.mean(values))
+        assert one["gini"] == pytest.approx(gini, abs=1e-6)
+
+
+def test_the_vocabulary(report, corpus, documents, tokenizers):
+    told = report["tokenizer"]
+    own = tokenizers[OWN]
+    written = Counter(id for _, _, ids, _ in documents for id in ids[:-1])
+    shares = [n / written.total() for n in written.values()]
+    renyi = math.log(sum(share**2.5 for share in shares)) / (1 - 2.5) / math.log(419)
+    assert told["efficiency"]["corpus"]["renyi"] == pytest.approx(renyi, abs=1e-6)
+    assert told["efficiency"]["drawn"][OWN] == told["efficiency"]["corpus"]
+    assert sum(told["lengths"]["vocabulary"]) == 419
+    assert told["lengths"]["written"][1] == sum(n for id, n in written.items() if len(own.token_bytes(id)) == 2)
+    assert sum(told["scripts"][OWN].values()) == 419
+    # The curve at the full size, and the history, from the tables.
+    held = Counter()
+    for lang, _, ids, _ in documents:
+        held[lang] += len(ids) - 1
+    for lang, one in told["curve"]["languages"].items():
+        rows = pq.read_table(find_file(corpus / "out", f"counts/{lang}.parquet")).to_pylist()
+        encoded = own.encode_pretokens(make_texts_from_strings([row["pretoken"] for row in rows]))
+        lengths = np.diff(encoded.offsets).tolist()
+        assert one["tokens"][-1] == sum(n * row["count"] for n, row in zip(lengths, rows, strict=True))
+        assert one["bytes"] == sum(len(row["pretoken"]) * row["count"] for row in rows)
+    history = told["history"]
+    assert history["ends"][-1] == 419 - 256
+    led = [sum(column) for column in zip(*(one["led"] for one in history["languages"].values()), strict=True)]
+    assert led == np.diff([0, *history["ends"]]).tolist()
+
+
+def test_history_by_definition(report, corpus, tokenizers):
+    """Merges replayed pre-token by pre-token, each application counted."""
+    from tokcore.explain import Explainer
+
+    explainer = Explainer(tokenizers[OWN])
+    weights = {lang: one["weight"] for lang, one in report["corpus"]["languages"].items()}
+    applied = {lang: Counter() for lang in weights}
+    for lang in weights:
+        for row in pq.read_table(find_file(corpus / "out", f"counts/{lang}.parquet")).to_pylist():
+            for _, steps in explainer._replay(row["pretoken"]):
+                for step in steps:
+                    applied[lang][step.rank] += row["count"] * weights[lang]
+    history = report["tokenizer"]["history"]
+    start = 0
+    for block, end in enumerate(history["ends"]):
+        sums = {lang: sum(applied[lang][rank] for rank in range(start, end)) for lang in weights}
+        for lang, number in sums.items():
+            told = history["languages"][lang]["share"][block]
+            assert told == pytest.approx(number / sum(sums.values()), abs=1e-6)
+        start = end
+
+
+def test_health(report, documents, tokenizers):
+    told = report["health"]
+    own = tokenizers[OWN]
+    written = Counter(id for _, _, ids, _ in documents for id in ids)
+    never = [id for id in range(420) if not written[id]]
+    assert told["never"]["number"] == len(never)
+    assert [one["id"] for one in told["never"]["first"]] == never[:1000]
+    groups = defaultdict(list)
+    for id in own.spec.model.ids.tolist():
+        data = own.token_bytes(id)
+        if is_utf8(data) and data.decode().strip():
+            groups[data.decode().strip().casefold()].append(id)
+    several = [ids for ids in groups.values() if len(ids) > 1]
+    assert told["near_duplicates"]["groups"] == len(several)
+    assert told["near_duplicates"]["tokens"] == sum(map(len, several))
+    assert sorted([one["id"] for one in group] for group in told["near_duplicates"]["first"]) == sorted(several)
+
+
+def test_money(report, documents, tokenizers):
+    told = report["money"]
+    lengths = [len(ids) for _, _, ids, _ in documents]
+    assert told["documents"]["all"]["fit"] == [sum(n <= context for n in lengths) for context in CONTEXTS]
+    assert told["documents"]["all"]["mean_tokens"] == pytest.approx(statistics.mean(lengths), abs=1e-6)
+    (model,) = told["models"]
+    assert model["cache_bytes_per_token"] == 2 * 2 * 1 * 8 * 2
+    assert model["embedding_parameters"] == {name: one.vocab_size * 16 for name, one in tokenizers.items()}
+    row = report["tokenizer"]["comparison"]["all"]["tokenizers"][OWN]
+    for perplexity, bits in zip(told["perplexities"], told["bits_per_byte"]["all"][OWN], strict=True):
+        assert bits == pytest.approx(math.log2(perplexity) / row["bytes_per_token"]["value"], abs=1e-5)
+    assert told["tokens_per_million_words"]["all"][OWN]["value"] == pytest.approx(
+        row["tokens_per_word"]["value"] * 1e6, abs=1
+    )
+
+
+def test_provenance(report, corpus):
+    manifest = json.loads((corpus / "out" / "manifest.json").read_text())
+    told = report["provenance"]
+    assert told["root"] == manifest["root"]
+    for stage, one in told["stages"].items():
+        folder = corpus / "out" / ("" if stage == "build" else stage)
+        assert one["identity"] == json.loads((folder / "manifest.json").read_text())["identity"]
+    assert [one["uri"] for one in told["inputs"]["first"]] == ["en.jsonl.zst", "ru.jsonl", "two.jsonl"]
+    weights = {lang: one["weight"] for lang, one in report["corpus"]["languages"].items()}
+    assert told["mixture"]["weights"] == weights
+
+
+def test_what_is_drawn_depends_on_the_documents_alone(corpus, tokenizers):
+    """Ten texts of each language: those with the smallest digests, in any order of sources; margins say so."""
+    again = SOURCES.split("[[source]]")
+    turned = build_file(
+        corpus,
+        "[[source]]".join([again[0], again[2], again[1]]),
+        SETTINGS,
+        "turned.toml",
+        build="max_rejected = 0.5",
+    )
+    run(turned, corpus / "turned", 1)
+    reports = [make_report(str(corpus / name), Wishes(sample=10), StageProgress(-1)) for name in ("out", "turned")]
+    first, second = (one["tokenizer"]["comparison"] for one in reports)
+    assert first == second
+    assert reports[0]["sample"]["languages"]["en"] == {"texts": 10, "all": False}
+    whole = make_report(str(corpus / "out"), Wishes(), StageProgress(-1))["tokenizer"]["comparison"]
+    inside = []
+    for lang, told in first["languages"].items():
+        row, true = (one["tokenizers"][OWN]["bytes_per_token"] for one in (told, whole["languages"][lang]))
+        assert row["margin"] > 0 or lang not in ("en", "ru", "zh")
+        inside.append(abs(row["value"] - true["value"]) <= 2 * row["margin"] + 1e-6)
+    assert all(inside)
+
+
+@pytest.mark.parametrize(
+    "module", [scripts, html_parts, merge_history, money, parallel_text, probes, tokenizer_tables, vocabulary_facts]
+)
+def test_examples_in_docstrings(module):
+    failed, tried = doctest.testmod(module)
+    assert tried
+    assert not failed
+
+
+def test_the_bundle_of_charts_is_the_one_of_its_sums():
+    folder = ROOT / "pipelines" / "report" / "page_files" / "charts"
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        expected, name = line.split()
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected
+    licences = (folder / "LICENSES.txt").read_text()
+    for package in json.loads((folder / "package.json").read_text())["dependencies"].items():
+        assert " ".join(package) in licences
+
+
+def test_an_estimate_by_hand():
+    drawing = Drawing(["a", "a", "b"], np.array([1, 1, 2]), {"a": 4, "b": 2}, {"a": False, "b": True})
+    told = drawing.estimate(np.array([10, 14, 3]), np.array([2, 3, 1]))
+    # Of a each drawn text stands for two documents; b is whole. (2 * 24 + 6) / (2 * 5 + 2)
+    assert told["value"] == 4.5
+    residuals = [10 - 4.5 * 2, 14 - 4.5 * 3]
+    variance = 2**2 * (1 - 1 / 2) * 2 * statistics.variance(residuals)
+    assert told["margin"] == pytest.approx(1.96 * math.sqrt(variance) / 12, abs=1e-6)
+
+
+def test_the_command(corpus, tmp_path):
+    page = tmp_path / "report.html"
+    done = tokcore("report", corpus / "out", "--parallel", corpus / "parallel", "-o", page)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "report.json").read_text())["format"] == "tokcore-report"
+    assert "is there already" in tokcore("report", corpus / "out", "-o", page).stderr
+    for wrong, message in (
+        (["-o", corpus / "out" / "report.html"], "no command but build writes to"),
+        (["-o", tmp_path / "report.pdf"], "ends with .html"),
+        (["-o", tmp_path / "none" / "report.html"], "make it first"),
+        (["--reference", "en"], "--parallel"),
+        (["--model", "8B:32"], "NAME:LAYERS:WIDTH:KV_HEADS:HEAD_SIZE"),
+        (["--parallel", corpus / "parallel", "--reference", "xx"], "--reference xx"),
+        (["--against", corpus / "none"], "there is no"),
+    ):
+        extra = [] if "-o" in wrong else ["-o", tmp_path / "other.html"]
+        done = tokcore("report", corpus / "out", *wrong, *extra)
+        assert (done.returncode, done.stdout) == (2, ""), wrong
+        assert message in done.stderr
+    write(corpus / "uneven" / "en.txt", b"one\ntwo\n")
+    write(corpus / "uneven" / "sw.txt.zst", b"moja\n")
+    done = tokcore("report", corpus / "out", "--parallel", corpus / "uneven", "-o", tmp_path / "other.html")
+    assert "sw.txt.zst has 1 lines, en has 2" in done.stderr
+    assert list(tmp_path.glob("other*")) == []

@@ -1,0 +1,240 @@
+"""The server of `tokcore view`: who may ask, and that every answer is what the library says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builds import build_file, run, small_corpus, tokcore
+from support.vocabularies import published_tokenizer
+
+import tokcore as api
+from pipelines.view.server import ViewServer
+from pipelines.view.shelf import Volume
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("viewed")
+    small_corpus(folder)
+    for name, size in (("one", 400), ("two", 330)):
+        settings = f"[plan]\nrange_bytes = 4000\n[learn]\nvocab_size = {size}\n[shards]\ntarget_tokens = 2000\n"
+        run(build_file(folder, settings=settings, name=f"{name}.toml"), folder / name, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(built) -> Iterator[ViewServer]:
+    shelf = (
+        Volume("one", api.Tokenizer.load(built / "one"), str(built / "one")),
+        Volume("two", api.Tokenizer.load(built / "two"), str(built / "two")),
+        Volume("r50k", published_tokenizer("r50k")),
+    )
+    server = ViewServer(shelf)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def request(
+    server: ViewServer,
+    path: str = "shelf",
+    body: Any = None,
+    method: str = "POST",
+    token: str | None = None,
+    **headers: str,
+) -> tuple[int, Any, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    sent = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    token = server.token if token is None else token
+    data = json.dumps({} if body is None else body).encode()
+    connection.request(method, f"/{token}/{path}", data if method == "POST" else None, sent)
+    answer = connection.getresponse()
+    content, found = answer.read(), dict(answer.getheaders())
+    connection.close()
+    return answer.status, content, found
+
+
+def ask(server: ViewServer, path: str, **body: Any) -> Any:
+    status, content, _ = request(server, path, body)
+    assert status == 200, content
+    return json.loads(content)
+
+
+def search(server: ViewServer, **body: Any) -> list[dict[str, Any]]:
+    status, content, headers = request(server, "search", body)
+    assert status == 200, content
+    assert headers["Content-Type"] == "application/x-ndjson"
+    return [json.loads(line) for line in content.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1:1"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"token": "x" * 32},
+        {"token": ""},
+        {"token": "%00"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_who_may_not_ask_is_refused(server, wrong, method):
+    status, content, headers = request(server, "" if method == "GET" else "shelf", method=method, **wrong)
+    assert status == 403
+    assert list(json.loads(content)) == ["error"]
+    assert server.token.encode() not in content
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_who_may_ask(server):
+    port = server.server_address[1]
+    assert server.server_address[0] == "127.0.0.1"
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        assert request(server, Host=host, Origin=f"http://{host}", Sec_Fetch_Site="same-origin")[0] == 200
+    status, content, headers = request(server, "", method="GET")
+    assert status == 200
+    assert content.startswith(b"<!doctype html>")
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["Referrer-Policy"] == "no-referrer", "the token is in the URL"
+    assert len(server.token) >= 32
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("none", {}, 404, "no such question"),
+        ("../../etc/passwd", {}, 404, "no such question"),
+        ("cut", {"text": 5}, 400, "text: expected str"),
+        ("cut", {"text": "x" * 100_001}, 400, "is the limit"),
+        ("cut", [1], 400, "no object"),
+        ("token", {"volume": 9, "id": 1}, 400, "volume 9"),
+        ("token", {"volume": 0, "id": 10**6}, 400, "no token"),
+        ("token", {"volume": 0, "id": True}, 400, "id: expected int"),
+        ("document", {"volume": 0, "number": 10**9}, 400, "numbered from 0"),
+        ("document", {"volume": 2, "number": 0}, 400, "without documents"),
+        ("place", {"volume": 0, "shard": "none", "offset": 0}, 400, "no shard"),
+        ("search", {"volume": 0, "kind": "sql", "query": "x"}, 400, "expected text, token, id or lang"),
+        ("search", {"volume": 0, "kind": "token", "query": "²"}, 400, "not a token id"),
+        ("search", {"volume": 0, "kind": "text", "query": ""}, 400, "empty"),
+    ],
+)
+def test_wrong_questions_are_told(server, path, body, status, message):
+    found, content, _ = request(server, path, body)
+    assert (found, message in json.loads(content)["error"]) == (status, True), content
+
+
+def test_other_methods_types_and_sizes_are_refused(server):
+    assert request(server, method="PUT")[0] == 501
+    assert request(server, Content_Type="text/plain")[0] == 415
+    assert request(server, Content_Length="99999999")[0] == 413
+    assert request(server, Content_Length="-1")[0] == 413
+
+
+def test_typed_text(server, built):
+    text = "the\u200b и 的<|endoftext|>\n"
+    for special in (False, True):
+        told = ask(server, "cut", text=text, special=special)
+        assert (told["characters"], told["bytes"]) == (len(text), len(text.encode()))
+        for volume, cut in zip(server.shelf, told["cuts"], strict=True):
+            ids = volume.tokenizer.encode(text, allow_special="all" if special else ()).tolist()
+            assert [token[0] for token in cut["tokens"]] == ids
+            assert b"".join(bytes.fromhex(token[2]) for token in cut["tokens"]) == text.encode()
+            assert any(token[3] for token in cut["tokens"]) == special
+            assert not any("\u200b" in token[1] or "\n" in token[1] for token in cut["tokens"])
+    place = 1
+    told = ask(server, "explain", volume=2, text="Hello there", place=place)
+    tokenizer = server.shelf[2].tokenizer
+    assert told["explained"]["id"] == tokenizer.encode("Hello there").tolist()[place]
+    assert len(told["explained"]["merges"]) == len(bytes.fromhex(told["explained"]["bytes"])) - 1
+    assert ask(server, "cut", text="\ud800")["cuts"][0]["tokens"], "a lone surrogate becomes U+FFFD"
+
+
+def test_documents(server, built):
+    shards = api.open_shards(built / "one", split="all")
+    for number in (0, 7, len(shards) - 1):
+        told = ask(server, "document", volume=0, number=number)
+        assert [token[0] for token in told["tokens"]] == shards[number].tolist()
+        about = shards.document(number)
+        assert (told["id"], told["lang"], told["source"], told["ordinal"]) == tuple(about)
+    assert ask(server, "document", volume=0, number=0, start=3)["tokens"][0][0] == shards[0].tolist()[3]
+
+
+def test_jumps(server, built):
+    shards = api.open_shards(built / "one", split="all")
+    number = 0
+    for file in shards.list_files():
+        offset = 0
+        for row in range(file.num_documents):
+            length = len(shards[number + row])
+            for within in (0, length - 1):
+                told = ask(server, "place", volume=0, shard=Path(file.path).name, offset=offset + within)
+                assert (told["number"], told["token"]) == (number + row, within)
+            offset += length
+        number += file.num_documents
+        break
+
+
+def test_searches(server, built):
+    shards = api.open_shards(built / "one", split="all")
+    tokenizer = server.shelf[0].tokenizer
+    texts = [tokenizer.decode(ids.tolist()) for ids in shards]
+    *hits, last = [hit for hit in search(server, volume=0, kind="text", query="этот") if "scanned" not in hit]
+    assert last == {"done": True}
+    assert [hit["number"] for hit in hits] == [i for i, text in enumerate(texts) if "этот".encode() in text]
+    assert all(
+        hit["context"][1] == "этот" and hit["times"] == texts[hit["number"]].count("этот".encode()) for hit in hits
+    )
+    id = tokenizer.encode(" the").tolist()[0]
+    *hits, last = [hit for hit in search(server, volume=0, kind="token", query=str(id)) if "scanned" not in hit]
+    assert [hit["number"] for hit in hits] == [i for i, ids in enumerate(shards) if id in ids.tolist()]
+    assert all(shards[hit["number"]].tolist()[hit["token"]] == id for hit in hits)
+    *hits, last = search(server, volume=0, kind="lang", query="hi")
+    assert [hit["number"] for hit in hits] == [i for i in range(len(shards)) if shards.document(i).lang == "hi"]
+    *hits, last = search(server, volume=0, kind="id", query="ru-1")
+    assert {hit["id"] for hit in hits} == {"ru-1", *(f"ru-{i}" for i in range(10, 20))}
+
+
+def test_a_search_goes_on_after_100_hits(server, built):
+    shards = api.open_shards(built / "one", split="all")
+    *first, cursor = search(server, volume=0, kind="lang", query="")
+    assert len(first) == 100 < len(shards)
+    *second, last = search(server, volume=0, kind="lang", query="", start=cursor["next"])
+    assert last == {"done": True}
+    assert [hit["number"] for hit in [*first, *second]] == list(range(len(shards)))
+
+
+def test_audit_and_twins(server, built):
+    lists = ask(server, "audit", volume=0)["lists"]
+    from pipelines.inspect.audit import audit
+
+    expected = audit(str(built / "one"), server.shelf[0].tokenizer)
+    assert {name: one["number"] for name, one in lists.items()} == {name: len(expected[name]) for name in lists}
+    one, two = (api.open_shards(built / name, split="all") for name in ("one", "two"))
+    told = ask(server, "compare", volume=0, number=50)
+    assert [part["volume"] for part in told["of"]] == [0, 1]
+    for part, shards in zip(told["of"], (one, two), strict=True):
+        assert shards.document(part["number"]) == one.document(50)
+        assert [token[0] for token in part["tokens"]] == shards[part["number"]].tolist()
+
+
+def test_nothing_but_the_shelf_can_be_asked_for(built):
+    done = tokcore("view", *[built / "one"] * 5)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "at most 4" in done.stderr

@@ -1,0 +1,214 @@
+"""What a build of 1 TB, 100 TB or 10 PB asks for, and what breaks first.
+
+    PYTHONPATH=tests python tests/scale/simulate.py [--files 1000000] [--price-per-core-hour 0.05]
+
+The planner and the order of merges are the product's own code, run on files and runs that do not exist. The planner
+runs on as many files as --files says, in a process of its own, whose time and memory are measured; larger plans are in
+proportion. Everything else is arithmetic with the figures at the top of this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.stages.plan_corpus import write_files_table
+from pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
+from pipelines.work.plan_parts import count_parts
+from pipelines.work.work_items import make_plan
+from schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile, Plan, ReadSettings
+from schemas.refs import RunRef
+
+SIZES = {"1 TB": 10**12, "100 TB": 10**14, "10 PB": 10**16}
+
+# Measured; tests/benchmarks/README.md says how.
+LEARNER_BYTES = 145  # of memory for each unique pre-token
+RUN_BYTES = 15  # stored, for each unique pre-token of a work item
+REF_BYTES = 450  # of memory for a RunRef, which the driver holds for each language and partition of each work item
+COUNT_MB_S, ENCODE_MB_S = 30.0, 25.0  # of text on one core
+
+# Assumed.
+FILE_BYTES = 10**7  # of text
+UNIQUE_IN_64_MB, HEAPS = 420_000, 0.7  # unique pre-tokens, and how they grow with text
+LARGEST_SHARE = 0.45  # of the text, that of the largest language; a file has one language
+REQUESTS_PER_ITEM = 12  # of a store: the input, runs, rejects, records, shards
+
+MEMORY = {"driver": 64 * 10**9, "learner": 256 * 10**9}  # of hosts that are easy to get
+
+
+class Planned(NamedTuple):
+    """What planning some files took."""
+
+    files: int
+    items: int
+    seconds: float
+    peak_bytes: int  # beside what the process had
+    table_bytes: int
+
+
+def make_files(number: int) -> Iterator[InputFile]:
+    """Pins as S3 gives them, in the order of names."""
+    for i in range(number):
+        uri = f"s3://a-bucket-of-crawls/segments/{i // 10_000:06d}/part-{i % 10_000:05d}.jsonl.zst"
+        yield InputFile(uri, FILE_BYTES // 4 + i % 1000, f"etag:{i:032x}", 0)
+
+
+def make_synthetic_plan(number: int) -> Plan:
+    """The plan of that many files."""
+    settings = ReadSettings("jsonl", "zst", "text", "id", "", "lang", "reject", 1 << 30, "", "")
+    return make_plan(make_files(number), [settings], 64 << 20)
+
+
+def measure_plan(number: int) -> Planned:
+    """Plan that many files in this process, and write the table of files as a build does."""
+    before = _read_peak()
+    began = time.monotonic()
+    plan = make_synthetic_plan(number)
+    table = write_files_table(plan)
+    seconds = time.monotonic() - began
+    return Planned(number, len(plan.items), seconds, _read_peak() - before, len(table))
+
+
+def _read_peak() -> int:
+    """The most memory that this process has had; getrusage would begin with that of its parent."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def measure_elsewhere(number: int) -> Planned:
+    """As measure_plan, in a process of its own."""
+    command = [sys.executable, __file__, "--plan-here", str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Planned(*json.loads(done.stdout))
+
+
+class Merged(NamedTuple):
+    """What the merges of one language and partition took."""
+
+    merges: int
+    read_bytes: int
+    left: int  # runs
+
+
+def merge_synthetic(num_runs: int, run_bytes: int, num_partitions: int) -> Merged:
+    """Merge that many runs of that size as a build does; what is merged has as many rows as Heaps' law says."""
+    merges = read = 0
+
+    def merge(runs: list[RunRef]) -> RunRef:
+        nonlocal merges, read
+        merges += 1
+        read += sum(run.size_bytes for run in runs)
+        size = int(sum(run.size_bytes ** (1 / HEAPS) for run in runs) ** HEAPS)
+        return RunRef("", 0, f"merge-{merges:09d}", 0, size, "")
+
+    runs = [RunRef("", 0, f"run-{i:09d}", 0, run_bytes, "") for i in range(num_runs)]
+    few = merge_down(runs, choose_max_runs(num_partitions), merge)
+    return Merged(merges, read, len(few))
+
+
+def count_unique(text_bytes: float) -> float:
+    """Unique pre-tokens in that much text of a language."""
+    return UNIQUE_IN_64_MB * (text_bytes / (64 << 20)) ** HEAPS
+
+
+class Need(NamedTuple):
+    """What a build asks for."""
+
+    items: int
+    partitions: int
+    merges: int
+    shuffle_bytes: int  # read by merges
+    requests: int
+    plan_s: float
+    plan_bytes: int
+    refs_bytes: int  # memory for the references to runs in one process
+    learner_bytes: int
+    core_hours: float
+
+    def find_breaks(self) -> list[str]:
+        """What does not fit, by name."""
+        held = {"planning": self.plan_bytes, "references to runs": self.refs_bytes}
+        breaks = [name for name, size in held.items() if size > MEMORY["driver"]]
+        return breaks + (["learning"] if self.learner_bytes > MEMORY["learner"] else [])
+
+
+def estimate(text_bytes: int, planned: Planned) -> Need:
+    """What a build of that much text asks for. planned: a plan that was measured."""
+    files = text_bytes // FILE_BYTES
+    items = files * planned.items // planned.files
+    wanted = -(-text_bytes // 4 // BYTES_PER_PARTITION)
+    partitions = min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())
+    item_bytes = text_bytes / items
+    runs = max(1, int(items * LARGEST_SHARE))
+    shown = min(runs, FAN_IN**3)  # merges grow in proportion beyond
+    merged = merge_synthetic(shown, int(count_unique(item_bytes) * RUN_BYTES / partitions), partitions)
+    tiers = 1 + max(0.0, math.log(runs / shown, FAN_IN))
+    scale = items / shown * partitions
+    return Need(
+        items,
+        partitions,
+        int(merged.merges * scale),
+        int(merged.read_bytes * scale * tiers),
+        items * REQUESTS_PER_ITEM + 3 * int(merged.merges * scale),
+        planned.seconds * files / planned.files,
+        planned.peak_bytes * files // planned.files,
+        items * partitions * REF_BYTES,
+        int(count_unique(text_bytes * LARGEST_SHARE) / LARGEST_SHARE**HEAPS * LEARNER_BYTES),
+        text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) / 3600,
+    )
+
+
+def find_first_break(planned: Planned) -> tuple[int, list[str]]:
+    """(the smallest size of text for which something does not fit, what that is)."""
+    size = 10**11
+    while not (breaks := estimate(size, planned).find_breaks()):
+        size = size * 3 // 2
+    return size, breaks
+
+
+def main() -> None:
+    """Print a table, and what breaks first."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=1_000_000, help="that are planned and measured")
+    parser.add_argument("--price-per-core-hour", type=float, default=0.05, help="in any currency")
+    parser.add_argument("--plan-here", type=int, metavar="FILES", help="plan this many files, and print what it took")
+    given = parser.parse_args()
+    if given.plan_here is not None:
+        print(json.dumps(measure_plan(given.plan_here)))
+        return
+    planned = measure_elsewhere(given.files)
+    print(
+        f"{planned.files:,} files planned into {planned.items:,} work items in {planned.seconds:.0f} s with "
+        f"{planned.peak_bytes / 1e9:.2f} GB: {2e9 / planned.peak_bytes * planned.files:,.0f} files fit into 2 GB"
+    )
+    print("| | " + " | ".join(SIZES) + " |\n|---|" + "--:|" * len(SIZES))
+    needs = [estimate(size, planned) for size in SIZES.values()]
+    rows = {
+        "work items": [f"{need.items:,}" for need in needs],
+        "files that hold the plan for engines": [f"{count_parts(need.items):,}" for need in needs],
+        "merges": [f"{need.merges:,}" for need in needs],
+        "read by merges, TB": [f"{need.shuffle_bytes / 1e12:,.1f}" for need in needs],
+        "requests to a store, millions": [f"{need.requests / 1e6:,.1f}" for need in needs],
+        "planning, minutes": [f"{need.plan_s / 60:,.1f}" for need in needs],
+        "driver: planning, GB": [f"{need.plan_bytes / 1e9:,.1f}" for need in needs],
+        "driver: references to runs, GB": [f"{need.refs_bytes / 1e9:,.1f}" for need in needs],
+        "learner, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
+        "core hours": [f"{need.core_hours:,.0f}" for need in needs],
+        "cost of the cores": [f"{need.core_hours * given.price_per_core_hour:,.0f}" for need in needs],
+        "does not fit": [", ".join(need.find_breaks()) or "-" for need in needs],
+    }
+    for name, cells in rows.items():
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    size, breaks = find_first_break(planned)
+    print(f"first to break: {', '.join(breaks)}, at {size / 1e12:.2g} TB")
+
+
+if __name__ == "__main__":
+    main()

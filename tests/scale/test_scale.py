@@ -1,0 +1,40 @@
+"""The simulation of large builds: planning takes little memory for each file, and merging reads a row once a tier."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scale.simulate import SIZES, Planned, estimate, find_first_break, measure_elsewhere, merge_synthetic
+
+from pipelines.work.merge_tree import FAN_IN
+
+
+@pytest.fixture(scope="module")
+def planned() -> Planned:
+    return measure_elsewhere(60_000)
+
+
+def test_planning_takes_little_memory_for_each_file(planned):
+    """Of a file stay a name, a pin and a range. Canonical JSON that is kept line by line would take 4 kB more."""
+    assert 200 < planned.peak_bytes / planned.files < 1500
+    assert planned.items == planned.files // 4
+
+
+def test_merges_read_a_row_once_a_tier():
+    for num_runs in (FAN_IN**2, FAN_IN**3):
+        merged = merge_synthetic(num_runs, 25_000, 256)
+        assert merged.left == 1
+        assert merged.read_bytes <= num_runs * 25_000 * math.log(num_runs, FAN_IN)
+        assert merged.merges < num_runs / (FAN_IN - 2)
+
+
+def test_what_breaks_first(planned):
+    needs = {name: estimate(size, planned) for name, size in SIZES.items()}
+    assert needs["1 TB"].items < needs["100 TB"].items < needs["10 PB"].items
+    assert needs["1 TB"].find_breaks() == []
+    assert "learning" in needs["100 TB"].find_breaks()
+    assert set(needs["10 PB"].find_breaks()) == {"planning", "references to runs", "learning"}
+    size, breaks = find_first_break(planned)
+    assert 10**12 < size < 10**14
+    assert breaks
