@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 from pipelines.local.pool import OnProgress, Workers
@@ -46,10 +46,13 @@ K = TypeVar("K")
 class SlicedPasses:
     """The passes of a build's stages, each done by all slices together. pipelines.graph.launch has the same ones."""
 
-    def __init__(self, session: Session, is_made: Callable[[], bool]) -> None:
-        """is_made: whether the stage has been committed."""
+    def __init__(
+        self, session: Session, is_made: Callable[[], bool], metrics: MutableMapping[str, dict[str, int]]
+    ) -> None:
+        """is_made: whether the stage has been committed. metrics: gets what this slice measured, by pass."""
         self._session = session
         self._is_made = is_made
+        self._metrics = metrics
 
     def count_items(
         self, options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress, say: Say
@@ -153,8 +156,14 @@ class SlicedPasses:
         pool = workers.start()
         assert pool is not None  # slices have no engine
         work = SharedWork(self._session, what, attempts, tasks, self._is_made, on_progress)
-        work.run(pool, options.num_workers)
-        return dict(sorted(work.metrics.items()))
+        measured = {}
+        try:
+            work.run(pool, options.num_workers)
+        finally:
+            # Even if another slice commits the stage first, which ends this one's pass: the report says who did what.
+            if work.metrics:
+                measured = self._metrics[what] = dict(sorted(work.metrics.items()))
+        return measured
 
     def _deal(self, rank: int) -> int:
         """The slice whose share a piece of work of that rank is."""

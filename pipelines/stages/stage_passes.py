@@ -75,7 +75,7 @@ def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
     if run.session is not None:
         from pipelines.slices.sliced_passes import SlicedPasses
 
-        return SlicedPasses(run.session, lambda: run.is_made(attempts))
+        return SlicedPasses(run.session, lambda: run.is_made(attempts), run.metrics)
     from pipelines.graph import launch
 
     return launch

@@ -55,7 +55,7 @@ def check(output: Path, expected: Path) -> None:
 def test_all_passes_are_shared(corpus, tmp_path):
     """With a shuffle, packed rows and several vocabulary sizes, each of three slices counts and encodes its share."""
     run(corpus / "every-pass.toml", tmp_path / "local")
-    with SliceProcesses(corpus / "every-pass.toml", tmp_path / "out", 3, "--json", lease=20) as slices:
+    with SliceProcesses(corpus / "every-pass.toml", tmp_path / "out", 3, "--json", lease=60) as slices:
         hosts = [slices.start(number) for number in (1, 2, 3)]
         ended = [host.wait() for host in hosts]
     assert [code for code, _, _ in ended] == [0, 0, 0], ended

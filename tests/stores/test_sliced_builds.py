@@ -80,8 +80,9 @@ def start_slurm(slices: SliceProcesses, place: Place, number: int, folder: Path)
     (array,) = re.findall(r"^#SBATCH --array=(\d+)-(\d+)$", script.read_text(), re.MULTILINE)
     assert array[0] == "1"
     srun = folder / "srun"
-    srun.write_text('#!/bin/sh\nexec "$@"\n')
-    srun.chmod(0o755)
+    if not srun.exists():  # written once: a file that is being written cannot be run
+        srun.write_text('#!/bin/sh\nexec "$@"\n')
+        srun.chmod(0o755)
     environment = make_environment(place, folder) | {
         "SLURM_ARRAY_TASK_ID": str(number),
         "SLURM_ARRAY_TASK_COUNT": str(NUM),
