@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,12 +14,15 @@ from pipelines.graph.driver_options import ask_for_greetings
 from pipelines.graph.flink_jobs import find_flink_job, find_page
 from pipelines.graph.jobs import NamedRunner, find_job, make_job_name, submit_job
 from pipelines.graph.recorded import Recorded
+from pipelines.graph.shorten_failure import shorten_failure
 from pipelines.graph.stage_on_beam import StageOnBeam
 from pipelines.graph.watch_job import RemoteJob, watch_job
 from pipelines.local.run_options import RunOptions
-from pipelines.store import storage
+from pipelines.store import storage, urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.redaction import redact
 from pipelines.work.worker_notes import get_greetings, read_greetings
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, StageError, TokError
 
 # So long a worker may take to start. Prism waits for ever for one that does not.
 SILENCE_S = 120.0
@@ -52,23 +56,17 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
         job = submitted = submit_job(pipeline, endpoint, name)
         submitted.listen()
         opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
-    watched = _Workers(run.options.engine, greetings, job, run.say)
-    try:
-        run.metrics |= watch_job(
-            job,
-            opening,
-            Recorded(run.attempts, run.pieces),
-            run.pieces.num,
-            lambda: _find_page(run.options, job, name),
-            watched.check,
-            run.options.detach,
-            run.on_progress,
-            run.say,
-        )
-    except StageError:
-        if refusal := read_greetings(greetings)[1]:
-            raise _refused(refusal) from None
-        raise
+    run.metrics |= watch_job(
+        job,
+        opening,
+        Recorded(run.attempts, run.pieces),
+        run.pieces.num,
+        lambda: _find_page(run.options, job, name),
+        _Workers(run.options.engine, run.attempts, job, run.say),
+        run.options.detach,
+        run.on_progress,
+        run.say,
+    )
 
 
 def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
@@ -92,11 +90,12 @@ def _find_page(options: RunOptions, job: RemoteJob, name: str) -> str | None:
 
 
 class _Workers:
-    """Ends a job whose workers do not start."""
+    """Ends a job whose workers do not start, and says why a job failed."""
 
-    def __init__(self, engine: str, greetings: str, job: RemoteJob, say: Callable[[str], None]) -> None:
+    def __init__(self, engine: str, attempts: Attempts, job: RemoteJob, say: Callable[[str], None]) -> None:
         self._engine = engine
-        self._greetings = greetings
+        self._attempts = attempts
+        self._greetings = get_greetings(attempts)
         self._job = job
         self._say = say
         self._began = self._next = time.monotonic()
@@ -115,15 +114,37 @@ class _Workers:
             raise _refused(refusal)
         if num_started or now - self._began < SILENCE_S:
             return
-        text = (
-            f"job {self._job.id} at {self._job.endpoint}: no worker has started for {SILENCE_S:.0f} s. Look into the "
-            f"log of {self._engine}; engine.worker names the program that starts workers on its hosts"
-        )
+        text = f"{self._name_job()}: no worker has started for {SILENCE_S:.0f} s. {self._hint()}"
         if self._engine == "prism":  # it has all its hosts already
             self._job.cancel()
             raise ConfigError(text)
         self._is_settled = True
         self._say(f"warning: {text}")
+
+    def explain(self, state: str, failure: str) -> TokError:
+        """ConfigError if workers refused to start, or did not; else StageError. It names a file with all of failure."""
+        num_started, refusal = read_greetings(self._greetings)
+        if refusal:
+            return _refused(refusal)
+        why = shorten_failure(failure)
+        if why != failure.strip():
+            why = f"{why} (all of it: {redact(self._keep(failure))})"
+        if state == "FAILED" and not num_started:
+            return ConfigError(f"{self._name_job()} failed before a worker had started: {why}. {self._hint()}")
+        return StageError(f"{self._name_job()} ended {state}: {why}. Finished work is kept: run the same command again")
+
+    def _keep(self, failure: str) -> str:
+        """URL of a new file of the stage's working folder, with all that the engine said."""
+        url = urls.join(self._attempts.folder, f"failure-{uuid.uuid4().hex[:12]}.txt")
+        with storage.write_attempt(url) as file:
+            file.write(failure.encode())
+        return url
+
+    def _name_job(self) -> str:
+        return f"job {self._job.id} at {self._job.endpoint}"
+
+    def _hint(self) -> str:
+        return f"Look into the log of {self._engine}; engine.worker names the program that starts workers on its hosts"
 
 
 def _refused(refusal: str) -> ConfigError:

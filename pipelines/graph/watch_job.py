@@ -11,7 +11,7 @@ from pipelines.graph.jobs import ENDED
 from pipelines.graph.recorded import Recorded
 from pipelines.local.pool import OnProgress
 from pipelines.store.redaction import redact
-from tokcore.errors import StageError
+from tokcore.errors import TokError
 
 _POLL_S = 0.5
 _LINE_S = 10.0
@@ -39,22 +39,32 @@ class RemoteJob(Protocol):
         """What the engine warned of in this job, so far."""
 
 
+class JobWorkers(Protocol):
+    """What is known of the workers of a job."""
+
+    def check(self) -> None:
+        """Raise what must end the job."""
+
+    def explain(self, state: str, failure: str) -> TokError:
+        """The error for a job that ended in that state, if no worker raised one. failure: what the engine says."""
+
+
 def watch_job(
     job: RemoteJob,
     opening: str,
     recorded: Recorded,
     num_items: int,
     find_page: Callable[[], str | None],
-    check_workers: Callable[[], None],
+    workers: JobWorkers,
     detach: bool,
     on_progress: OnProgress | None,
     say: Callable[[str], None],
 ) -> dict[str, int]:
     """Return the job's metrics when it is done.
 
-    opening: to say at first. find_page: where people see the job, once the engine knows it. check_workers: raises what
-    must end the job. If this process is interrupted, the job is cancelled, unless detach.
-    Raises what a worker raised, with its class; StageError for any other end.
+    opening: to say at first. find_page: where people see the job, once the engine knows it. If this process is
+    interrupted, the job is cancelled, unless detach.
+    Raises what a worker raised, with its class; for any other end, what workers.explain gives.
     """
     page, said, told_at = None, 0, time.monotonic()
     try:
@@ -64,7 +74,7 @@ def watch_job(
                 say(f"job {job.id}: {page}")
             said = _tell_warnings(job, said, say)
             _report(recorded.look(), on_progress)
-            check_workers()
+            workers.check()
             if time.monotonic() - told_at >= _LINE_S:
                 told_at = time.monotonic()
                 say(f"job {job.id}: {state}, {recorded.num_done:,} of {num_items:,} work items")
@@ -81,10 +91,7 @@ def watch_job(
     if state == "DONE":
         return job.read_metrics()
     failure = job.read_failure()
-    raise find_error(failure) or StageError(
-        f"job {job.id} at {job.endpoint} ended {state}: {redact(failure)}. "
-        f"Finished work is kept: run the same command again"
-    )
+    raise find_error(failure) or workers.explain(state, redact(failure))
 
 
 def _report(num_bytes: int, on_progress: OnProgress | None) -> None:

@@ -5,6 +5,7 @@ By default each fault hits one step; `make flink-faults` has each hit all.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -20,8 +21,9 @@ import psutil
 import pytest
 from golden.test_demo import DEMO_ROOT
 from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
+from support.drivers import LIMIT_S, Driver, telling
 from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster, list_listeners
-from support.held_worker import Gate
+from support.gates import Gate
 
 from pipelines.local.engines import find_worker_program
 
@@ -29,9 +31,16 @@ NUM_FILES = 8
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
     with FlinkCluster(tmp_path_factory.mktemp("flink") / "cluster") as started:
         yield started
+
+
+@pytest.fixture
+def cluster(shared_cluster: FlinkCluster) -> Iterator[FlinkCluster]:
+    """The cluster, of which no other test uses anything, or has broken anything."""
+    yield shared_cluster
+    shared_cluster.recover()
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +54,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_file(folder, sources, "[plan]\nrange_bytes = 2000\n[learn]\nvocab_size = 300\n")
     run(folder / "build.toml", folder / "local")
     return folder
-
-
-def start(*arguments: str | Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT)
 
 
 def read_processes(output: Path, stage: str) -> dict:
@@ -74,8 +78,8 @@ def check_where_the_work_was(cluster: FlinkCluster, told: dict) -> None:
 
 
 def test_the_demo(cluster, tmp_path):
-    done = tokcore("build", "deploy/demo/build.toml", "--output", tmp_path / "out", *cluster.options, timeout=600)
-    assert done.returncode == 0, done.stderr
+    done = tokcore("build", "deploy/demo/build.toml", "--output", tmp_path / "out", *cluster.options, timeout=LIMIT_S)
+    assert done.returncode == 0, f"{done.stderr}{cluster.describe()}"
     assert json.loads((tmp_path / "out/manifest.json").read_bytes())["root"] == DEMO_ROOT
     for stage, folder in (("count", "counts"), ("encode", "shards")):
         check_where_the_work_was(cluster, read_processes(tmp_path / "out", folder))
@@ -111,36 +115,40 @@ def test_sigterm_ends_the_cluster_of_make_flink():
     command = [sys.executable, "tests/engines/flink/run.py", "--megabytes=1"]
     environment = {**os.environ, "PYTHONPATH": "tests"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as ran:
-        assert any("a job server run" in line for line in ran.stdout)
-        started = {one.pid for one in psutil.Process(ran.pid).children(True) if one.name() == "java"}
-        assert len(started) == 4
-        ran.terminate()
-        assert ran.wait(60) == 143
+        try:
+            assert any("a job server run" in line for line in ran.stdout)
+            started = {one.pid for one in psutil.Process(ran.pid).children() if one.name() == "java"}
+            assert len(started) == 4
+        finally:
+            ran.terminate()
+        assert ran.wait(LIMIT_S) == 143
     assert not started & set(psutil.pids())
 
 
 # --------------------------------------------------------------------------------------------------------------- faults
 
 
-def kill_task_manager(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
-    served = [one for one in TASK_MANAGERS if cluster.processes[one].pid == psutil.Process(worker).ppid()]
+def kill_task_manager(cluster: FlinkCluster, driver: Driver, worker: int) -> None:
+    above = psutil.Process(worker).ppid()
+    served = [one for one in TASK_MANAGERS if cluster.processes[one].pid == above]
+    assert served, f"worker {worker} is a process of {above}"
     cluster.kill(served[0])
 
 
-def kill_worker(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+def kill_worker(cluster: FlinkCluster, driver: Driver, worker: int) -> None:
     os.kill(worker, signal.SIGKILL)
 
 
-def kill_job_manager(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+def kill_job_manager(cluster: FlinkCluster, driver: Driver, worker: int) -> None:
     cluster.kill(JOB_MANAGER)
 
 
-def kill_job_server(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
+def kill_job_server(cluster: FlinkCluster, driver: Driver, worker: int) -> None:
     cluster.kill(JOB_SERVER)
 
 
-def kill_driver(cluster: FlinkCluster, driver: subprocess.Popen[str], worker: int) -> None:
-    driver.kill()
+def kill_driver(cluster: FlinkCluster, driver: Driver, worker: int) -> None:
+    driver.process.kill()
 
 
 FAULTS = (kill_task_manager, kill_worker, kill_job_manager, kill_job_server, kill_driver)
@@ -155,61 +163,67 @@ else:
 @pytest.mark.parametrize(("fault", "step"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_a_fault(cluster, corpus, tmp_path, fault, step):
     """The bytes are those of a local build, and what is done again is at most what workers had in hand."""
-    gate, output = Gate(tmp_path / "gate"), tmp_path / "out"
+    output = tmp_path / "out"
     stage, folder = ("encode", "shards") if step == "encode" else ("count", "counts")
     if stage == "encode":
         for command in ("count", "learn"):
-            assert tokcore(command, corpus / "build.toml", "--output", output).returncode == 0
-    on_flink = (stage, corpus / "build.toml", "--output", output, *cluster.options, "--set", gate.option)
+            made = tokcore(command, corpus / "build.toml", "--output", output)
+            assert made.returncode == 0, made.stderr
     num_before = len(cluster.list_jobs(stage))
-    gate.hold(step, after=0 if step == "merge" else 2)
-    driver = start(*on_flink)
-    worker = gate.wait_until_held(step)
-    parts = {process.pid for process in cluster.processes.values()}
-    watched = parts | {driver.pid, *(one.pid for part in parts for one in psutil.Process(part).children(True))}
-    assert all(re.match(r"127\.0\.0\.1:|\[::ffff:127\.0\.0\.1\]:|\[::1\]:", one) for one in list_listeners(watched))
-    fault(cluster, driver, worker)
-    if fault in IS_REPEATED_BY_FLINK:
-        gate.release()
-        _, told = driver.communicate(timeout=300)
-        assert driver.returncode == 0, told
-    else:
-        if fault is kill_driver:
-            driver.communicate()
-        else:
-            _, told = driver.communicate(timeout=300)
-            assert driver.returncode == 3, told
-            assert "run the same command again" in told
-        for part, process in cluster.processes.items():
-            if process.poll() is not None:
-                cluster.start(part)
-        if fault is kill_job_manager:
+    with contextlib.ExitStack() as ends:
+        gate = ends.enter_context(Gate(tmp_path / "gate"))
+        command = (stage, corpus / "build.toml", "--output", output, *cluster.options, "--set", gate.option)
+        gate.hold(step, after=0 if step == "merge" else 2)
+        driver = ends.enter_context(Driver(tmp_path / "driver.log", *command))
+        ends.enter_context(telling(driver.describe, gate.describe, cluster.describe))
+        worker = gate.wait_until_held(step, driver)
+        check_listeners(cluster, driver)
+        fault(cluster, driver, worker)
+        if fault in IS_REPEATED_BY_FLINK:
             gate.release()
-            cluster.wait()
+            assert driver.finish() == 0
         else:
-            cluster.wait_for_job_server()
-            (left,) = cluster.list_jobs(stage)[num_before:]
-            assert left["state"] == "RUNNING"
-        again = start(*on_flink)
-        if fault is not kill_job_manager:
-            line = next(line for line in again.stderr if line.startswith(f"{stage}: "))
-            assert line.startswith(f"{stage}: goes on with job "), line
-            assert fault is kill_driver or left["jid"] in line
-            gate.release()
-        _, told = again.communicate(timeout=300)
-        assert again.returncode == 0, told
-    jobs = cluster.list_jobs(stage)[0 if fault is kill_job_manager else num_before :]  # a new one knows no old jobs
-    assert [job["state"] for job in jobs] == ["FINISHED"], "of several jobs, or of none"
-    assert (cluster.read_attempts(jobs[0]["jid"]) >= 1) == (fault in IS_REPEATED_BY_FLINK)
+            code = driver.finish()
+            if fault is not kill_driver:
+                assert code == 3
+                assert "run the same command again" in driver.told
+            cluster.start_dead_parts()
+            if fault is kill_job_manager:
+                gate.release()
+                cluster.wait()
+            else:
+                cluster.wait_for_job_server()
+                (left,) = cluster.list_jobs(stage)[num_before:]
+                assert left["state"] == "RUNNING", left
+            again = ends.enter_context(Driver(tmp_path / "again.log", *command))
+            ends.enter_context(telling(again.describe))
+            if fault is not kill_job_manager:
+                line = again.wait_for_line(f"{stage}: ")
+                assert line.startswith(f"{stage}: goes on with job ")
+                assert fault is kill_driver or left["jid"] in line
+                gate.release()
+            assert again.finish() == 0
+        jobs = cluster.list_jobs(stage)[0 if fault is kill_job_manager else num_before :]  # a new one knows no old jobs
+        assert [job["state"] for job in jobs] == ["FINISHED"], "of several jobs, or of none"
+        assert (cluster.read_attempts(jobs[0]["jid"]) >= 1) == (fault in IS_REPEATED_BY_FLINK)
     done = [worker["items"] for worker in read_processes(output, folder)["processes"]]
-    assert 0 <= sum(done) - count_items(output) <= 2, "done again, beyond what two workers had in hand"
+    assert abs(sum(done) - count_items(output)) <= 2, f"done again or lost, beyond what two workers had in hand: {done}"
     finished = tokcore("build", corpus / "build.toml", "--output", output)
     assert finished.returncode == 0, finished.stderr
     assert tree(output) == tree(corpus / "local")
-    for part, process in cluster.processes.items():
-        if process.poll() is not None:
-            cluster.start(part)
-    cluster.wait()
+
+
+def check_listeners(cluster: FlinkCluster, driver: Driver) -> None:
+    """What the driver, the cluster and its workers listen on is loopback: Python, and Java."""
+    watched = {driver.process.pid}
+    for part in cluster.processes.values():
+        watched.add(part.pid)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            watched.update(one.pid for one in psutil.Process(part.pid).children(True))
+    found = list_listeners(watched)
+    assert found
+    others = [one for one in found if not re.match(r"127\.0\.0\.1:|\[?::ffff:127\.0\.0\.1\]?:|\[?::1\]?:", one)]
+    assert not others, f"not on loopback: {others}"
 
 
 def count_items(output: Path) -> int:

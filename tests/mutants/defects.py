@@ -1582,6 +1582,14 @@ _BUILDING = (
         _tests("pipelines/test_engines.py::test_a_worker_of_another_release_ends_the_build_by_name"),
     ),
     Defect(
+        "failure-without-workers",
+        "a job that failed because no worker started does not name engine.worker",
+        "pipelines/graph/engine_jobs.py",
+        'if state == "FAILED" and not num_started:',
+        'if state == "FAILED" and num_started:',
+        _tests("pipelines/test_engines.py::test_a_failed_job_is_told_in_a_line"),
+    ),
+    Defect(
         "second-job",
         "a command that is run again does not look for the job that still runs",
         "pipelines/graph/engine_jobs.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import socket
 import subprocess
 import sys
 
@@ -15,11 +16,13 @@ from support.engines import find_free_port, find_prism, make_job_server, running
 from pipelines.graph import engine_jobs
 from pipelines.graph.beam_warnings import tell_warnings
 from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
+from pipelines.graph.shorten_failure import shorten_failure
 from pipelines.local.engines import find_web, find_worker_program, make_engine_options
 from pipelines.stages.build import Build
+from pipelines.work.worker_notes import greet
 from schemas.build_tables import EngineTable
 from schemas.config import load_config
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, StageError
 
 
 def test_options_of_an_engine():
@@ -198,8 +201,86 @@ def test_a_worker_that_never_starts_ends_the_build(corpus, prism, monkeypatch):
     monkeypatch.setattr(engine_jobs, "SILENCE_S", 3.0)
     engine = EngineTable(name="prism", endpoint=f"127.0.0.1:{prism}", worker="/bin/false", shared_filesystem=True)
     config = dataclasses.replace(load_config(str(corpus / "build.toml")), engine=engine)
-    with pytest.raises(ConfigError, match=r"no worker has started for 3 s.*log of prism; engine.worker names"):
+    with pytest.raises(ConfigError, match=r"(no worker has|a worker had) started.*log of prism; engine.worker names"):
         Build(config, output=str(corpus / "out")).run()
+
+
+PANIC = """pipeline panicked: send on closed channel
+Stacktrace: goroutine 57 [running]:
+runtime/debug.Stack()
+\t/usr/local/go/src/runtime/debug/stack.go:26 +0x5e
+stage-007 pending 1 upstream watermark -inf
+"""
+
+
+class FailedJob:
+    """A job that failed as Prism's do, before or after its worker had started."""
+
+    id = "job-1"
+    endpoint = "127.0.0.1:9"
+
+    def __init__(self, output, is_greeted):
+        if is_greeted:
+            (stage,) = (output / "_attempts").glob("counts-*")
+            greet(str(stage / "greetings"), describe_version())
+
+    def listen(self):
+        pass
+
+    def read_state(self):
+        return "FAILED"
+
+    def read_failure(self):
+        return PANIC
+
+    def read_warnings(self):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("is_greeted", "error", "message"),
+    [
+        (False, ConfigError, "job job-1 at 127.0.0.1:9 failed before a worker had started: {}. {}"),
+        (
+            True,
+            StageError,
+            "job job-1 at 127.0.0.1:9 ended FAILED: {}. Finished work is kept: run the same command again",
+        ),
+    ],
+)
+def test_a_failed_job_is_told_in_a_line(corpus, monkeypatch, is_greeted, error, message):
+    """All that the engine said is in a file. Without a worker, the setting that starts them is named."""
+    monkeypatch.setattr(engine_jobs, "find_job", lambda *_: None)
+    monkeypatch.setattr(engine_jobs, "submit_job", lambda *_: FailedJob(corpus / "out", is_greeted))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = f"127.0.0.1:{server.getsockname()[1]}"
+        engine = EngineTable(name="prism", endpoint=endpoint, worker="/bin/false", shared_filesystem=True)
+        config = dataclasses.replace(load_config(str(corpus / "build.toml")), engine=engine)
+        with pytest.raises(error) as raised:
+            Build(config, output=str(corpus / "out")).run()
+    (kept,) = (corpus / "out" / "_attempts").glob("counts-*/failure-*.txt")
+    hint = "Look into the log of prism; engine.worker names the program that starts workers on its hosts"
+    assert str(raised.value) == message.format(f"pipeline panicked: send on closed channel (all of it: {kept})", hint)
+    assert kept.read_text() == PANIC
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("pipeline panicked: no\nStacktrace: goroutine 1 [running]:\nmain.main()\n", "pipeline panicked: no"),
+        ("a.B: failed\n\tat c.D(D.java)\nCaused by: e.F: g\nCaused by: h.I: gone\n\t... 8 more\n", "h.I: gone"),
+        (
+            "a.B: Error received from SDK harness: Traceback (most recent call last):\n  File 'x', line 1\n    f()\n"
+            "Traceback (most recent call last):\n  File 'y'\nOSError: disk\n\n\tat c.D(D.java)\nCaused by: e.F: g",
+            "OSError: disk",
+        ),
+        ("a.B: Traceback (most recent call last):\n  cut", "a.B: Traceback (most recent call last):"),
+        ("x" * 1000, "x" * 300 + " ..."),
+        ("\n \n", ""),
+    ],
+)
+def test_the_line_that_names_the_cause(text, line):
+    assert shorten_failure(text) == line
 
 
 def test_where_the_pages_of_an_engine_are():

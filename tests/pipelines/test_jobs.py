@@ -7,9 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +16,8 @@ from typing import NamedTuple
 import grpc
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
-from support.builds import ROOT, build_file, jsonl, texts, tokcore, tree, write
+from support.builds import build_file, jsonl, texts, tokcore, tree, write
+from support.drivers import Driver, wait_for
 from support.engines import find_free_port, find_prism, running
 
 from pipelines.graph.across import find_error, run_here
@@ -54,12 +52,6 @@ def on_prism(port: int, corpus: Path, *more: str) -> list[str]:
     return [str(one) for one in (*arguments, "--set", f"engine.endpoint=127.0.0.1:{port}", *more)]
 
 
-def start(arguments: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *arguments], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-
-
 class Job(NamedTuple):
     """What the driver says of the job of the count stage."""
 
@@ -75,11 +67,9 @@ def list_jobs(port: int, job: Job) -> Counter[str]:
     return Counter(beam_job_api_pb2.JobState.Enum.Name(state) for state in states)
 
 
-def wait_for_job(driver: subprocess.Popen[str]) -> Job:
-    for line in driver.stderr:
-        if found := re.match(r"count: job (\S+) \((\S+)\) at ", line):
-            return Job(found[1], found[2])
-    raise AssertionError("the driver told no job")
+def wait_for_job(driver: Driver) -> Job:
+    found = re.match(r"count: job (\S+) \((\S+)\) at ", driver.wait_for_line("count: job "))
+    return Job(found[1], found[2])
 
 
 def make_slow_worker(corpus: Path, seconds: int) -> str:
@@ -162,10 +152,8 @@ def test_a_job_that_a_killed_driver_left_is_gone_on_with(corpus, prism):
     local = tokcore("build", corpus / "build.toml", "--output", corpus / "local")
     assert local.returncode == 0, local.stderr
     arguments = on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30))
-    driver = start(arguments)
-    job = wait_for_job(driver)
-    driver.kill()
-    driver.communicate()
+    with Driver(corpus / "driver.log", *arguments) as driver:
+        job = wait_for_job(driver)
     assert list_jobs(prism, job) == {"RUNNING": 1}
     make_slow_worker(corpus, 0)  # for the next stage
     again = tokcore(*arguments)
@@ -177,28 +165,23 @@ def test_a_job_that_a_killed_driver_left_is_gone_on_with(corpus, prism):
 
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_cancels_the_job(corpus, prism, signal_number, code):
-    driver = start(on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30)))
-    job = wait_for_job(driver)
-    driver.send_signal(signal_number)
-    _, told = driver.communicate(timeout=90)
-    assert driver.returncode == code
-    assert f"cancels job {job.id}" in told
+    with Driver(corpus / "driver.log", *on_prism(prism, corpus, "--set", make_slow_worker(corpus, 30))) as driver:
+        job = wait_for_job(driver)
+        driver.process.send_signal(signal_number)
+        assert driver.finish() == code, driver.told
+    assert f"cancels job {job.id}" in driver.told
     assert list_jobs(prism, job) == {"CANCELLED": 1}
 
 
 def test_detached_jobs_go_on(corpus, prism):
-    driver = start(on_prism(prism, corpus, "--detach", "--set", make_slow_worker(corpus, 8)))
-    job = wait_for_job(driver)
-    driver.send_signal(signal.SIGTERM)
-    _, told = driver.communicate(timeout=60)
-    assert driver.returncode == 143
-    assert f"job {job.id} goes on" in told
+    arguments = on_prism(prism, corpus, "--detach", "--set", make_slow_worker(corpus, 20))
+    with Driver(corpus / "driver.log", *arguments) as driver:
+        job = wait_for_job(driver)
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.finish() == 143, driver.told
+    assert f"job {job.id} goes on" in driver.told
     assert list_jobs(prism, job) == {"RUNNING": 1}
-    for _ in range(300):
-        if list_jobs(prism, job) == {"DONE": 1}:
-            return
-        time.sleep(0.2)
-    raise AssertionError("the job did not end")
+    wait_for(lambda: list_jobs(prism, job) == {"DONE": 1}, "the end of the job", lambda: str(list_jobs(prism, job)))
 
 
 def test_jobs_are_named_by_output_and_identity():

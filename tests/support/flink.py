@@ -8,16 +8,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.engines import find_free_port
+from support.drivers import wait_for
 from support.installed_servers import find_server
 
 JOB_MANAGER, JOB_SERVER = "jobmanager", "jobserver"
@@ -62,15 +63,24 @@ _SETTINGS = {
     "taskmanager.memory.jvm-overhead.max": "64m",
     "cluster.evenly-spread-out-slots": "true",
     "restart-strategy": "fixed-delay",
-    "restart-strategy.fixed-delay.attempts": "5",
+    # A job may begin again several times before it is known that a TaskManager is gone.
+    "restart-strategy.fixed-delay.attempts": "30",
     "restart-strategy.fixed-delay.delay": "1 s",
+    # That a process is dead shows after two heartbeats. The limits are for machines with much other work.
     "heartbeat.interval": "2000",
-    "heartbeat.timeout": "20000",
+    "heartbeat.timeout": "60000",
+    "akka.ask.timeout": "60 s",
     # How long the job server waits for a JobManager that is gone.
     "rest.retry.max-attempts": "5",
     "rest.retry.delay": "1000",
 }
-_START_S = 240
+_START_S = 600
+_RECOVER_S = 120
+_ANSWER_S = 60
+_SHOWN = 3000  # characters of a log
+_ENDED = ("FINISHED", "FAILED", "CANCELED")
+# Below those that systems give to outgoing connections: a part that was killed finds its port free again.
+_PORTS = range(15_000, 32_000)
 
 
 class FlinkCluster:
@@ -79,8 +89,9 @@ class FlinkCluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.rest, self.job_port = find_free_port(), find_free_port()
-        settings = {**_SETTINGS, "rest.port": self.rest, "jobmanager.rpc.port": find_free_port()}
+        self._orphaned: list[int] = []  # process groups of parts that were killed; their workers may be alive
+        self.rest, self.job_port, port = _find_ports(3)
+        settings = {**_SETTINGS, "rest.port": self.rest, "jobmanager.rpc.port": port}
         settings["io.tmp.dirs"] = folder / "tmp"
         for name in ("conf", "tmp"):
             (folder / name).mkdir(parents=True)
@@ -92,19 +103,51 @@ class FlinkCluster:
 
     def __enter__(self) -> FlinkCluster:
         try:
-            for name in (JOB_MANAGER, *TASK_MANAGERS, JOB_SERVER):
-                self.start(name)
-            self.wait()
+            self._start_all()
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: Any) -> None:
+        self._orphaned += [process.pid for process in self.processes.values()]
+        self._end_orphans()
         for process in self.processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+    def _start_all(self) -> None:
+        for name in (JOB_MANAGER, *TASK_MANAGERS, JOB_SERVER):
+            self.start(name)
+        self.wait()
+
+    def _end_orphans(self) -> None:
+        for group in self._orphaned:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        self._orphaned.clear()
+
+    def recover(self) -> None:
+        """Make it as it was at first, whatever a test left: all parts run, no job does, and all slots are free."""
+        self._end_orphans()
+        self.start_dead_parts()
+        try:
+            self._wait(self._cancel_jobs, _RECOVER_S)
+            self.wait(_RECOVER_S)
+        except AssertionError:
+            self.__exit__()
+            self._start_all()
+
+    def start_dead_parts(self) -> None:
+        """Start the parts that have ended."""
+        for name, process in list(self.processes.items()):
+            if process.poll() is not None:
+                self.start(name)
+
+    def _cancel_jobs(self) -> bool:
+        alive = [job["jid"] for job in self.ask("/jobs/overview")["jobs"] if job["state"] not in _ENDED]
+        for job in alive:
+            self.ask(f"/jobs/{job}?mode=cancel", "PATCH")
+        return not alive
 
     def start(self, name: str) -> None:
         """Start that part of the cluster; one that was killed may be started again."""
@@ -127,39 +170,58 @@ class FlinkCluster:
         """Kill that part with -9, and nothing else."""
         self.processes[name].kill()
         self.processes[name].wait()
+        self._orphaned.append(self.processes[name].pid)
 
-    def wait(self) -> None:
+    def wait(self, limit_s: float = _START_S) -> None:
         """Return when the job server listens and all slots of both TaskManagers are free."""
-        self._wait(lambda: self._count_free() == (len(TASK_MANAGERS), 2 * len(TASK_MANAGERS)))
-        self.wait_for_job_server()
+        self._wait(lambda: self._count_free() == (len(TASK_MANAGERS), 2 * len(TASK_MANAGERS)), limit_s)
+        self.wait_for_job_server(limit_s)
 
-    def wait_for_job_server(self) -> None:
+    def wait_for_job_server(self, limit_s: float = _START_S) -> None:
         """Return when the job server listens."""
-        self._wait(lambda: any(one.endswith(f":{self.job_port}") for one in list_listeners()))
+        self._wait(lambda: any(one.endswith(f":{self.job_port}") for one in list_listeners()), limit_s)
 
     def _count_free(self) -> tuple[int, int]:
         told = self.ask("/overview")
         return told["taskmanagers"], told["slots-available"]
 
-    def _wait(self, is_ready: Callable[[], bool]) -> None:
-        end = time.monotonic() + _START_S
-        while time.monotonic() < end:
+    def _wait(self, is_ready: Callable[[], bool], limit_s: float) -> None:
+        def find() -> bool:
             for name, process in self.processes.items():
-                assert process.poll() is None, f"{name} has ended: {self.read_log(name)[-3000:]}"
+                assert process.poll() is None, f"{name} has ended. {self.describe()}"
             with contextlib.suppress(OSError):
-                if is_ready():
-                    return
-            time.sleep(0.3)
-        raise AssertionError(f"no cluster: {self.read_log(JOB_MANAGER)[-3000:]}")
+                return is_ready()
+            return False
+
+        wait_for(find, "the cluster", self.describe, limit_s)
+
+    def describe(self) -> str:
+        """For messages: its parts, slots and jobs, why jobs failed, and the end of each log."""
+        lines = []
+        for name, process in self.processes.items():
+            code = process.poll()
+            lines.append(f"{name}: {'runs' if code is None else f'ended with exit code {code}'}")
+        try:
+            lines.append(f"taskmanagers, free slots: {self._count_free()}")
+            for job in self.ask("/jobs/overview")["jobs"]:
+                lines.append(f"job {job['jid']} ({job['name']}): {job['state']}")
+                if job["state"] != "FINISHED":
+                    failure = self.ask(f"/jobs/{job['jid']}/exceptions").get("root-exception")
+                    lines.append(f"its last failure: {str(failure)[:_SHOWN]}")
+        except (OSError, LookupError) as error:
+            lines.append(f"Flink does not say more ({error})")
+        lines += [f"--- end of the log of {name}:\n{self.read_log(name)[-_SHOWN:]}" for name in self.processes]
+        return "\n".join(["the cluster:", *lines])
 
     def read_log(self, name: str) -> str:
         """What that part has said."""
-        return (self.folder / f"{name}.log").read_text()
+        return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def ask(self, path: str) -> Any:
+    def ask(self, path: str, method: str = "GET") -> Any:
         """What Flink's REST interface answers."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.rest}{path}", timeout=20) as answer:
-            return json.load(answer)
+        request = urllib.request.Request(f"http://127.0.0.1:{self.rest}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:
+            return json.loads(answer.read() or b"{}")
 
     def list_jobs(self, stage: str) -> list[dict[str, Any]]:
         """The jobs of a stage of ours, the first one first."""
@@ -192,6 +254,17 @@ class FlinkCluster:
     def options(self) -> list[str]:
         """The same, for a command line."""
         return [f"--set={one}" for one in self.assignments]
+
+
+def _find_ports(num: int) -> list[int]:
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == num:
+            return found
+    raise AssertionError("no free ports")
 
 
 def list_listeners(processes: set[int] | None = None) -> list[str]:

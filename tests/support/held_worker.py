@@ -28,33 +28,6 @@ def write_worker(path: Path, code: str) -> Path:
     return path
 
 
-class Gate:
-    """The test's side."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        code = f"from support.held_worker import main\nmain({str(folder)!r})\n"
-        self.option = f"engine.worker={write_worker(folder / 'worker', code)}"
-
-    def hold(self, step: str, after: int = 0) -> None:
-        """Let the first `after` calls of the step pass, and no more."""
-        (self.folder / f"hold-{step}").write_text(str(after))
-
-    def release(self) -> None:
-        """Let all pass from now on."""
-        for path in self.folder.glob("hold-*"):
-            path.unlink()
-
-    def wait_until_held(self, step: str) -> int:
-        """The process id of a worker that waits."""
-        for _ in range(1200):
-            if found := sorted(self.folder.glob(f"at-{step}.*")):
-                return int(found[0].name.split(".")[1])
-            time.sleep(0.1)
-        raise AssertionError(f"no worker came to {step}")
-
-
 def main(folder: str) -> None:
     """The worker's side: tokcore-worker, with steps that wait."""
     from pipelines.graph.boot_worker import main as serve
