@@ -1609,8 +1609,8 @@ _BUILDING = (
         "error-without-class",
         "what a worker raised on an engine becomes any error",
         "pipelines/graph/watch_job.py",
-        "raise find_error(failure) or StageError(",
-        "raise StageError(",
+        "raise find_error(failure) or workers.explain(",
+        "raise workers.explain(",
         _tests("pipelines/test_jobs.py::test_a_damaged_intermediate_file_heals_on_an_engine"),
     ),
     Defect(
