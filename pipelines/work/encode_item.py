@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -39,6 +40,8 @@ from tokcore.texts import Texts
 from tokcore.token_batch import TokenBatch, add_ids
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
+
+_loading = threading.Lock()
 
 
 def encode_item(job: EncodeJob, assignment: Assignment) -> ItemEncoded:
@@ -154,9 +157,14 @@ def choose_splits(job: EncodeJob | ShardsConfig, batch: Batch, part: slice, is_v
     return out
 
 
-@functools.lru_cache(maxsize=2)
 def load_job_tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
-    """The tokenizer of an EncodeJob. Raises IdentityError if another one is there."""
+    """The tokenizer of an EncodeJob, loaded once a process. Raises IdentityError if another one is there."""
+    with _loading:  # a worker of an engine has threads, which come at the same time
+        return _load_tokenizer(url, sha256, fingerprint)
+
+
+@functools.lru_cache(maxsize=2)
+def _load_tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
     tokenizer = Tokenizer(TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256))
     if tokenizer.fingerprint != fingerprint:
         raise IdentityError(

@@ -1590,6 +1590,14 @@ _BUILDING = (
         _tests("pipelines/test_engines.py::test_a_failed_job_is_told_in_a_line"),
     ),
     Defect(
+        "tokenizer-of-each-thread",
+        "threads of a worker that begin at once load a tokenizer each",
+        "pipelines/work/encode_item.py",
+        "    with _loading:  #",
+        "    if True:  #",
+        _tests("pipelines/test_encode_item.py::test_threads_of_a_worker_load_the_tokenizer_once"),
+    ),
+    Defect(
         "second-job",
         "a command that is run again does not look for the job that still runs",
         "pipelines/graph/engine_jobs.py",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -189,3 +191,19 @@ def test_what_a_build_of_other_settings_left_in_a_store_is_not_in_the_way(job, a
         assert len(first) >= 2
     finally:
         storage.remove_tree(output)
+
+
+def test_threads_of_a_worker_load_the_tokenizer_once(job, monkeypatch):
+    reads = []
+
+    def read_slowly(url: str) -> bytes:
+        reads.append(url)
+        time.sleep(0.2)
+        return Path(url).read_bytes()
+
+    monkeypatch.setattr(storage, "read_bytes", read_slowly)
+    arguments = (job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(lambda _: module.load_job_tokenizer(*arguments), range(4)))
+    assert reads == [job.tokenizer]
+    assert all(one is loaded[0] for one in loaded)
