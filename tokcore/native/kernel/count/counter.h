@@ -6,8 +6,8 @@
 // Cost: a scan, and one probe of a hash table per occurrence. Memory: 39 to 56 bytes per distinct pre-token,
 // up to 140 below 100,000 of them; 4 MB after a first megabyte of text; for a pre-token of more than 15 bytes
 // also its bytes and 8 to 16 more. While the table grows it takes up to a quarter more. take() needs 40 bytes
-// a row and the bytes of all keys. Counts have 64 bits and cannot overflow: no machine has so many bytes of
-// text. Not thread-safe.
+// a row and the bytes of all keys. Counts have 64 bits and cannot overflow: no machine has 2^64
+// bytes of text. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -87,7 +87,7 @@ class Counter {
   std::unique_ptr<Pending> pending_;  // one batch of probes
   // The rows, from 1 on, in the order of their first occurrence, which puts frequent ones close together.
   ZeroedMemory rows_;
-  size_t max_rows_;  // rows_ has room for so many
+  size_t max_rows_;  // for which rows_ has room
   size_t num_rows_ = 0;
   std::unique_ptr<Index> index_;
   std::unique_ptr<Arena> arena_;  // keys that do not fit a row

@@ -1,12 +1,10 @@
 #include "encode/cuts.h"
 
-#include <algorithm>
-#include <bit>
+#include <utility>
 
 namespace tokcore {
 
 void Cuts::build(const uint8_t* data, const uint64_t* starts, size_t num_tokens) {
-  constexpr size_t kBitsPerPair = 16;
   std::vector<uint64_t> hashes;
   borders_.assign(size_t{256} * 256 / 64, 0);
   for (size_t i = 0; i < num_tokens; ++i) {
@@ -21,22 +19,14 @@ void Cuts::build(const uint8_t* data, const uint64_t* starts, size_t num_tokens)
       }
       const size_t right_size = character_size(token + right, size - right);
       if (left_size > 1 && right_size > 1) {
-        hashes.push_back(hash(token + right - left_size, left_size, right_size));
+        hashes.push_back(CharacterPairs::hash(token + right - left_size, left_size, right_size));
       } else {
         const size_t at = border(token + right);
         borders_[at / 64] |= uint64_t{1} << at % 64;
       }
     }
   }
-  std::sort(hashes.begin(), hashes.end());
-  hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
-  const size_t num_bits = std::bit_ceil(std::max<size_t>(hashes.size() * kBitsPerPair, 4096));
-  shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_bits));
-  pairs_.assign(num_bits / 64, 0);
-  for (const uint64_t one : hashes) {
-    const uint64_t pair = one >> shift_;
-    pairs_[pair / 64] |= uint64_t{1} << pair % 64;
-  }
+  pairs_.build(std::move(hashes));
 }
 
 }  // namespace tokcore

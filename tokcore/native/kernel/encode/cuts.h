@@ -13,6 +13,8 @@
 #include <cstring>
 #include <vector>
 
+#include "encode/character_pairs.h"
+
 namespace tokcore {
 
 class Cuts {
@@ -63,26 +65,16 @@ class Cuts {
     return at;
   }
 
-  static uint32_t packed(const uint8_t* character, size_t size) {
-    uint32_t bytes = 0;
-    for (size_t i = 0; i < size; ++i) bytes = bytes << 8 | character[i];
-    return bytes;
-  }
-  static uint64_t hash(const uint8_t* text, size_t left_size, size_t right_size) {
-    const uint64_t both = uint64_t{packed(text, left_size)} << 32 | packed(text + left_size, right_size);
-    return both * 0x9E3779B97F4A7C15u;
-  }
   static size_t border(const uint8_t* right) { return static_cast<size_t>(right[-1]) << 8 | right[0]; }
 
   bool crossed(const uint8_t* text, size_t left_size, size_t right_size) const {
     const size_t at = border(text + left_size);
-    const uint64_t pair = hash(text, left_size, right_size) >> shift_;
-    return ((borders_[at / 64] >> at % 64) | (pairs_[pair / 64] >> pair % 64)) & 1;
+    const bool is_border = (borders_[at / 64] >> at % 64) & 1;
+    return is_border | pairs_.may_hold(CharacterPairs::hash(text, left_size, right_size));
   }
 
   std::vector<uint64_t> borders_;  // a bit for each pair of bytes
-  std::vector<uint64_t> pairs_;    // a bit for each hash of two characters
-  unsigned shift_ = 63;
+  CharacterPairs pairs_;
 };
 
 }  // namespace tokcore

@@ -1,7 +1,6 @@
 #include "encode/piece_cuts.h"
 
-#include <algorithm>
-#include <bit>
+#include <utility>
 
 namespace tokcore {
 
@@ -16,21 +15,13 @@ void PieceCuts::build(const PieceVocabulary& vocabulary) {
       if ((text[left] | text[right]) < 0x80) {
         ascii_[text[left]][text[right] / 64] |= uint64_t{1} << text[right] % 64;
       } else {
-        hashes.push_back(hash(text, left, right, end));
+        hashes.push_back(CharacterPairs::hash(text + left, right - left, end - right));
       }
       left = right;
       right = end;
     }
   }
-  std::sort(hashes.begin(), hashes.end());
-  hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
-  const size_t num_bits = std::bit_ceil(std::max<size_t>(hashes.size() * kBitsPerPair, 4096));
-  shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_bits));
-  pairs_.assign(num_bits / 64, 0);
-  for (const uint64_t one : hashes) {
-    const uint64_t pair = one >> shift_;
-    pairs_[pair / 64] |= uint64_t{1} << pair % 64;
-  }
+  pairs_.build(std::move(hashes));
 }
 
 }  // namespace tokcore

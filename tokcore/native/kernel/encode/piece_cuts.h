@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "encode/character_pairs.h"
 #include "encode/piece_vocabulary.h"
 
 namespace tokcore {
@@ -29,27 +29,15 @@ class PieceCuts {
   }
 
  private:
-  static constexpr size_t kBitsPerPair = 16;
-
-  static uint64_t pack(const uint8_t* text, size_t begin, size_t end) {
-    uint64_t bytes = 0;
-    for (size_t i = begin; i < end; ++i) bytes = bytes << 8 | text[i];
-    return bytes;
-  }
-  static uint64_t hash(const uint8_t* text, size_t left, size_t right, size_t end) {
-    return (pack(text, left, right) << 32 | pack(text, right, end)) * 0x9E3779B97F4A7C15u;
-  }
   // A collision of hashes only loses a place.
   bool is_crossed(const uint8_t* text, size_t left, size_t right, size_t end) const {
     if ((text[left] | text[right]) < 0x80)
       return (ascii_[text[left]][text[right] / 64] >> text[right] % 64) & 1;
-    const uint64_t pair = hash(text, left, right, end) >> shift_;
-    return (pairs_[pair / 64] >> pair % 64) & 1;
+    return pairs_.may_hold(CharacterPairs::hash(text + left, right - left, end - right));
   }
 
   uint64_t ascii_[128][2] = {};  // a bit for each two characters of ASCII
-  std::vector<uint64_t> pairs_;  // a bit for each hash of two others
-  unsigned shift_ = 63;
+  CharacterPairs pairs_;         // of two others
 };
 
 }  // namespace tokcore

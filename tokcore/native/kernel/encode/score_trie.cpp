@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <queue>
-#include <utility>
+
+#include "encode/free_places.h"
 
 namespace tokcore {
 
@@ -21,12 +22,7 @@ class ScoreTrie::Builder {
     }
     // What has no children leads here, where no byte fits.
     grow(kWidth);
-    for (uint32_t byte = 0; byte < kWidth; ++byte) {
-      trie_.units_[byte].link = (byte + 1) % kWidth;
-      is_taken_[byte] = true;
-    }
-    begins_.assign(1, true);
-    first_free_ = kWidth;
+    for (uint32_t byte = 0; byte < kWidth; ++byte) trie_.units_[byte].link = (byte + 1) % kWidth;
     waiting_.push({0, kNone, 0, entries_.size(), 0});
     while (!waiting_.empty()) {
       const Range range = waiting_.top();
@@ -37,9 +33,8 @@ class ScoreTrie::Builder {
   }
 
  private:
-  static constexpr size_t kWidth = 256;
+  static constexpr size_t kWidth = FreePlaces::kWidth;
   static constexpr size_t kMaxPlace = size_t{1} << 24;
-  static constexpr size_t kMaxSearched = size_t{1} << 14;
   static constexpr double kLeastScore = -30;
   static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -58,7 +53,6 @@ class ScoreTrie::Builder {
     if (trie_.units_.size() >= num_used + kWidth) return;
     trie_.units_.resize(num_used + kWidth, {0, kNoScore});
     trie_.ended_.resize(num_used + kWidth, {kNone, 0});
-    is_taken_.resize(num_used + kWidth, false);
   }
 
   bool place(Range range) {
@@ -70,13 +64,14 @@ class ScoreTrie::Builder {
     }
     if (range.first == range.last) return true;
     size_t num_children = 0;
-    std::pair<uint8_t, size_t> children[kWidth];  // their byte, and where their entries begin
+    FreePlaces::Child children[kWidth];
     for (size_t i = range.first; i < range.last; ++i) {
       if (num_children == 0 || children[num_children - 1].first != byte_of(i))
         children[num_children++] = {byte_of(i), i};
     }
-    const size_t found = find_place(children, num_children);
+    const size_t found = places_.take(children, num_children);
     if (found + kWidth > kMaxPlace) return false;
+    grow(found + kWidth);
     const auto first = static_cast<uint32_t>(found);
     if (range.node == kNone) {
       trie_.root_ = first;
@@ -87,45 +82,16 @@ class ScoreTrie::Builder {
       const auto [byte, begin] = children[i];
       const size_t end = i + 1 < num_children ? children[i + 1].second : range.last;
       trie_.units_[first + byte].link = byte;
-      is_taken_[first + byte] = true;
       waiting_.push({shares_[end] - shares_[begin], first + byte, begin, end, range.depth + 1});
     }
     return true;
   }
 
-  bool is_free(size_t at) const { return at >= is_taken_.size() || !is_taken_[at]; }
-
-  size_t find_place(const std::pair<uint8_t, size_t>* children, size_t num_children) {
-    const size_t first_byte = children[0].first;
-    const size_t from = std::max(first_free_, first_byte + 1);
-    size_t num_taken = 0;
-    for (size_t at = from;; ++at) {
-      if (!is_free(at)) {
-        ++num_taken;
-        continue;
-      }
-      if (num_taken == at - first_free_) first_free_ = at;  // all before it are taken
-      const size_t place = at - first_byte;
-      // Two nodes whose children begin at one place would have the same children.
-      bool fits = place >= begins_.size() || !begins_[place];
-      for (size_t i = 1; i < num_children && fits; ++i) fits = is_free(place + children[i].first);
-      if (!fits) continue;
-      // Where nearly all is taken, or fits nothing, the next search need not look again.
-      if (num_taken * 20 >= (at - from + 1) * 19 || at - from >= kMaxSearched) first_free_ = at;
-      grow(place + kWidth);
-      if (begins_.size() <= place) begins_.resize(place + kWidth, false);
-      begins_[place] = true;
-      return place;
-    }
-  }
-
   const std::vector<Entry>& entries_;
   ScoreTrie& trie_;
   std::vector<double> shares_;  // of all entries before one: the sum of their probabilities
-  std::vector<bool> is_taken_;
-  std::vector<bool> begins_;  // whether the children of some node begin there
+  FreePlaces places_{kWidth};
   std::priority_queue<Range> waiting_;
-  size_t first_free_ = 0;
 };
 
 bool ScoreTrie::build(std::vector<Entry> entries) {

@@ -19,12 +19,12 @@ namespace tokcore {
 namespace {
 
 constexpr size_t kNumBytes = 256;
-// Up to so many symbols, the pairs of the start are counted in a table of all pairs.
+// At most this many symbols: the pairs of the start are counted in a table of all pairs.
 constexpr size_t kMaxDense = 256;
 // The merge that reaches this many units closes its batch. This bounds the workers' notes.
 constexpr size_t kMaxBatchUnits = 1 << 20;
 constexpr size_t kMaxBatchMerges = 256;
-// Memory for at most so many places is kept from one merge for the next.
+// Places for which memory is kept from one merge to the next, at most.
 constexpr size_t kMaxKeptPlaces = 1 << 16;
 constexpr ptrdiff_t kPrefetchUnits = 16;
 constexpr ptrdiff_t kPrefetchSymbols = 8;

@@ -41,7 +41,7 @@ inline uint64_t big_endian(uint64_t value) {
   return value;
 }
 
-// By number: a mask that keeps so many first bytes of a block.
+// By a number of bytes: a mask that keeps that many first bytes of a block.
 inline constexpr auto kFirstBytes = [] {
   constexpr uint64_t kAll = ~uint64_t{0};
   std::array<Block16, 17> masks{};

@@ -14,7 +14,7 @@ class NumberTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Empties the table and makes room for so many keys.
+  // Empties the table and makes room for num_keys.
   void reset(size_t num_keys) {
     const size_t num_slots = std::bit_ceil(num_keys * 2 + 16);
     slots_.assign(num_slots, {0, kNone});

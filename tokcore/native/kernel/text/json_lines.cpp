@@ -16,7 +16,7 @@ constexpr uint64_t kHighBits = 0x80 * kOnes;
 // A larger buffer, grown for one huge line, is freed.
 constexpr size_t kKeptBytes = size_t{1} << 23;
 
-// With at most so many digits, every reader gets the same integer, and a finite number.
+// Numbers of at most this many digits are the same integer, and finite, for every reader.
 constexpr ptrdiff_t kMaxIdDigits = 18;
 constexpr ptrdiff_t kMaxNumberBytes = 100;
 

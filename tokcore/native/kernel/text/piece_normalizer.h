@@ -58,7 +58,7 @@ class PieceNormalizer {
   // Appends the normalized text. Throws std::bad_alloc.
   void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const;
 
-  // Of so many user-defined pieces that a text begins with, the longest counts.
+  // A text may begin with many user-defined pieces. The longest of the first kMaxUserDefined counts.
   static constexpr size_t kMaxUserDefined = 64;
 
  private:

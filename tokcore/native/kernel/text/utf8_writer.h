@@ -18,7 +18,7 @@ struct StringView {
   Encoding encoding;
 };
 
-// write_utf8 may write so many bytes after the end that it returns.
+// Bytes that write_utf8 may write after the end that it returns.
 constexpr size_t kUtf8Slack = 4;
 
 // An upper bound of the string's bytes as UTF-8.
