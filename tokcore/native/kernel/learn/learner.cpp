@@ -439,14 +439,18 @@ void Learner::count_pairs_in(WordStore<Symbol>& store) {
       ++first.num_units;
     });
   });
-  FirstPairs sums(num_symbols_known_);
-  for (FirstPairs& part : firsts) {
-    part.for_each([&](uint32_t left, uint32_t right, const FirstPair& first) {
-      FirstPair& sum = sums.at(left, right);
-      sum.count += first.count;
-      sum.num_units += first.num_units;
-    });
+  std::optional<FirstPairs> added;  // of several workers; one has the sums already
+  if (firsts.size() > 1) {
+    added.emplace(num_symbols_known_);
+    for (const FirstPairs& part : firsts) {
+      part.for_each([&](uint32_t left, uint32_t right, const FirstPair& first) {
+        FirstPair& sum = added->at(left, right);
+        sum.count += first.count;
+        sum.num_units += first.num_units;
+      });
+    }
   }
+  const FirstPairs& sums = added ? *added : firsts.front();
   std::vector<std::pair<Candidate, UnitList>> kept;
   sums.for_each([&](uint32_t left, uint32_t right, const FirstPair& sum) {
     if (sum.count < min_count_ || !allowed(left, right)) return;
