@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import functools
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -353,7 +354,36 @@ def encode_pretoken(
         ids[i : i + 2] = [merges[ids[i], ids[i + 1]][1]]
 
 
-class Encoder:
+class PretokenEncoder(ABC):
+    """An encoder that gives each pre-token ids of its own. pattern: None if texts come in pieces."""
+
+    def __init__(self, pattern: str | None) -> None:
+        self._pattern = pattern
+
+    @abstractmethod
+    def encode_piece(self, piece: bytes) -> list[int]:
+        """The ids of one pre-token."""
+
+    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
+        if self._pattern is None:
+            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
+        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
+
+    def encode_pieces(
+        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+    ) -> tuple[Ids, Offsets, Offsets]:
+        ids: list[int] = []
+        offsets = [0]
+        for i in range(texts.num_texts):
+            begin = texts.offsets[i]
+            for end in ends[firsts[i] : firsts[i + 1]]:
+                ids += self.encode_piece(texts.data[begin:end].tobytes())
+                begin = end
+            offsets.append(len(ids))
+        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+
+
+class Encoder(PretokenEncoder):
     """As tokcore.kernel.BpeEncoder. Without a cache; ignores cache_bytes and threads."""
 
     def __init__(
@@ -368,7 +398,7 @@ class Encoder:
         whole: bool,
         cache_bytes: int,
     ) -> None:
-        self._pattern = pattern
+        super().__init__(pattern)
         self._ids = {tokens.text(i): int(id) for i, id in enumerate(token_ids)}
         self._merges = dict(
             zip(
@@ -384,24 +414,6 @@ class Encoder:
         if self._whole and piece in self._ids:
             return [self._ids[piece]]
         return encode_pretoken(piece, self._ids, self._merges)
-
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[npt.NDArray[np.int32], Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
-        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
-
-    def encode_pieces(
-        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
-    ) -> tuple[npt.NDArray[np.int32], Offsets, Offsets]:
-        ids: list[int] = []
-        offsets = [0]
-        for i in range(texts.num_texts):
-            begin = texts.offsets[i]
-            for end in ends[firsts[i] : firsts[i + 1]]:
-                ids += self.encode_piece(texts.data[begin:end].tobytes())
-                begin = end
-            offsets.append(len(ids))
-        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
 
 
 def encode_wordpiece(
@@ -430,7 +442,7 @@ def encode_wordpiece(
     return ids
 
 
-class WordpieceEncoder:
+class WordpieceEncoder(PretokenEncoder):
     """As tokcore.kernel.WordpieceEncoder. Without a cache; ignores threads."""
 
     def __init__(
@@ -443,7 +455,7 @@ class WordpieceEncoder:
         max_characters: int,
         drops_space: bool,
     ) -> None:
-        self._pattern = pattern
+        super().__init__(pattern)
         self._known: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
         for i, id in enumerate(token_ids.tolist()):
             known = self._known[int(continues[i])]
@@ -454,25 +466,10 @@ class WordpieceEncoder:
         self._max_characters = max_characters
         self._drops_space = drops_space
 
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
-        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
-
-    def encode_pieces(
-        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
-    ) -> tuple[Ids, Offsets, Offsets]:
-        ids: list[int] = []
-        offsets = [0]
-        for i in range(texts.num_texts):
-            start = texts.offsets[i]
-            for end in ends[firsts[i] : firsts[i + 1]]:
-                pretoken = texts.data[start:end].tobytes()
-                start = end
-                if not self._drops_space or not _SPACE.fullmatch(pretoken.decode("utf-8", "surrogateescape")):
-                    ids += encode_wordpiece(pretoken, *self._known, self._unknown_id, self._max_characters)
-            offsets.append(len(ids))
-        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+    def encode_piece(self, piece: bytes) -> list[int]:
+        if self._drops_space and _SPACE.fullmatch(piece.decode("utf-8", "surrogateescape")):
+            return []
+        return encode_wordpiece(piece, *self._known, self._unknown_id, self._max_characters)
 
 
 _SPACE = regex.compile(expand(r"\s+"))

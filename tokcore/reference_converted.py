@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from tokcore.reference import split
+from tokcore.reference import PretokenEncoder
 from tokcore.reference_sentencepiece import Ids, count_character_bytes, find_rule, split_characters
 from tokcore.texts import Offsets, Texts, make_texts_from_strings
 
@@ -156,31 +156,15 @@ class ConvertedEncoder:
         return ids
 
 
-class ByteUnigramEncoder:
+class ByteUnigramEncoder(PretokenEncoder):
     """As tokcore.kernel.ByteUnigramEncoder. Without a cache; ignores threads."""
 
     def __init__(self, pattern: str | None, tokens: Texts, token_ids: Ids, scores: npt.NDArray[np.float64]) -> None:
-        self._pattern = pattern
+        super().__init__(pattern)
         # As text in which each byte is a character of ASCII or of two bytes: so no byte is part of a character.
         texts = [tokens.text(i).decode("latin-1").encode() for i in range(tokens.num_texts)]
         self._ids = dict(zip(texts, token_ids.tolist(), strict=True))
         self._scores = dict(zip(texts, scores.tolist(), strict=True))
 
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
-        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
-
-    def encode_pieces(
-        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
-    ) -> tuple[Ids, Offsets, Offsets]:
-        ids: list[int] = []
-        offsets = [0]
-        for i in range(texts.num_texts):
-            start = texts.offsets[i]
-            for end in ends[firsts[i] : firsts[i + 1]]:
-                pretoken = texts.data[start:end].tobytes().decode("latin-1").encode()
-                ids += map(self._ids.__getitem__, encode_unigram(pretoken, self._scores))
-                start = end
-            offsets.append(len(ids))
-        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+    def encode_piece(self, piece: bytes) -> list[int]:
+        return [self._ids[part] for part in encode_unigram(piece.decode("latin-1").encode(), self._scores)]

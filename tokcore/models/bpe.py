@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 import numpy as np
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID, to_printable_tokens
+from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.merges import learn_rows
@@ -29,16 +29,15 @@ from tokcore.models.bpe_merges import (
     find_merges_of_ranks,
     make_encoder,
 )
+from tokcore.models.byte_tokens import ByteTokens
 from tokcore.models.defaults import ModelTypeDefaults
 from tokcore.models.model import (
     ID_LIMIT,
     MAX_TOKEN_BYTES,
     MAX_VOCABULARY_BYTES,
-    Decoder,
     Encode,
     Encoder,
     Ids,
-    JoinedTokens,
     LearnOptions,
     Model,
     Rules,
@@ -51,17 +50,10 @@ from tokcore.texts import Texts, make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class BpeModel(ABC):
-    """What the kinds of BPE have in common.
-
-    tokens, ids: the ordinary tokens, in the order of ids.
-    """
+class BpeModel(ByteTokens, ABC):
+    """What the kinds of BPE have in common."""
 
     kind: ClassVar[str]
-    lossless: ClassVar[bool] = True
-
-    tokens: tuple[bytes, ...]
-    ids: Ids
 
     @property
     def whole(self) -> bool:
@@ -88,18 +80,6 @@ class BpeModel(ABC):
         """Raise FormatError, naming a token, unless the tokens with their ids as ranks give the same ids."""
         check_ranks_suffice(self.tokens, self.ids, self.merge_table)
 
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(to_printable_tokens(self.tokens))
-
-    @property
-    def sizes(self) -> Ids:
-        return np.array([*map(len, self.tokens)], np.int32)
-
-    @property
-    def unknown(self) -> None:
-        return None
-
     @property
     def summary(self) -> str:
         return f"256 bytes, {len(self.tokens) - 256} merges"
@@ -115,9 +95,6 @@ class BpeModel(ABC):
         return make_encoder(
             self.tokens, self.ids, self.merge_table, pattern=pattern, whole=self.whole, cache_bytes=cache_bytes
         )
-
-    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
-        return JoinedTokens(self, special)
 
     def facts(self) -> dict[str, Any]:
         return {"merges": len(self.merge_table.left)}

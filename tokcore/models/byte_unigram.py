@@ -8,24 +8,19 @@ Leaves to others: learning (learned_pieces), tokenizer.json (tokcore.formats.byt
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tokcore import kernel
-from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.errors import FormatError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
+from tokcore.models.byte_tokens import ByteTokens
 from tokcore.models.model import (
-    Decoder,
     Encode,
     Encoder,
-    Ids,
-    JoinedTokens,
     Model,
     Rules,
     Unreachable,
@@ -36,14 +31,11 @@ from tokcore.texts import make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ByteUnigramModel:
+class ByteUnigramModel(ByteTokens):
     """tokens, ids, scores: in the order of ids. Raises FormatError if a byte is no token, or a score is not finite."""
 
     kind: ClassVar[str] = "unigram-bytes"
-    lossless: ClassVar[bool] = True
 
-    tokens: tuple[bytes, ...]
-    ids: Ids
     scores: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -52,18 +44,6 @@ class ByteUnigramModel:
             raise FormatError(f"the byte 0x{min(missing):02X} is no token: a Unigram in byte form needs all 256")
         if bad := np.flatnonzero(~(np.abs(self.scores) <= 1e290)).tolist():
             raise FormatError(f"the score of the token {self.names[bad[0]]!r} is not a finite number, up to 1e290")
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(to_printable_tokens(self.tokens))
-
-    @property
-    def sizes(self) -> Ids:
-        return np.array([*map(len, self.tokens)], np.int32)
-
-    @property
-    def unknown(self) -> None:
-        return None
 
     @property
     def summary(self) -> str:
@@ -75,9 +55,6 @@ class ByteUnigramModel:
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
         texts = make_texts_from_strings(self.tokens)
         return kernel.ByteUnigramEncoder(pattern, texts, self.ids, self.scores, cache_bytes)
-
-    def decoder(self, special: Mapping[int, bytes]) -> Decoder:
-        return JoinedTokens(self, special)
 
     def facts(self) -> dict[str, Any]:
         return {}

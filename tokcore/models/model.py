@@ -253,8 +253,8 @@ class JoinedTokens:
     Ids may be few and anywhere below 2**31, so the tokens are no array.
     """
 
-    def __init__(self, model: Model, special: Mapping[int, bytes]) -> None:
-        self._tokens = {**dict(zip(model.ids.tolist(), model.tokens, strict=True)), **special}
+    def __init__(self, tokens: Sequence[bytes], ids: Ids, special: Mapping[int, bytes]) -> None:
+        self._tokens = {**dict(zip(ids.tolist(), tokens, strict=True)), **special}
 
     def spell(self, id: int) -> bytes:
         return self.decode([id])

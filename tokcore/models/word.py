@@ -75,7 +75,7 @@ class WordModel(ListedVocabulary):
         return kernel.WordpieceEncoder(pattern, texts, self.ids, none, self.unknown, 0, False, cache_bytes)
 
     def decoder(self, special: Mapping[int, bytes]) -> Decoder:
-        return JoinedTokens(self, special)
+        return JoinedTokens(self.tokens, self.ids, special)
 
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         return find_unlike_themselves(self, encode)
