@@ -101,6 +101,11 @@ def open_build(
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
+    if any(part.upper() == "LOOPBACK" for option in runner_options for part in option.split("=")):
+        raise ConfigError(
+            "--environment_type=LOOPBACK: threads of this process would do the work. "
+            "Leave it out, or name PROCESS or EXTERNAL"
+        )
     config = load_config(expand_path(build_file), assigned, read_bytes)
     use_options(dataclasses.asdict(config.storage))
     where = make_absolute(output) if output else ""

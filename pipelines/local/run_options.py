@@ -70,8 +70,10 @@ class RunOptions:
         return not any(option.split("=")[0] == "--runner" for option in self.runner)
 
     def with_engine(self, name: str, web: str, options: tuple[str, ...]) -> RunOptions:
-        """The same, on an engine. options: Beam's, for it. Raises ConfigError if there is a runner already."""
+        """The same, on an engine; the local one needs no options. Raises ConfigError for what does not fit."""
         if not options:
+            if self.detach and self.is_local:
+                raise ConfigError("--detach: the local engine ends with this command. Name an engine, or leave it out.")
             return self
         if self.share is not None:
             raise ConfigError(f'--slice: engine.name = "{name}" has hosts of its own. Leave one of them out.')

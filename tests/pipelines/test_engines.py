@@ -94,6 +94,24 @@ def test_one_place_names_the_engine(corpus):
     assert (done.returncode, done.stderr.split(":")[1].strip()) == (2, "--workers")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--detach",), "--detach: the local engine ends with this command"),
+        (("--", "--runner=PortableRunner", "--environment_type=LOOPBACK"), "--environment_type=LOOPBACK: threads of"),
+        (
+            ("--", "--runner=PortableRunner", "--environment_type", "loopback"),
+            "--environment_type=LOOPBACK: threads of",
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_refused(corpus, arguments, message):
+    done = tokcore("build", corpus / "build.toml", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {message}")
+    assert not (corpus / "out").exists()
+
+
 def test_workers_of_another_release_refuse_to_work():
     follow_driver({f"beam:option:{DRIVER_OPTION}:v1": describe_version()})
     for driver in ("tokcore 0.0.1 (semantics 0)", None):
