@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,8 +12,8 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from pipelines.graph.driver_options import ask_for_greetings
-from pipelines.graph.flink_jobs import find_flink_job, find_page
-from pipelines.graph.jobs import NamedRunner, find_job, make_job_name, submit_job
+from pipelines.graph.flink_jobs import SubmittedJob, find_flink_job, find_page
+from pipelines.graph.jobs import Job, MakeJob, NamedRunner, find_job, make_job_name, submit_job
 from pipelines.graph.recorded import Recorded
 from pipelines.graph.shorten_failure import shorten_failure
 from pipelines.graph.stage_on_beam import StageOnBeam
@@ -53,7 +54,7 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
         opening = f"{run.stage}: goes on with job {job.id} ({name}), which runs at {job.endpoint}"
     else:
         storage.remove_tree(greetings)  # of workers of an earlier job
-        job = submitted = submit_job(pipeline, endpoint, name)
+        job = submitted = submit_job(pipeline, endpoint, name, _choose_job(run.options))
         submitted.listen()
         opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
     run.metrics |= watch_job(
@@ -71,7 +72,7 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
 
 def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
     """The job that an earlier driver left, as the job server knows it, or else the engine itself."""
-    if (job := find_job(endpoint, name)) is not None:
+    if (job := find_job(endpoint, name, _choose_job(run.options))) is not None:
         job.listen()
         return job
     if run.options.engine != "flink":
@@ -81,6 +82,10 @@ def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
     except StageError as error:
         run.say(f"warning: engine.web: {error}. A job that outlived its job server would not be found")
         return None
+
+
+def _choose_job(options: RunOptions) -> MakeJob:
+    return functools.partial(SubmittedJob, options.web) if options.engine == "flink" else Job
 
 
 def _find_page(options: RunOptions, job: RemoteJob, name: str) -> str | None:
@@ -122,16 +127,22 @@ class _Workers:
         self._say(f"warning: {text}")
 
     def explain(self, state: str, failure: str) -> TokError:
-        """ConfigError if workers refused to start, or did not; else StageError. It names a file with all of failure."""
+        """ConfigError if workers refused to start, or Prism could not start any; else StageError.
+
+        It names a file with all of failure.
+        """
         num_started, refusal = read_greetings(self._greetings)
         if refusal:
             return _refused(refusal)
         why = shorten_failure(failure)
         if why != failure.strip():
             why = f"{why} (all of it: {redact(self._keep(failure))})"
+        text = f"{self._name_job()} ended {state}: {why}. "
         if state == "FAILED" and not num_started:
-            return ConfigError(f"{self._name_job()} failed before a worker had started: {why}. {self._hint()}")
-        return StageError(f"{self._name_job()} ended {state}: {why}. Finished work is kept: run the same command again")
+            text += f"No worker had started. {self._hint()}. "
+            if self._engine == "prism":  # another one may have lost a host
+                return ConfigError(text.removesuffix(". "))
+        return StageError(f"{text}Finished work is kept: run the same command again")
 
     def _keep(self, failure: str) -> str:
         """URL of a new file of the stage's working folder, with all that the engine said."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import urllib.error
 import urllib.request
 from typing import Any
 
+from pipelines.graph.jobs import Job
 from tokcore.errors import StageError
 
 # Flink's names of states in which a job has ended -> Beam's.
@@ -48,6 +50,24 @@ class FlinkJob:
     def read_warnings(self) -> list[str]:
         """Nothing."""
         return []
+
+
+class SubmittedJob(Job):
+    """A job that Beam's job server runs on Flink. If told to cancel it, the server forgets it, and Flink goes on."""
+
+    def __init__(self, web: str, endpoint: str, id: str, name: str) -> None:
+        super().__init__(endpoint, id, name)
+        self._web = web
+
+    def cancel(self) -> None:
+        """End the job at Flink, too, and wait until it has ended there. If Flink is gone, so is the job."""
+        super().cancel()
+        with contextlib.suppress(StageError):
+            for _ in range(_TRIES):  # it may be on its way there
+                if (job := find_flink_job(self._web, self.name)) is not None:
+                    job.cancel()
+                    return
+                time.sleep(_PAUSE_S)
 
 
 def find_flink_job(web: str, name: str) -> FlinkJob | None:

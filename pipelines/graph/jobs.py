@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -102,7 +102,10 @@ class Job:
                     yield told.importance, told.message_text
 
 
-def find_job(endpoint: str, name: str) -> Job | None:
+MakeJob = Callable[[str, str, str], Job]  # of endpoint, id and name
+
+
+def find_job(endpoint: str, name: str, make_job: MakeJob = Job) -> Job | None:
     """The job of that name that is alive; None if there is none. Waits for one that is being cancelled.
 
     Raises StageError if the job server does not list its jobs.
@@ -113,7 +116,7 @@ def find_job(endpoint: str, name: str) -> Job | None:
         raise StageError(f"the job server {endpoint} does not list its jobs ({error.code().name})") from None
     for told in jobs:
         if told.job_name == name:
-            job = Job(endpoint, told.job_id, name)
+            job = make_job(endpoint, told.job_id, name)
             if (state := _STATES.Name(told.state)) in _ALIVE:
                 return job
             if state == "CANCELLING":
@@ -121,11 +124,11 @@ def find_job(endpoint: str, name: str) -> Job | None:
     return None
 
 
-def submit_job(pipeline: beam.Pipeline, endpoint: str, name: str) -> Job:
+def submit_job(pipeline: beam.Pipeline, endpoint: str, name: str, make_job: MakeJob = Job) -> Job:
     """Start the pipeline as a job of that name. pipeline: with a NamedRunner of that name."""
     # Flink calls its job as this option says, and the job server as NamedRunner does.
     pipeline.options.view_as(GoogleCloudOptions).job_name = name
-    return Job(endpoint, pipeline.run()._job_id, name)
+    return make_job(endpoint, pipeline.run()._job_id, name)
 
 
 class NamedRunner(PortableRunner):

@@ -213,6 +213,20 @@ def test_a_fault(cluster, corpus, tmp_path, fault, step):
     assert tree(output) == tree(corpus / "local")
 
 
+def test_sigterm_cancels_the_job(cluster, corpus, tmp_path):
+    """At Flink, too: its slots are free when the driver has ended, or soon after."""
+    with Gate(tmp_path / "gate") as gate:
+        gate.hold("count", after=2)
+        command = ("count", corpus / "build.toml", "--output", tmp_path / "out", *cluster.options, "--set", gate.option)
+        num_before = len(cluster.list_jobs("count"))
+        with Driver(tmp_path / "driver.log", *command) as driver, telling(driver.describe, cluster.describe):
+            gate.wait_until_held("count", driver)
+            driver.process.terminate()
+            assert driver.finish() == 143
+            (job,) = cluster.list_jobs("count")[num_before:]
+            assert job["state"] in ("CANCELLING", "CANCELED")
+
+
 def check_listeners(cluster: FlinkCluster, driver: Driver) -> None:
     """What the driver, the cluster and its workers listen on is loopback: Python, and Java."""
     watched = {driver.process.pid}

@@ -1590,6 +1590,14 @@ _BUILDING = (
         _tests("pipelines/test_engines.py::test_a_failed_job_is_told_in_a_line"),
     ),
     Defect(
+        "job-left-at-flink",
+        "a job is cancelled at Beam's job server alone, and Flink goes on with it",
+        "pipelines/graph/engine_jobs.py",
+        'if options.engine == "flink" else Job',
+        'if options.engine == "no" else Job',
+        _tests("engines/test_flink.py::test_sigterm_cancels_the_job"),
+    ),
+    Defect(
         "tokenizer-of-each-thread",
         "threads of a worker that begin at once load a tokenizer each",
         "pipelines/work/encode_item.py",
@@ -1601,7 +1609,7 @@ _BUILDING = (
         "second-job",
         "a command that is run again does not look for the job that still runs",
         "pipelines/graph/engine_jobs.py",
-        "if (job := find_job(endpoint, name)) is not None:",
+        "if (job := find_job(endpoint, name, _choose_job(run.options))) is not None:",
         "if (job := None) is not None:",
         _tests("pipelines/test_jobs.py::test_a_job_that_a_killed_driver_left_is_gone_on_with"),
     ),
