@@ -268,6 +268,7 @@ AGAIN = " Finished work is kept: run the same command again"
         ("prism", True, StageError, AGAIN),
         ("portable", False, StageError, f"{HINT.format('portable')}.{AGAIN}"),
     ],
+    ids=["no-worker-on-prism", "a-worker-on-prism", "no-worker-elsewhere"],
 )
 def test_a_failed_job_is_told_in_a_line(corpus, monkeypatch, name, is_greeted, error, rest):
     """All that the engine said is in a file. Without a worker, the setting that starts them is named."""
