@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import FormatError
+from tokcore.formats.array_record import ArrayRecordFormat
 from tokcore.formats.arrow_shards import ArrowFormat
 from tokcore.formats.datatrove import DatatroveFormat
 from tokcore.formats.documents import Documents, find_documents, get_documents_path
@@ -28,6 +29,7 @@ from tokcore.formats.shard_format import ShardFormat, ShardReader
 _ALL: tuple[ShardFormat, ...] = (
     MegatronFormat(),
     SavedDatasetFormat(),
+    ArrayRecordFormat(),
     ArrowFormat(),
     DatatroveFormat(),
     LitdataFormat(),

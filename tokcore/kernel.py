@@ -26,7 +26,7 @@ from tokcore.errors import ConfigError
 from tokcore.mask_presets import MASK_PRESETS
 from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.sentencepiece_tables import load_scripts
-from tokcore.texts import Offsets, Texts, make_texts_from_strings
+from tokcore.texts import Bytes, Offsets, Texts, make_texts_from_strings
 
 Ids = npt.NDArray[np.int32]
 CodePoints = npt.NDArray[np.uint32]
@@ -498,6 +498,17 @@ class MuHash:
     def value(self) -> bytes:
         """The number. Bitcoin Core shows its sha256, with the bytes in reverse order."""
         return bytes(self._inner.value())
+
+
+def highway_hash(key: tuple[int, int, int, int], data: Bytes, offsets: Offsets) -> npt.NDArray[np.uint64]:
+    """HighwayHash64 of each range of bytes: uint64[n].
+
+    key: four integers of 64 bits. data: uint8. offsets: int64[n + 1]; range i is data[offsets[i]:offsets[i + 1]].
+    Raises ValueError for offsets that do not ascend within data.
+    """
+    of = _load_reference() if get_implementation() == "reference" else _load_native()
+    hashes: npt.NDArray[np.uint64] = of.highway_hash(np.array(key, np.uint64), data, offsets)
+    return hashes
 
 
 class RowMerger:

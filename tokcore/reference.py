@@ -644,6 +644,61 @@ class MuHash:
         return [int.from_bytes(b"".join(chacha20_block(row.tobytes(), i) for i in range(6)), "little") for row in rows]
 
 
+def highway_hash(key: npt.NDArray[np.uint64], data: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint64]:
+    """As tokcore.kernel.highway_hash."""
+    if not len(offsets) or offsets[0] < 0 or offsets[-1] > len(data) or (np.diff(offsets) < 0).any():
+        raise ValueError("offsets: expected ascending positions within data")
+    ranges = pairwise(offsets.tolist())
+    return np.array([highway_hash_bytes(key.tolist(), data[start:end].tobytes()) for start, end in ranges], np.uint64)
+
+
+_HIGHWAY_FIRST = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3)
+_HIGHWAY_SECOND = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377)
+_HIGHWAY_ZIPPED = (3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7)
+
+
+def highway_hash_bytes(key: Sequence[int], data: bytes) -> int:
+    """HighwayHash64 of some bytes. key: four integers of 64 bits."""
+    low, all_bits = 2**32 - 1, 2**64 - 1
+    mul0, mul1 = list(_HIGHWAY_FIRST), list(_HIGHWAY_SECOND)
+    v0 = [a ^ b for a, b in zip(mul0, key, strict=True)]
+    v1 = [a ^ (b >> 32 | (b & low) << 32) for a, b in zip(mul1, key, strict=True)]
+
+    def add_zipped(source: list[int], target: list[int]) -> None:
+        for i in (0, 2):
+            pair = struct.pack("<2Q", *source[i : i + 2])
+            zipped = struct.unpack("<2Q", bytes(pair[place] for place in _HIGHWAY_ZIPPED))
+            target[i : i + 2] = [(a + b) & all_bits for a, b in zip(target[i : i + 2], zipped, strict=True)]
+
+    def take(lanes: Sequence[int]) -> None:
+        for i in range(4):
+            v1[i] = (v1[i] + mul0[i] + lanes[i]) & all_bits
+            mul0[i] ^= (v1[i] & low) * (v0[i] >> 32)
+            v0[i] = (v0[i] + mul1[i]) & all_bits
+            mul1[i] ^= (v0[i] & low) * (v1[i] >> 32)
+        add_zipped(v1, v0)
+        add_zipped(v0, v1)
+
+    whole = len(data) // 32 * 32
+    for lanes in struct.iter_unpack("<4Q", data[:whole]):
+        take(lanes)
+    if rest := data[whole:]:
+        num = len(rest)
+        v0[:] = [(value + (num << 32 | num)) & all_bits for value in v0]
+        halves = [(half << num | half >> (32 - num)) & low for half in struct.unpack("<8I", struct.pack("<4Q", *v1))]
+        v1[:] = struct.unpack("<4Q", struct.pack("<8I", *halves))
+        words, odd = rest[: num // 4 * 4], rest[num // 4 * 4 :]
+        packet = bytearray(words.ljust(32, b"\0"))
+        if num & 16:
+            packet[28:] = rest[-4:]
+        elif odd:
+            packet[16:19] = odd[0], odd[len(odd) // 2], odd[-1]
+        take(struct.unpack("<4Q", packet))
+    for _ in range(4):
+        take([v0[i] >> 32 | (v0[i] & low) << 32 for i in (2, 3, 0, 1)])
+    return (v0[0] + v1[0] + mul0[0] + mul1[0]) & all_bits
+
+
 def chacha20_block(key: bytes, number: int) -> bytes:
     """64 bytes of the keystream of ChaCha20 (RFC 8439) with a nonce of zeros.
 

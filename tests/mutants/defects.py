@@ -719,6 +719,25 @@ _TOKENIZER = (
         _tests("tokcore/formats/test_every_format.py::test_documents_of_every_size_of_length"),
     ),
     Defect(
+        "blocks-one-chunk-late",
+        "the header of a block that begins with a chunk is of the chunk before it",
+        "tokcore/formats/riegeli.py",
+        'np.searchsorted(starts, cuts, side="right") - 1',
+        'np.maximum(np.searchsorted(starts, cuts, side="left") - 1, 0)',
+        _tests(
+            "tokcore/formats/test_trainer_files.py::test_array_record_files_are_those_of_its_own_writer",
+            "tokcore/formats/test_trainer_files.py::test_golden_bytes_of_array_record",
+        ),
+    ),
+    Defect(
+        "records-are-not-compared",
+        "records whose hash is wrong are read",
+        "tokcore/formats/array_record.py",
+        "if frame_chunks(expected, starts, flat) != stored.tobytes():",
+        "if len(frame_chunks(expected, starts, flat)) != len(stored):",
+        _tests("tokcore/formats/test_every_format.py::test_a_flipped_bit_never_passes_for_the_content"),
+    ),
+    Defect(
         "bounds-may-overlap",
         "a table of bounds whose documents overlap is read",
         "tokcore/formats/olmo.py",

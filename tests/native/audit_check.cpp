@@ -1,6 +1,6 @@
-// The mask finder, the id counter and MuHash on random input, against plain ways of saying the same. Every
-// text lies at the end of a heap block of its own size, so that a byte read after it is an error of the
-// address sanitizer.
+// The mask finder, the id counter, MuHash and HighwayHash on random input, against plain ways of saying the
+// same. Every text lies at the end of a heap block of its own size, so that a byte read after it is an error
+// of the address sanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "count/id_counter.h"
+#include "digest/highway_hash.h"
 #include "digest/muhash.h"
 #include "text/mask_finder.h"
 
@@ -159,6 +160,26 @@ void check_muhash() {
   expect(one.value() == MuHash().value(), "nothing");
 }
 
+// Of ranges that begin and end anywhere, in buffers of just their size; the first vectors that are published.
+void check_highway_hash() {
+  const tokcore::HighwayKey key = {0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110,
+                                   0x1F1E1D1C1B1A1918};
+  constexpr uint64_t kPublished[] = {0x907A56DE22C26E53, 0x7EAB43AAC7CDDD78, 0xB8D0569AB0B53D62};
+  for (uint8_t size = 0; size < 3; ++size) {
+    const std::vector<uint8_t> data = {0, 1, 2};
+    expect(tokcore::highway_hash(key, data.data(), size) == kPublished[size], "a published hash");
+  }
+  std::vector<uint8_t> data(below(200));
+  for (uint8_t& byte : data) byte = static_cast<uint8_t>(chance());
+  const uint64_t whole = tokcore::highway_hash(key, data.data(), data.size());
+  std::vector<uint8_t> moved(data.size() + 1);
+  std::copy(data.begin(), data.end(), moved.begin() + 1);
+  expect(tokcore::highway_hash(key, moved.data() + 1, data.size()) == whole, "the same at any address");
+  if (data.empty()) return;
+  data[below(data.size())] ^= static_cast<uint8_t>(1 + below(255));
+  expect(tokcore::highway_hash(key, data.data(), data.size()) != whole, "another hash of other bytes");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -167,6 +188,7 @@ int main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     check_masks();
     if (round % 20 == 0) check_ids(counter);
+    if (round % 20 == 0) check_highway_hash();
     if (round % 200 == 0) check_muhash();
   }
 }

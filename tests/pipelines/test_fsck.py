@@ -145,6 +145,22 @@ FAULTS = [
     ("datatrove", lambda f: change(f / f"{SHARD}.ds.index", put(8, "<q", 2)), "document 1 ends at 2, before it begins"),
     ("datatrove", lambda f: (f / f"{SHARD}.ds.index").unlink(), ".ds.index: is not there"),
     ("olmo", lambda f: (f / f"{SHARD}.csv.gz").write_bytes(gzip.compress(b"0,4\n5,6\n")), "line 2: a document from 5"),
+    ("array_record", lambda f: cut(f / f"{SHARD}.array_record"), "131071 bytes: not an ArrayRecord file, or cut off"),
+    (
+        "array_record",
+        lambda f: change(f / f"{SHARD}.array_record", put(150, "<B", 99)),
+        "byte 64: record 0: damaged|byte 132: record 1: damaged",
+    ),
+    (
+        "array_record",
+        lambda f: change(f / f"{SHARD}.array_record", put(65_535, "<B", 1)),
+        "its footer is damaged",
+    ),
+    (
+        "array_record",
+        lambda f: change(f / f"{SHARD}.array_record", put(65_536 + 80, "<B", 1)),
+        "not an ArrayRecord file of single records: its footer would be at byte|its footer is damaged",
+    ),
     ("mds", lambda f: change(f / f"train/{SHARD}.mds", put(0, "<I", 2)), r"\.mds: byte"),
     ("mds", lambda f: (f / "train/index.json").unlink(), "no index.json names it"),
     ("mds", lambda f: (f / "train/index.json").write_text("[1]"), "not an index of these shards"),

@@ -485,7 +485,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (
             MINIMAL + "[shards]\nformats = ['arow']",
-            '8: shards.formats = "arow": expected one of arrow, datatrove, huggingface, litdata, llmc, mds, megatron',
+            '8: shards.formats = "arow": expected one of array_record, arrow, datatrove, huggingface, litdata, llmc',
         ),
         (
             MINIMAL + "[shards]\nformats = ['arrow', 'arrow']",

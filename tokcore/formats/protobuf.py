@@ -108,13 +108,27 @@ def write_field(number: int, value: int | bool | float | bytes) -> bytes:
     '0a053c756e6b3e'
     """
     if isinstance(value, bytes):
-        return _write_varint(number << 3 | _BYTES) + _write_varint(len(value)) + value
+        return write_head(number, len(value)) + value
     if isinstance(value, float):
-        return _write_varint(number << 3 | _FIXED32) + struct.pack("<f", value)
-    return _write_varint(number << 3 | _VARINT) + _write_varint(int(value) % 2**64)
+        return write_varint(number << 3 | _FIXED32) + struct.pack("<f", value)
+    return write_varint(number << 3 | _VARINT) + write_varint(int(value) % 2**64)
 
 
-def _write_varint(value: int) -> bytes:
+def write_head(number: int, num_bytes: int) -> bytes:
+    """What is before the value of a field of that many bytes.
+
+    >>> write_head(1, 300).hex()
+    '0aac02'
+    """
+    return write_varint(number << 3 | _BYTES) + write_varint(num_bytes)
+
+
+def write_varint(value: int) -> bytes:
+    """An integer below 2^64, seven bits in a byte, the lowest first.
+
+    >>> write_varint(300).hex()
+    'ac02'
+    """
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

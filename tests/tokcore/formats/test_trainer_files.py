@@ -6,18 +6,23 @@ Readers that need torch are in `make clients`.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 import datasets
 import duckdb
+import grain
 import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from support.token_batches import (
     EXAMPLE,
     FINGERPRINT,
@@ -35,6 +40,7 @@ from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
 
 Rows = list[tuple[list[int], str | None, str, str, int]]
 GOLDEN: Rows = [([1, 2, 3], "a", "en", "s", 0), ([4, 5], "b", "en", "s", 1)]
+GOLDEN_ARRAY_RECORD = "fa71876af5b667e96ba105fd829f3ee3b2fa958c76c2b0edf305d747ed08949a"
 IDS16, IDS32 = "01000200030004000500", "0100000002000000030000000400000005000000"
 
 
@@ -220,6 +226,109 @@ def test_files_do_not_grow_beyond_what_their_offsets_can_say(monkeypatch, name, 
         one.write(batch_of([([1], "a", "en", "s", 0)]))
     one.close()
     assert len(file.getvalue()) == size
+
+
+# --------------------------------------------------------------------------------------------------------- ArrayRecord
+
+# tf.train.Example with input_ids, int64, of the documents of GOLDEN.
+EXAMPLES = (
+    bytes.fromhex("0a16 0a14 0a09 696e7075745f696473 1207 1a05 0a03 010203"),
+    bytes.fromhex("0a15 0a13 0a09 696e7075745f696473 1206 1a04 0a02 0405"),
+)
+
+
+def write_by_its_own_writer(path: Path, records: Iterable[bytes], options: str = "group_size:1,uncompressed") -> None:
+    writer = ArrayRecordWriter(str(path), options)
+    for record in records:
+        writer.write(record)
+    writer.close()
+
+
+def make_example(ids: list[int]) -> bytes:
+    """A tf.train.Example by protobuf itself, from its published schema."""
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
+    fields = {
+        "Int64List": [("value", 1, kind.TYPE_INT64, "")],
+        "Feature": [("int64_list", 3, kind.TYPE_MESSAGE, ".t.Int64List")],
+        "Entry": [("key", 1, kind.TYPE_STRING, ""), ("value", 2, kind.TYPE_MESSAGE, ".t.Feature")],
+        "Features": [("feature", 1, kind.TYPE_MESSAGE, ".t.Entry")],
+        "Example": [("features", 1, kind.TYPE_MESSAGE, ".t.Features")],
+    }
+    for message, own in fields.items():
+        added = file.message_type.add(name=message)
+        for name, number, type_, of in own:
+            repeated = (message, name) in (("Int64List", "value"), ("Features", "feature"))
+            label = kind.LABEL_REPEATED if repeated else kind.LABEL_OPTIONAL
+            added.field.add(name=name, number=number, type=type_, label=label, type_name=of or None)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    example = message_factory.GetMessageClass(pool.FindMessageTypeByName("t.Example"))()
+    entry = example.features.feature.add(key="input_ids")
+    entry.value.int64_list.SetInParent()
+    entry.value.int64_list.value.extend(ids)
+    return example.SerializeToString()
+
+
+def test_golden_bytes_of_array_record():
+    data = golden_bytes("array_record")[".array_record"]
+    assert len(data) == 2 * 65_536
+    assert data[:64].hex() == (
+        "83af70d10d884a3f00000000000000004000000000000000"
+        "91bac23c9287e1a90000000000000000e19f13c0e9b1c3727300000000000000" + "00" * 8
+    )
+    assert data[64 + 40 : 64 + 40 + 27] == b"\0\1\x18" + EXAMPLES[0]
+    assert hashlib.sha256(data).hexdigest() == GOLDEN_ARRAY_RECORD
+
+
+SIZES = ([], [0], [3, 0, 5], [70_000, 1, 2, 0, *range(200)], [30_000] * 3, [1] * 3000)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_array_record_files_are_those_of_its_own_writer(tmp_path, sizes):
+    """Chunks over the ends of blocks, many of them, and footers of several blocks."""
+    chance = np.random.default_rng(3)
+    rows = [((chance.integers(0, 2**31, n) >> chance.integers(0, 31, n)).tolist(), "a", "en", "s", 0) for n in sizes]
+    own = shard_bytes("array_record", [batch_of(rows)])[".array_record"]
+    write_by_its_own_writer(tmp_path / "x.array_record", [make_example(row[0]) for row in rows])
+    assert (tmp_path / "x.array_record").read_bytes() == own
+    shard = open_shard("array_record", str(tmp_path / "x.array_record"))
+    assert [shard.tokens(i).tolist() for i in range(len(shard))] == [row[0] for row in rows]
+
+
+def test_array_record_is_read_by_its_own_reader_and_by_grain(tmp_path):
+    folder = write_folder("array_record", tmp_path, EXAMPLE)
+    path = str(folder / "train-00000-00000.array_record")
+    expected = [make_example(row[0]) for row in EXAMPLE]
+    reader = ArrayRecordReader(path)
+    assert reader.num_records() == len(EXAMPLE)
+    assert reader.read_all() == expected
+    assert reader.read([2, 0]) == [expected[2], expected[0]]
+    source = grain.sources.ArrayRecordDataSource([path])
+    assert [source[i] for i in range(len(source))] == expected
+
+
+def test_array_record_files_of_other_records_or_options_are_refused(tmp_path):
+    path = tmp_path / "x.array_record"
+    for records, options, what in (
+        (EXAMPLES, "group_size:2,uncompressed", "byte 155: its footer is damaged, or of other options"),
+        (EXAMPLES, "group_size:1", "not an ArrayRecord file of single records|its footer is damaged, or of other"),
+        ([b"plain"], "group_size:1,uncompressed", "record 0 has 5 bytes: no tf.train.Example of input_ids alone"),
+        (
+            [EXAMPLES[0], EXAMPLES[1].replace(b"input_ids", b"other_ids")],
+            "group_size:1,uncompressed",
+            "byte 131: record 1: damaged, or no tf.train.Example of input_ids alone",
+        ),
+        ([make_example([1, 2**31])], "group_size:1,uncompressed", "record 0: id 2147483648, more than int32 holds"),
+        (
+            [EXAMPLES[0].replace(b"\1\2\3", b"\1\2\x83")],
+            "group_size:1,uncompressed",
+            "records 0 to 0: a part ends within an integer",
+        ),
+    ):
+        write_by_its_own_writer(path, records, options)
+        with pytest.raises(FormatError, match=rf"x\.array_record: .*({what})"):
+            _ = open_shard("array_record", str(path)).num_tokens
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows

@@ -1,0 +1,103 @@
+"""Integers as protocol buffers have them, whole arrays at a time: seven bits in a byte, the lowest first.
+
+Each byte but the last of an integer has its highest bit set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.texts import Bytes
+from tokcore.token_batch import Offsets
+
+_LAST = 0x80  # a byte below it ends an integer
+_MOST_BYTES = 9  # of a positive int64
+
+
+def spread_varints(values: npt.NDArray[Any]) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+    """(bytes, taken): uint8 and bool [n, width]. The taken bytes of row i are integer i, which must not be negative.
+
+    >>> spread_varints(np.array([5, 300]))[0].tolist()
+    [[5, 0], [172, 2]]
+    """
+    width = max(1, -(-int(values.max(initial=0)).bit_length() // 7))
+    data = np.zeros((len(values), width), np.uint8)
+    taken = np.ones((len(values), width), bool)
+    for i in range(width):
+        rest = values >> (7 * i)
+        if i:
+            taken[:, i] = rest > 0
+        data[:, i] = rest & 0x7F
+        data[:, i] |= (rest > 0x7F).view(np.uint8) << 7
+    return data, taken
+
+
+def pack_varints(values: npt.NDArray[Any]) -> tuple[Bytes, Offsets]:
+    """(bytes, widths): the integers back to back, and the number of bytes of each. None may be negative.
+
+    >>> data, widths = pack_varints(np.array([5, 300]))
+    >>> data.tobytes().hex(), widths.tolist()
+    ('05ac02', [1, 2])
+    """
+    data, taken = spread_varints(values)
+    return data[taken], measure_varints(values)
+
+
+def measure_varints(values: npt.NDArray[Any]) -> Offsets:
+    """The number of bytes of each integer. None may be negative.
+
+    >>> measure_varints(np.array([5, 300])).tolist()
+    [1, 2]
+    """
+    widths = np.ones(len(values), np.int64)
+    for i in range(1, -(-int(values.max(initial=0)).bit_length() // 7)):
+        widths += values >= 1 << (7 * i)
+    return widths
+
+
+def unpack_varints(data: Bytes, bounds: Offsets) -> tuple[Offsets, Offsets]:
+    """(values, counts): integers back to back, and how many of them are in each part.
+
+    bounds: where parts begin, and the last ends. Raises ValueError for an integer of more than nine bytes, and for a
+    part that ends within one.
+
+    >>> [of.tolist() for of in unpack_varints(np.array([5, 172, 2], np.uint8), np.array([0, 1, 3]))]
+    [[5, 300], [1, 1]]
+    """
+    ends = np.flatnonzero(data < _LAST) + 1
+    filled = bounds[1:] > bounds[:-1]
+    if (data[bounds[1:][filled] - 1] >= _LAST).any():
+        raise ValueError("a part ends within an integer")
+    starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
+    widths = ends - starts
+    if int(widths.max(initial=0)) > _MOST_BYTES:
+        raise ValueError(f"an integer of more than {_MOST_BYTES} bytes")
+    values = (data[starts] & 0x7F).astype(np.int64)
+    for i in range(1, int(widths.max(initial=0))):
+        where = np.flatnonzero(widths > i)
+        values[where] |= (data[starts[where] + i] & 0x7F).astype(np.int64) << (7 * i)
+    return values, np.diff(np.searchsorted(ends, bounds, side="right"))
+
+
+def read_varints_at(data: Bytes, starts: Offsets) -> tuple[Offsets, Offsets]:
+    """(values, ends): the integers that begin at these places, and where each ends.
+
+    Raises ValueError for one of more than nine bytes, and where data ends within one.
+    """
+    values, ends = np.zeros(len(starts), np.int64), starts.astype(np.int64)
+    left = np.arange(len(starts))
+    for i in range(_MOST_BYTES):
+        if not len(left):
+            return values, ends
+        if int(ends[left].max()) >= len(data):
+            raise ValueError("the data end within an integer")
+        found = data[ends[left]]
+        values[left] |= (found & 0x7F).astype(np.int64) << (7 * i)
+        ends[left] += 1
+        left = left[found >= _LAST]
+    if len(left):
+        raise ValueError(f"an integer of more than {_MOST_BYTES} bytes")
+    return values, ends
