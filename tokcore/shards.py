@@ -324,7 +324,10 @@ def open_shards(
 def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> Shards:
     found = read_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"])
     if found is None:
-        raise FormatError(f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. Is the build finished?")
+        raise FormatError(
+            f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. "
+            f"Are bucket and folder right? Is the build finished?"
+        )
     origin, data = found
     content = parse_canonical(data, origin)
     if content.get("stage") not in _STAGES:

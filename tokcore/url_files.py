@@ -5,7 +5,6 @@ The only module of tokcore that reaches other machines, by way of fsspec, which 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import tempfile
 from pathlib import Path
@@ -14,6 +13,15 @@ from typing import Any, NamedTuple
 from tokcore.errors import ChecksumError, FormatError
 
 _BLOCK_BYTES = 1 << 20
+
+# Scheme -> the extra that installs its library.
+EXTRAS = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "azure"),
+    "hf": "hf",
+    **dict.fromkeys(("http", "https"), "http"),
+}
 
 
 class RemoteFile(NamedTuple):
@@ -54,11 +62,20 @@ class RemoteFile(NamedTuple):
 
 
 def read_first(urls: list[str]) -> tuple[str, bytes] | None:
-    """The first of these files that exists: its URL and its bytes. None if there is none."""
+    """The first of these files that exists: its URL and its bytes. None if there is none.
+
+    Raises FormatError if the store does not say.
+    """
     for url in urls:
         system, place = _open_file_system(url)
-        with contextlib.suppress(FileNotFoundError):
+        try:
             return url, system.cat_file(place)
+        except FileNotFoundError:
+            continue
+        except Exception as error:  # each store's library has its own
+            raise FormatError(
+                f"{url}: cannot be read: {error!r}. Are credentials, region and endpoint right?"
+            ) from error
     return None
 
 
@@ -88,5 +105,9 @@ def _open_file_system(url: str) -> tuple[Any, str]:
 
     try:
         return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        extra = EXTRAS.get(url.partition("://")[0].lower())
+        fix = f": pip install 'tokcore[{extra}]'" * bool(extra)
+        raise FormatError(f"{url}: cannot be read: {error}{fix}") from error
+    except ValueError as error:
         raise FormatError(f"{url}: cannot be read: {error}") from error

@@ -11,6 +11,7 @@ import click
 
 from pipelines.commands.command_inputs import (
     EXIT_USAGE,
+    expand_local_path,
     expand_path,
     fail,
     make_absolute,
@@ -39,7 +40,7 @@ def init(folder: str, path: str, force: bool) -> None:
     from pipelines.store import urls
 
     to_stdout = path == "-"
-    target = Path.cwd() / ("build.toml" if to_stdout else expand_path(path))
+    target = Path.cwd() / ("build.toml" if to_stdout else expand_local_path(path))
     if target.exists() and not (force or to_stdout):
         raise ConfigError(f"{target}: is there already. Name another file with -o, or replace it with --force")
     if not to_stdout and not target.parent.is_dir():

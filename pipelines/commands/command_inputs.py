@@ -72,6 +72,15 @@ def expand_path(path: str) -> str:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def expand_local_path(path: str) -> Path:
+    """The path of a file to write on this machine. Raises ConfigError for a URL."""
+    from pipelines.store import urls
+
+    if not urls.is_local(expanded := expand_path(path)):
+        raise ConfigError(f"-o {path}: is written on this machine only: name a path, then copy the file there")
+    return Path(expanded) if urls.find_scheme(expanded) is None else urls.get_local_path(expanded)
+
+
 def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
     """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
     from pipelines.stages.tokenizer_files import find_tokenizer_of_size, read_tokenizer

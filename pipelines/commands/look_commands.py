@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.command_inputs import expand_path, load_tokenizer, make_absolute
+from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute
 from pipelines.commands.command_options import format_examples
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
@@ -76,7 +75,7 @@ def report(
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
     url = make_absolute(output)
-    place = Path(expand_path(path))
+    place = expand_local_path(path)
     check_place(place, url, force)
     wishes = Wishes(
         load_against(against, _MOST_AGAINST),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import click
 
-from pipelines.commands.command_inputs import expand_path, load_tokenizer, print_json
+from pipelines.commands.command_inputs import expand_local_path, expand_path, load_tokenizer, print_json
 from pipelines.commands.command_options import JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
 from tokcore.errors import ConfigError
 from tokcore.formats.exports import EXPORTS, export_to
@@ -23,7 +22,7 @@ from tokcore.formats.exports import EXPORTS, export_to
 )
 @click.argument("output")
 @click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
-@click.option("-o", "path", required=True, type=click.Path(), help="File or folder to write.")
+@click.option("-o", "path", required=True, metavar="PATH|URL", help="File or folder to write.")
 @VOCAB_SIZE
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def export(output: str, target: str, path: str, vocab_size: int | None, force: bool) -> None:
@@ -34,10 +33,15 @@ def export(output: str, target: str, path: str, vocab_size: int | None, force: b
     configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. token_bytes: an array with the number of
     bytes of each token. Folders are made; a file that is there is not replaced.
     """
-    path = expand_path(path)
+    from pipelines.stages.tokenizer_files import export_to_store
+    from pipelines.store import urls
+
     spec = load_tokenizer(output, vocab_size=vocab_size).spec
     try:
-        export_to(spec, target, Path(path), replace=force)
+        if urls.is_local(url := expand_path(path)):
+            export_to(spec, target, expand_local_path(path), replace=force)
+        else:
+            export_to_store(spec, target, url, force)
     except FileExistsError as error:
         if error.filename is not None:
             raise

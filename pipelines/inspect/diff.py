@@ -74,6 +74,7 @@ class _Side:
         self.build = find_manifest(output, BUILD)
         self.root = self.build.root if self.build is not None else ""
         if not set(self.stages()) - {BUILD}:
+            storage.require_bucket(output)
             raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
 
     def stages(self) -> dict[str, AnyManifest]:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest, require_output
 from pipelines.stages.dataset_card import CARD, is_card
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
@@ -43,8 +43,7 @@ def gc(output: str, older_than: str = DEFAULT_AGE, dry_run: bool = False) -> Col
     Raises ConfigError if there is no build, or if a manifest cannot be read, since what it names is then unknown.
     """
     limit = parse_seconds(older_than)
-    if not storage.exists(output):
-        raise ConfigError(f"{redact(output)}: there is no output")
+    require_output(output)
     present = storage.list_footprints(output)
     unnamed, left = _find_unnamed(output, sorted(present))
     uploads = storage.list_uploads(output)

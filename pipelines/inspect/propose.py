@@ -19,7 +19,7 @@ from pipelines.reading.records import FileRejected
 from pipelines.reading.sniff import WORDS
 from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content, guess_field
 from pipelines.store import storage, urls
-from pipelines.store.listing import compile_glob, find_kind
+from pipelines.store.listing import compile_glob
 from pipelines.store.not_data import OwnOutputs, explain_not_data
 from pipelines.store.redaction import redact
 from schemas.config import Source, find_format
@@ -117,8 +117,7 @@ def propose(url: str) -> Proposal:
 
 def _list_files(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[str, str]]]:
     """(the folder, its files by their names below it, those that are no data and why)."""
-    system, path = urls.open_file_system(url)
-    if find_kind(system, path) == "file":
+    if storage.is_file(url):
         return posixpath.dirname(url), {posixpath.basename(url): storage.stat(url)}, []
     root = url.rstrip("/") or "/"
     own = OwnOutputs()

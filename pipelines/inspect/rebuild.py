@@ -16,11 +16,10 @@ from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
-from pipelines.stages.commit import find_package_versions, read_run_facts
+from pipelines.stages.commit import find_package_versions, read_run_facts, require_output
 from pipelines.stages.plan_corpus import read_plan
-from pipelines.store import storage, urls
+from pipelines.store import urls
 from pipelines.store.attempts import Attempts, publish
-from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
@@ -53,8 +52,7 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     output or shard, StageError naming the input that changed, if one did.
     """
     started = time.monotonic()
-    if not storage.exists(output):
-        raise ConfigError(f"{redact(output)}: there is no output")
+    require_output(output)
     problems: list[str] = []
     notes: list[str] = []
     manifests = read_manifests(output, problems)

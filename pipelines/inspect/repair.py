@@ -18,7 +18,7 @@ from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.stored_shards import copy_shard_if_remote, open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below
+from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, require_output
 from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import write_dataset_card
 from pipelines.stages.plan_corpus import read_plan
@@ -26,7 +26,6 @@ from pipelines.stages.replacing import find_command
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
-from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
@@ -35,7 +34,7 @@ from schemas.plan import Plan
 from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
-from tokcore.errors import ConfigError, TokError
+from tokcore.errors import TokError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -58,8 +57,7 @@ def repair(output: str, base: str = "", options: RunOptions | None = None) -> Re
     that changed.
     """
     started = time.monotonic()
-    if not storage.exists(output):
-        raise ConfigError(f"{redact(output)}: there is no output")
+    require_output(output)
     repairing = _Repair(output, base or read_base(output), options or RunOptions())
     repairing.run()
     return Repaired(tuple(repairing.repaired), tuple(repairing.left), repairing.num_files, time.monotonic() - started)

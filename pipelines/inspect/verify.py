@@ -33,13 +33,20 @@ from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part
 from pipelines.local.pool import open_pool
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest, get_folder, get_path_below, read_run_facts
+from pipelines.stages.commit import (
+    MANIFEST,
+    RUN,
+    find_manifest,
+    get_folder,
+    get_path_below,
+    read_run_facts,
+    require_output,
+)
 from pipelines.stages.ledger import FileLedger
 from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts
-from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
 from pipelines.work.mix_part import count_part
@@ -59,7 +66,7 @@ from schemas.stage_manifests import (
     parse_manifest,
 )
 from tokcore.documents_digest import DocumentsDigest
-from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.errors import FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -100,8 +107,7 @@ def verify(
     Raises ConfigError if output does not exist.
     """
     started = time.monotonic()
-    if not storage.exists(output):
-        raise ConfigError(f"{redact(output)}: there is no output")
+    require_output(output)
     options, progress = options or RunOptions(), progress or StageProgress(-1)
     problems: list[str] = []
     manifests = read_manifests(output, problems)

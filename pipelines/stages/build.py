@@ -119,6 +119,7 @@ class Build:
         if self.reuse and self.reuse.rstrip("/") == self.output.rstrip("/"):
             raise ConfigError(f"--from {redact(self.reuse)}: is the output of this build. Name another one.")
         if self.reuse and not storage.exists(self.reuse):
+            storage.require_bucket(self.reuse)
             raise ConfigError(f"--from {redact(self.reuse)}: there is no output")
         if self.options.share is not None:
             self._session = Session(self.output, self.options.share, self.progress.say)

@@ -112,8 +112,16 @@ def require_manifest(output: str, stage: str, command: str) -> AnyManifest:
     Raises ConfigError if it is not there.
     """
     if (manifest := find_manifest(output, stage)) is None:
+        storage.require_bucket(output)
         raise ConfigError(f"{redact(get_manifest_url(output, stage))}: not there. Run `tokcore {command}` first.")
     return manifest
+
+
+def require_output(output: str) -> None:
+    """Raise ConfigError if nothing is there."""
+    if not storage.exists(output):
+        storage.require_bucket(output)
+        raise ConfigError(f"{redact(output)}: there is no output. Correct the name, or run `tokcore build` first")
 
 
 def get_folder(output: str, stage: str) -> str:

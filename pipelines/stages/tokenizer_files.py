@@ -51,6 +51,7 @@ def read_tokenizer(
             f"{', '.join(FOLDER_NAMES[:-1])} or {FOLDER_NAMES[-1]}. Is the build finished?"
         )
     if not storage.exists(url):
+        storage.require_bucket(url)
         raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
     try:
         data = storage.read_bytes(url)
@@ -92,6 +93,25 @@ def find_tokenizer_of_size(output: str, size: int) -> str:
         there = ", ".join(str(size) for size, _ in made.totals.list_ascending())
         raise ConfigError(f"--vocab-size {size}: {redact(output)} has tokenizers of {there}")
     return urls.join(output, "tokenizers", found.fingerprint)
+
+
+def export_to_store(spec: TokenizerSpec, to: str, url: str, replace: bool) -> None:
+    """Write the files of a format below a URL, or the first alone if the URL ends as tokcore.formats.exports says.
+
+    Raises ConfigError, before anything is written, if a file is there with other content, unless replace is set.
+    """
+    if (scheme := urls.find_scheme(url)) in urls.INPUT_ONLY:
+        raise ConfigError(f"{redact(url)}: {scheme}:// is for inputs only. Name a folder, or a URL of s3, gs or az.")
+    files, alone = EXPORTS[to].files(spec), EXPORTS[to].alone
+    named = {urls.join(url, name): data for name, data in files}
+    if alone is not None and url.endswith(alone) and not url.endswith("/"):
+        named = {url: files[0][1]}
+    for file, data in named.items():
+        if not replace and storage.read_if_there(file) not in (None, data):
+            raise ConfigError(f"{redact(file)} is there already, with other content: choose another, or use --force")
+    for file, data in named.items():
+        with storage.write_attempt(file) as new:
+            new.write(data)
 
 
 def make_artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pipelines.store.refusals import EXPIRED
+from pipelines.store.refusals import EXPIRED, is_stale
 from pipelines.store.retries import ATTEMPTS, count_retry, make_pause
 
 _BUSY = frozenset({429, 500, 502, 503, 504})
@@ -118,7 +118,7 @@ async def _ask_gcs(ask_once: Callable[..., Awaitable[Any]], *args: Any, **kwargs
         try:
             return await ask_once(*args, **kwargs)
         except Exception as error:
-            if not is_retriable(error):
+            if is_stale(error) or not is_retriable(error):
                 raise
         await asyncio.sleep(make_pause(attempt))
     return await ask_once(*args, **kwargs)

@@ -50,16 +50,17 @@ def list_files(pattern: str) -> list[FileId]:
 
     with name_errors("list", pattern):
         found = sorted(retry("list", pattern, listing))
-    if not (found or is_local(pattern)):
-        _require_bucket(pattern, system, path)
+    if not found:
+        require_bucket(pattern)
     return found
 
 
-def _require_bucket(url: str, system: Any, path: str) -> None:
+def require_bucket(url: str) -> None:
     """Raise ConfigError if a file is missing because its bucket is."""
-    bucket = path.lstrip("/").split("/")[0]
     if find_scheme(url) not in _WITH_BUCKETS:
         return
+    system, path = open_file_system(url)
+    bucket = path.lstrip("/").split("/")[0]
     try:
         system.info(bucket)
     except FileNotFoundError as error:

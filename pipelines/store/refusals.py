@@ -32,13 +32,15 @@ _FORBIDDEN = (
     "These credentials may not do that: grant them the right to list, read, create and delete there, or use others"
 )
 _KEY = "The store does not accept this key: correct it in the environment or in the store's own configuration"
+_ARCHIVED = "The object is archived: restore it, or name files of another storage class"
 
 # Code of an error, as S3 or Azure says it -> what to do.
 _FIXES: Mapping[str, str] = {
     **dict.fromkeys(("NoSuchBucket", "ContainerNotFound"), NO_BUCKET),
     **dict.fromkeys(("RequestTimeTooSkewed",), _SKEWED),
     **dict.fromkeys(EXPIRED, _RENEW),
-    **dict.fromkeys(("SignatureDoesNotMatch", "InvalidAccessKeyId", "InvalidToken"), _KEY),
+    **dict.fromkeys(("SignatureDoesNotMatch", "InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId"), _KEY),
+    **dict.fromkeys(("InvalidObjectState", "BlobArchived"), _ARCHIVED),
     **dict.fromkeys(
         ("AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "301"), _REGION
     ),
@@ -46,7 +48,12 @@ _FIXES: Mapping[str, str] = {
         ("AccessDenied", "AllAccessDisabled", "AuthorizationPermissionMismatch", "AuthorizationFailure"), _FORBIDDEN
     ),
 }
-_LOOKS_SKEWED = re.compile(r"RequestTimeTooSkewed|[Dd]ate header .{0,40}too old|[Cc]lock|Token used too early", re.S)
+# Azure's words for a clock that is slow and for one that is fast, those of S3's token service, and Google's.
+_LOOKS_SKEWED = re.compile(
+    r"RequestTimeTooSkewed|[Dd]ate header .{0,40}(too old|is incorrect)|Signature (expired|not yet current): "
+    r"|[Cc]lock|Token used too early|short-lived token .{0,40}reasonable timeframe",
+    re.S,
+)
 _NAMED_REGION = re.compile(r"expecting '([a-z0-9-]+)'")
 
 
@@ -55,10 +62,12 @@ def explain_refusal(error: BaseException) -> str:
     links = list(_list_links(error))
     for link in links:
         code = find_code(link)
+        if (_find_status(link) in (401, 403) or is_stale(link)) and _LOOKS_SKEWED.search(str(link)):
+            return _SKEWED
         if code in _FIXES:
             return _FIXES[code].format(region=_find_region(link))
-        if _find_status(link) in (401, 403) and _LOOKS_SKEWED.search(str(link)):
-            return _SKEWED
+    if is_stale(error):
+        return _RENEW
     for link in links:
         if any(cls.__name__ in _NO_CREDENTIALS for cls in type(link).__mro__):
             return _CREDENTIALS
@@ -73,6 +82,12 @@ def explain_refusal(error: BaseException) -> str:
 def has_expired(error: BaseException) -> bool:
     """Whether a store refused because a token has run out."""
     return any(find_code(link) in EXPIRED for link in _list_links(error))
+
+
+def is_stale(error: BaseException) -> bool:
+    """Whether google-auth got no new token, and would get none if it asked again."""
+    names = ("RefreshError", "ReauthFailError")
+    return any(type(link).__name__ in names and not getattr(link, "retryable", False) for link in _list_links(error))
 
 
 def is_bare(error: BaseException) -> bool:

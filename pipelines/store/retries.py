@@ -68,7 +68,7 @@ def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 
         if attempt < attempts - 1:
             count_retry(_name_failure(failure))
             time.sleep(make_pause(attempt))
-    reason = redact(" ".join(str(failure).split())) or type(failure).__name__
+    reason = redact(" ".join(str(failure).split())).rstrip(".") or type(failure).__name__
     if refusal or isinstance(failure, _REFUSED):
         text = f"{redact(url)}: cannot {what}: {reason}{'. ' * bool(refusal)}{refusal}"
         raise StageError(text) from make_cause(failure)
@@ -144,8 +144,10 @@ def name_errors(what: str, url: str) -> Iterator[None]:
     except OSError as error:
         failure = error
     reason = redact(failure.strerror or str(failure)) or type(failure).__name__
-    if isinstance(failure, FileNotFoundError) and what in ("write", "create", "list") and "://" in url:
-        reason = NO_BUCKET  # all else that is missing gets made
-    elif refusal := explain_refusal(failure):
+    refusal = explain_refusal(failure)
+    if isinstance(failure, FileNotFoundError) and "://" in url:  # a store's own words may be a long URL
+        is_bucket = what in ("write", "create", "list") or refusal == NO_BUCKET  # all else that is missing gets made
+        reason = NO_BUCKET if is_bucket else "it is not there: correct the name"
+    elif refusal:
         reason += f". {refusal}"
     raise StageError(f"{redact(url)}: cannot {what}: {reason}") from make_cause(failure)

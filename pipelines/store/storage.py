@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from pipelines.store import local_files, objects, remote_files
 from pipelines.store.crashpoints import reach
-from pipelines.store.listing import list_files
+from pipelines.store.listing import find_kind, list_files, require_bucket
 from pipelines.store.pins import FileId, Footprint, stat
 from pipelines.store.read_file import (
     ReadFile,
@@ -50,6 +50,7 @@ __all__ = [
     "compute_sha256",
     "create_exclusive",
     "exists",
+    "is_file",
     "list_files",
     "list_footprints",
     "list_tree",
@@ -66,6 +67,7 @@ __all__ = [
     "remove_file",
     "remove_files",
     "remove_tree",
+    "require_bucket",
     "require_exclusive_creation",
     "require_inside",
     "require_sha256",
@@ -80,6 +82,13 @@ def exists(url: str) -> bool:
     _, path = open_file_system(url)
     with name_errors("read", url):
         return retry("read", url, Path(path).exists) if is_local(url) else remote_files.exists(url)
+
+
+def is_file(url: str) -> bool:
+    """Whether there is a file, which a folder is not; raises StageError if the store does not answer."""
+    system, path = open_file_system(url)
+    with name_errors("read", url):
+        return retry("read", url, lambda: find_kind(system, path)) == "file"
 
 
 def read_footprint(url: str) -> Footprint | None:

@@ -19,22 +19,14 @@ from pipelines.store.options import find_table, make_arguments
 from pipelines.store.redaction import redact, remove_credentials
 from pipelines.store.retries import explain_by
 from tokcore.errors import ConfigError, FormatError
+from tokcore.url_files import EXTRAS
 
 # Scheme -> the extra that installs its library. All others are refused: fsspec alone would open 55 kinds of URL, and
 # some of them run templates or reach into other services.
 _SCHEMES: Mapping[str, str | None] = {
     "file": None,
     "memory": None,  # lives in one process: for tests
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcs",
-    "gcs": "gcs",
-    "abfs": "azure",
-    "abfss": "azure",
-    "az": "azure",
-    "hf": "hf",
-    "http": "http",
-    "https": "http",
+    **EXTRAS,
 }
 # Their libraries cannot create a file only if its name is free: two builds could both create a manifest.
 INPUT_ONLY = frozenset({"hf", "http", "https"})

@@ -130,6 +130,16 @@ def test_commands_that_look(built: Built, tmp_path: Path) -> None:
         built.run("export", built.output, *size, "--to", "tiktoken", "-o", tmp_path / "ranks", "--force")
         built.run("export", built.local / "out", *size, "--to", "tiktoken", "-o", tmp_path / "local", "--force")
         assert (tmp_path / "ranks").read_bytes() == (tmp_path / "local").read_bytes()
+    for name, taken in (("ranks", 0), ("ranks", 0), ("out/manifest.json", 2)):  # equal content is no conflict
+        arguments = ("export", built.output, "--to", "tiktoken", "-o", f"{built.folder}/{name}")
+        assert ("is there already, with other content" in built.run(*arguments, code=taken)) == (taken > 0)
+    built.run("export", built.output, "--to", "huggingface", "-o", f"{built.folder}/hugging")
+    exported = read(built.store, f"{built.folder}/hugging/tokenizer.json")
+    assert exported == (built.local / "out/tokenizer/tokenizer.json").read_bytes()
+    built.run("export", built.local / "out", "--to", "tiktoken", "-o", tmp_path / "local", "--force")
+    assert read(built.store, f"{built.folder}/ranks") == (tmp_path / "local").read_bytes()
+    page = f"{built.folder}/page.html"
+    assert "on this machine only" in built.run("report", built.output, "-o", page, code=2)
     assert "check" in built.run("init", f"{built.folder}/data", "-o", tmp_path / "build.toml")
     assert "nothing to do" in built.run("check", f"{built.folder}/build.toml") + built.run(
         "build", f"{built.folder}/build.toml"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fsspec
 import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from stores.files import put, tree
 from stores.proxy import Faults
 from stores.servers import Store
 from support.builds import build_file, small_corpus, tokcore
 
+from pipelines.cli import commands
 from pipelines.store import libraries, retries, storage
 
 _REFUSED = 0.3  # of the requests to a busy store
@@ -173,6 +180,96 @@ def test_what_does_not_pass_is_one_line(
     folder = store.fresh()
     store.proxy.faults = Faults({trouble: 1.0})
     assert_refused(store, files, folder, where, _REFUSALS[kind][trouble])
+
+
+@pytest.mark.parametrize(
+    ("why", "advice"),
+    [
+        ("Bad Request", "have expired: renew them"),
+        (
+            "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat "
+            "and exp values in the JWT claim.",
+            "clock of this machine is wrong",
+        ),
+    ],
+)
+def test_google_gives_no_token(
+    gcs: Store, why: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its library would ask for one again for a minute."""
+    asked = []
+
+    class Refuse(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.send_response(400)
+            self.end_headers()
+            self.wfile.write(json.dumps({"error": "invalid_grant", "error_description": why}).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Refuse)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    key = rsa.generate_private_key(65537, 2048)
+    account = {
+        "type": "service_account",
+        "client_email": "tests@tests",
+        "token_uri": f"http://127.0.0.1:{server.server_port}/token",
+        "private_key": key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode(),
+    }
+    (tmp_path / "account.json").write_text(json.dumps(account))
+    # What fsspec makes of FSSPEC_GS_TOKEN when it is imported.
+    monkeypatch.setitem(fsspec.config.conf, "gs", {"token": str(tmp_path / "account.json")})
+    url = f"{gcs.fresh()}/out"
+    environment = {**gcs.environment, "FSSPEC_GS_TOKEN": str(tmp_path / "account.json")}
+    done = CliRunner().invoke(commands, ["verify", url], env=environment)
+    server.shutdown()
+    server.server_close()
+    assert done.exit_code in (2, 3)
+    assert url in done.stderr
+    assert advice in done.stderr
+    assert len(asked) <= 2, "for a file and for a folder of that name"
+
+
+_LOOKING = (
+    ("show", "OUT"),
+    ("verify", "OUT"),
+    ("repair", "OUT"),
+    ("gc", "OUT"),
+    ("audit", "OUT"),
+    ("diff", "OUT", "OUT"),
+    ("curve", "OUT"),
+    ("report", "OUT"),
+    ("init", "OUT"),
+    ("export", "OUT", "--to", "tiktoken", "-o", "ranks"),
+    ("check", "OUT/build.toml"),
+    ("build", "OUT/build.toml"),
+)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "advice"), [("missing", "There is no such bucket"), ("forbidden", "may not do that")]
+)
+def test_commands_that_look_say_it_in_one_line(
+    store: Store, trouble: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = f"{store.fresh()}/out"
+    if trouble == "missing":
+        url = url.replace("tokcore-tests", "tokcore-missing")
+    else:
+        store.proxy.faults = Faults({trouble: 1.0})
+    for arguments in _LOOKING:
+        done = CliRunner().invoke(commands, [one.replace("OUT", url) for one in arguments], env=store.environment)
+        assert done.exit_code in (2, 3), (arguments, done.output)
+        [line] = [said for said in done.stderr.splitlines() if said.startswith("error: ")]
+        assert url in line, arguments
+        if not (store.kind == "gcs" and trouble == "missing" and url not in arguments):
+            assert advice in line, (arguments, line)
+        assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("where", ["inputs", "output"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tokcore import ranged_files, url_files
-from tokcore.errors import ChecksumError
+from tokcore.errors import ChecksumError, FormatError
 from tokcore.ranged_files import BLOCK_BYTES, MOST_AHEAD_BYTES, MOST_KEPT_BYTES, RangedFile, RangedIds
 
 SIZE = 40 * BLOCK_BYTES + 1234
@@ -112,3 +112,20 @@ def test_ids_of_a_slice(data: bytes) -> None:
     for part in (slice(0, 5), slice(None), slice(990, 2000), slice(7, 3)):
         assert ids[part].tolist() == expected[part].tolist()
         assert not ids[part].flags.writeable
+
+
+def test_a_missing_library_and_a_store_that_refuses_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def need_library(url: str) -> object:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", need_library)
+    with pytest.raises(FormatError, match=r"s3://b/x: cannot be read: .* pip install 'tokcore\[s3\]'"):
+        url_files.read_first(["s3://b/x"])
+
+    class Refusing:
+        def cat_file(self, path: str) -> bytes:
+            raise PermissionError("Forbidden")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", lambda url: (Refusing(), "b/x"))
+    with pytest.raises(FormatError, match=r"s3://b/x: cannot be read: .*Forbidden"):
+        url_files.read_first(["s3://b/x"])
