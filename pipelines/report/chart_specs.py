@@ -54,7 +54,7 @@ def _chart_shares(languages: Mapping[str, Any], shown: Sequence[str]) -> dict[st
         for key, when in (("before", "in the corpus"), ("after", "when learning"))
     ]
     order = [make_visible(lang) for lang in shown]
-    x = _axis("share", "share of bytes", axis={"format": "%"})
+    x = _axis("share", "share of bytes", axis={"format": "%", "tickCount": 8})
     y = _axis("lang", "", "nominal", sort=order)
     color = _color("when", "", ["in the corpus", "when learning"])
     return {
@@ -88,14 +88,14 @@ def _chart_bytes(languages: Mapping[str, Any], names: Sequence[str], shown: Sequ
                 )
     y = _axis("lang", "", "nominal", sort=[make_visible(lang) for lang in shown])
     color = _color("tokenizer", "", names)
-    x = _axis("value", "bytes per token", scale={"zero": True})
+    x = _axis("value", "bytes per token", scale={"zero": True}, axis={"tickCount": 8})
     return {
         "data": {"values": values},
         "height": {"step": 15},
         "layer": [
             {
                 "mark": {"type": "rule"},
-                "encoding": {"x": _axis("low", "bytes per token"), "x2": {"field": "high"}, "y": y, "color": color},
+                "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": color},
             },
             {"mark": {"type": "point", "filled": True, "size": 50}, "encoding": {"x": x, "y": y, "color": color}},
         ],
@@ -159,7 +159,7 @@ def _chart_numbers(probes: Mapping[str, Any]) -> dict[str, Any]:
         "height": 180,
         "mark": {"type": "line", "point": {"size": 25}},
         "encoding": {
-            "x": _axis("digits", "digits of a number", scale={"nice": False}),
+            "x": _axis("digits", "digits of a number", scale={"nice": False}, axis={"format": "d"}),
             "y": _axis("tokens", "tokens, mean of 100 numbers"),
             "color": _color("tokenizer", "", list(probes)),
         },
@@ -228,9 +228,7 @@ def _chart_premiums(premiums: Mapping[str, Any]) -> dict[str, Any]:
         "height": {"step": 34},
         "mark": {"type": "tick", "thickness": 2, "opacity": 0.7},
         "encoding": {
-            "x": _axis(
-                "premium", "tokens, as a multiple of the reference (logarithmic)", scale={"type": "log", "nice": False}
-            ),
+            "x": _axis("premium", "tokens / tokens of the reference", scale={"type": "log", "nice": False}),
             "y": _axis("tokenizer", "", "nominal", sort=[make_visible(name) for name in premiums["tokenizers"]]),
             "color": _color("tokenizer", "", list(premiums["tokenizers"])),
         },

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.inspect.curve import count_table_ids
 from pipelines.local.progress import StageProgress
-from pipelines.report.corpus_facts import tell_corpus
+from pipelines.report.corpus_facts import tell_corpus, tell_mixture
 from pipelines.report.estimates import Drawing
 from pipelines.report.health import examine_health
 from pipelines.report.merge_history import tell_history
@@ -72,8 +72,8 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress) -> dict[st
         {lang: one.documents for lang, one in build.languages.items()},
         read.is_whole,
     )
-    with progress.stage("compare", minor=True):
-        measured = measure_texts(spelled, drawing.copies, list(tokenizers.values()))
+    with progress.stage("compare", sum(map(len, spelled)), minor=True) as phase:
+        measured = measure_texts(spelled, drawing.copies, list(tokenizers.values()), phase.advance)
         comparison = compare_tokenizers(list(tokenizers), read, texts, measured, drawing)
     table = read_token_counts(output)
     written = dict(zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True))
@@ -106,6 +106,7 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress) -> dict[st
         },
         "corpus": {
             **tell_corpus(build, find_manifest(output, "counts"), read, own.lossless),
+            "mixture": tell_mixture(find_manifest(output, "mixed")),
             "copies": find_copies(texts),
             "invisible": health.pop("invisible_in_text"),
         },

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from pipelines.report.estimates import DIGITS
 from pipelines.report.shard_pass import Amount, ShardPass
 from pipelines.report.tokenizer_tables import group_sources
 from pipelines.store.redaction import redact
-from schemas.stage_manifests import BuildManifest, CountsManifest
+from schemas.stage_manifests import BuildManifest, CountsManifest, MixtureManifest, MixtureShare
+from tokcore.jsonable import to_jsonable
+
+# Of a receipt, what counts documents and tokens.
+_COUNTED = ("documents", "tokens", "mixed_documents", "mixed_tokens", "left_out", "repeated")
 
 
 def tell_corpus(
@@ -66,3 +72,34 @@ def tell_corpus(
 def _read_shares(shares: tuple[str, str] | None) -> dict[str, float] | None:
     """Before and after mixing."""
     return None if shares is None else {"before": float(shares[0]), "after": float(shares[1])}
+
+
+def tell_mixture(mixed: MixtureManifest | None) -> dict[str, Any] | None:
+    """What `[mixture]` made of the training documents of the shards: the receipt, with shares before and after.
+
+    None without a mixture.
+    """
+    if mixed is None:
+        return None
+    totals = {key: value for key, value in to_jsonable(mixed.totals).items() if key not in ("sources", "fingerprint")}
+    return {
+        "settings": to_jsonable(mixed.config),
+        "totals": totals,
+        "languages": _read_receipts(mixed.languages),
+        "sources": _read_receipts(mixed.totals.sources),
+    }
+
+
+def _read_receipts(receipts: Mapping[str, MixtureShare]) -> dict[str, Any]:
+    tokens = sum(one.tokens for one in receipts.values())
+    mixed = sum(one.mixed_tokens for one in receipts.values())
+    return {
+        name: {
+            **{key: getattr(one, key) for key in _COUNTED},
+            "share_before": round(one.tokens / tokens, DIGITS) if tokens else None,
+            "share_after": round(one.mixed_tokens / mixed, DIGITS) if mixed else None,
+            "share_wanted": float(one.share_wanted) if one.share_wanted else None,
+            "epochs": float(one.epochs),
+        }
+        for name, one in sorted(receipts.items())
+    }

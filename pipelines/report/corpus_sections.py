@@ -32,6 +32,8 @@ def write_corpus(report: Mapping[str, Any]) -> Html:
     parts: list[str] = [_write_languages(languages, order)]
     if any(one["share_of_bytes"] for one in languages.values()):
         parts.append(place_chart("shares", "Share of each language in the corpus, and when the tokenizer was learned."))
+    if told["mixture"] is not None:
+        parts += _write_mixture(told["mixture"])
     parts += [_write_sources(told), _write_rejects(told), _write_copies(told["copies"], order)]
     if told["mask"]:
         parts.append(_write_masked(told, order))
@@ -71,6 +73,49 @@ def _write_languages(languages: Mapping[str, Any], order: Sequence[str]) -> Html
         langs=order,
         note="Exact, from the manifests. Tokens include those at the ends of documents.",
     )
+
+
+def _write_mixture(mixture: Mapping[str, Any]) -> list[Html]:
+    tables = []
+    for what in ("languages", "sources"):
+        of = mixture[what]
+        order = sorted(of, key=lambda name: (-of[name]["mixed_tokens"], name))
+        rows: Rows = [
+            [
+                write_name(name),
+                Number(of[name]["tokens"]),
+                Number(of[name]["share_before"], ".2%"),
+                Number(of[name]["mixed_tokens"]),
+                Number(of[name]["share_after"], ".2%"),
+                Number(of[name]["share_wanted"], ".2%"),
+                Number(of[name]["epochs"], ".3f"),
+                Number(of[name]["left_out"]),
+                Number(of[name]["repeated"]),
+            ]
+            for name in order
+        ]
+        if rows:
+            tables.append(
+                write_table(
+                    f"{what.capitalize()} before and after mixing",
+                    [
+                        what.removesuffix("s"),
+                        "tokens",
+                        "share before",
+                        "tokens in the mixture",
+                        "share after",
+                        "share wanted",
+                        "epochs",
+                        "documents left out",
+                        "documents repeated",
+                    ],
+                    rows,
+                    langs=order if what == "languages" else [],
+                    note="Exact, from the receipt of the mixture: of training documents. The rest of this report is "
+                    "about the shards, before they were mixed.",
+                )
+            )
+    return tables
 
 
 def _write_sources(told: Mapping[str, Any]) -> Html:
@@ -220,9 +265,21 @@ def write_provenance(report: Mapping[str, Any]) -> Html:
             ),
         ),
     ]
+    if (mixture := report["corpus"]["mixture"]) is not None:
+        settings_of_mixture = {key: value for key, value in mixture["settings"].items() if value not in (None, "")}
+        parts += [
+            tag("h3", "Receipt of the mixture of documents"),
+            write_facts(
+                [
+                    (key.replace("_", " "), make_visible(f"{value:,}" if isinstance(value, int) else str(value)))
+                    for key, value in {**settings_of_mixture, **mixture["totals"]}.items()
+                ]
+            ),
+            tag("p", "What it holds of each language and source is in the tables about mixing, above."),
+        ]
     if receipt:
         parts += [
-            tag("h3", "Receipt of the mixture"),
+            tag("h3", "Receipt of the mix that was learned from"),
             write_facts([(key.replace("_", " "), make_visible(str(value))) for key, value in parameters.items()]),
             write_table(
                 "Weights",

@@ -238,7 +238,7 @@ def _write_converter(report: Mapping[str, Any], names: Sequence[str]) -> Html:
     groups = ["all", *sorted(report["tokenizer"]["comparison"]["languages"])]
     return tag(
         "fieldset",
-        tag("legend", "Convert a perplexity"),
+        tag("legend", "Convert between perplexity and bits per byte"),
         tag("label", "Tokenizer: ", tag("select", *options, id="convert-tokenizer")),
         tag(
             "label",
@@ -254,5 +254,6 @@ def _write_converter(report: Mapping[str, Any], names: Sequence[str]) -> Html:
             "Perplexity per token: ",
             tag("input", id="convert-perplexity", type="number", min="1", step="any", value="10"),
         ),
-        tag("output", "", id="convert-output", for_="convert-tokenizer convert-group convert-perplexity"),
+        tag("label", "Bits per byte: ", tag("input", id="convert-bits", type="number", min="0", step="any")),
+        tag("output", "", id="convert-output", for_="convert-tokenizer convert-group convert-perplexity convert-bits"),
     )

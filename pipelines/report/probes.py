@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -65,8 +66,8 @@ _FORMATS = {
     ),
 }
 _INDENTS = {
-    **{f"{n} spaces": " " * n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24)},
-    **{f"{n} tabs": "\t" * n for n in (1, 2, 3, 4)},
+    **{f"{n} space{'s' * (n > 1)}": " " * n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24)},
+    **{f"{n} tab{'s' * (n > 1)}": "\t" * n for n in (1, 2, 3, 4)},
 }
 
 
@@ -104,30 +105,69 @@ def list_emoji() -> dict[str, str]:
     return dict(_EMOJI)
 
 
+def list_formats() -> dict[str, str]:
+    """Name -> the record in that format."""
+    return dict(_FORMATS)
+
+
 def draw_words(texts: Sequence[bytes]) -> list[str]:
     """Up to 200 words of texts: those of 4 to 20 letters with the smallest hashes, each once."""
     found = {
         word
         for text in texts
-        for word in text.decode("utf-8", "replace").split()
-        if 4 <= len(word) <= 20 and word.isalpha()
+        for word in set(text.decode("utf-8", "replace").split())
+        if len(word) >= 4 and 4 <= len(cut_letters(word)) <= 20
     }
     return sorted(found, key=lambda word: (_hash(word), word))[:_WORDS_OF_A_LANGUAGE]
+
+
+def cut_letters(word: str) -> list[str]:
+    """The letters of a word, each with the marks that follow it; [] if the word holds anything else.
+
+    >>> cut_letters("किताब"), cut_letters("naïve"), cut_letters("x-ray")
+    (['कि', 'ता', 'ब'], ['n', 'a', 'ï', 'v', 'e'], [])
+    """
+    letters: list[str] = []
+    for character in word:
+        kind = unicodedata.category(character)[0]
+        if kind == "L":
+            letters.append(character)
+        elif kind == "M" and letters:
+            letters[-1] += character
+        else:
+            return []
+    return letters
 
 
 def misspell(word: str) -> str:
     """The word under one edit, which its hash chooses: a letter left out, doubled, or changed places with the next.
 
+    Letters that are equal do not change places: the first of them is doubled. Needs two letters or more.
+
     >>> misspell("language"), misspell("tokenizer"), misspell("corpus")
     ('languge', 'otkenizer', 'ocrpus')
     """
+    letters = cut_letters(word)
     drawn = _hash(word)
-    place = drawn // 3 % (len(word) - 1)
-    if drawn % 3 == 0:
-        return word[:place] + word[place + 1 :]
-    if drawn % 3 == 1:
-        return word[: place + 1] + word[place:]
-    return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+    place = drawn // 3 % (len(letters) - 1)
+    first, second = letters[place : place + 2]
+    edit = drawn % 3
+    if edit == 0:
+        changed = [second]
+    elif edit == 1 or first == second:
+        changed = [first, first, second]
+    else:
+        changed = [second, first]
+    return "".join([*letters[:place], *changed, *letters[place + 2 :]])
+
+
+def reverse_word(word: str) -> str:
+    """The word from its last letter to its first; marks stay with their letters.
+
+    >>> reverse_word("किताब")
+    'बताकि'
+    """
+    return "".join(reversed(cut_letters(word)))
 
 
 def _probe_words(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +180,7 @@ def _probe_words(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, Any]:
     return {
         "words": num,
         "tokens_per_word": round(whole / num, DIGITS),
-        "reversed": round(sum(tokenizer.count_tokens(f" {word[::-1]}") for word in words) / num, DIGITS),
+        "reversed": round(sum(tokenizer.count_tokens(f" {reverse_word(word)}") for word in words) / num, DIGITS),
         "one_edit": round(sum(one.total() for one in edited) / num, DIGITS),
         "kept_share": round(kept / whole, DIGITS) if whole else None,
     }

@@ -5,7 +5,7 @@ A word is what stands between white space, as str.split cuts; a character is a c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +42,10 @@ class Measured(NamedTuple):
     tokens_by_script: list[Amounts | None]
 
 
-def measure_texts(texts: Sequence[bytes], copies: Amounts, tokenizers: Sequence[Tokenizer]) -> Measured:
-    """Measure texts. copies: of each text, how often its ids count."""
+def measure_texts(
+    texts: Sequence[bytes], copies: Amounts, tokenizers: Sequence[Tokenizer], advance: Callable[[int], None]
+) -> Measured:
+    """Measure texts. copies: of each text, how often its ids count. advance: told bytes of text measured."""
     num = len(texts)
     amounts = np.zeros((3, num), np.int64)
     tokens: list[Amounts] = [np.zeros(num, np.int64) for _ in tokenizers]
@@ -75,6 +77,7 @@ def measure_texts(texts: Sequence[bytes], copies: Amounts, tokenizers: Sequence[
             table_of_tokens = tokens_by_script[i]
             if table_of_tokens is not None:
                 table_of_tokens[start:end] = told.count_tokens(encoded.ids, text_of_token, tokenizer)
+        advance(sum(map(len, batch)))
     return Measured(
         amounts[0],
         amounts[1],

@@ -54,6 +54,7 @@ def write_tokenizer(report: Mapping[str, Any]) -> Html:
     parts += [
         tag("h3", "What the vocabulary holds"),
         place_chart("lengths", "Tokens by their number of bytes."),
+        _write_lengths(told["lengths"]),
         place_chart("scripts", "The vocabulary by script."),
         _write_scripts(told["scripts"], names),
         _write_probes(told["probes"], names),
@@ -241,6 +242,25 @@ def _write_history(history: Mapping[str, Any]) -> Html:
     return write_table("Merges by the language that uses them most", ["language", *spans, "all"], rows, langs=langs)
 
 
+def _write_lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
+    rows: Rows = [
+        [str(size), Number(held), Number(written)]
+        for size, (held, written) in enumerate(zip(lengths["vocabulary"], lengths["written"], strict=True), 1)
+        if held or written
+    ]
+    longest = len(lengths["vocabulary"])
+    return tag(
+        "details",
+        tag("summary", "Tokens by their number of bytes"),
+        write_table(
+            "Tokens by their number of bytes",
+            ["bytes", "in the vocabulary", "times written"],
+            rows,
+            note=f"{longest}: {longest} bytes or more.",
+        ),
+    )
+
+
 def _write_scripts(scripts: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> Html:
     every = sorted(
         {script for of in scripts.values() for script in of}, key=lambda s: (-scripts[names[0]].get(s, 0), s)
@@ -252,6 +272,18 @@ def _write_scripts(scripts: Mapping[str, Mapping[str, int]], names: Sequence[str
 def _write_probes(probes: Mapping[str, Any], names: Sequence[str]) -> Html:
     first = probes[names[0]]
     parts: list[str] = [tag("h3", "Probes"), place_chart("numbers", "Tokens of a number, by its digits.")]
+    numbers: Rows = [
+        [str(digits), *(Number(probes[one]["numbers"][digits - 1], ".2f") for one in names)]
+        for digits in range(1, len(first["numbers"]) + 1)
+    ]
+    parts.append(
+        write_table(
+            "Numbers: tokens",
+            ["digits", *map(write_name, names)],
+            numbers,
+            note="The mean of 100 numbers of each length, drawn by hash.",
+        )
+    )
     for key, title, head in (
         ("formats", "One record in several formats: tokens", "format"),
         ("indentation", "A line with indentation: tokens", "indentation"),

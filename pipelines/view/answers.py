@@ -16,6 +16,7 @@ from pipelines.view.scanning import (
     Hit,
     find_document_id,
     find_language,
+    find_record,
     find_text,
     find_token,
     search,
@@ -24,11 +25,13 @@ from pipelines.view.shelf import Shelf, Volume
 from tokcore.errors import ConfigError
 from tokcore.explain import ExplainedToken
 from tokcore.odd_tokens import spell_token
+from tokcore.shards import Shards
 from tokcore.tokenizer import Tokenizer
 
 MOST_CHARACTERS = 100_000  # of typed text
 MOST_TOKENS = 5_000  # that are shown at a time, of a text or a document
 _MOST_LISTED = 500  # tokens of an audit's list
+_NEARBY = 100  # documents before and after a number, which are looked at before all are
 
 Question = Mapping[str, Any]
 
@@ -145,38 +148,47 @@ def list_audit(shelf: Shelf, question: Question) -> dict[str, Any]:
 
 
 def compare_documents(shelf: Shelf, question: Question) -> dict[str, Any]:
-    """A document of the first output in every other one: found by number, else by source and ordinal nearby."""
-    first = next((one for one in shelf if one.shards is not None), None)
-    if first is None:
-        raise ConfigError("no output is open: only outputs have documents")
-    shards = first.require_shards()
+    """A document of one output in all of them: found by number, else by its record."""
+    base = _find_volume(shelf, question)
+    shards = base.require_shards()
     number = _read(question, "number", int)
     if not 0 <= number < len(shards):
         raise ConfigError(f"document {number}: there are {len(shards)}, numbered from 0")
     about = shards.document(number)
-    found = []
+    text = _read_ordinary_text(base, number)
+    found: list[dict[str, Any]] = []
     for one in shelf:
         if one.shards is None:
             continue
-        place = number if one is first else _find_twin(one, number, (about.source, about.ordinal))
+        place = number if one is base else _find_twin(one.shards, number, (about.source, about.ordinal))
         found.append(
             {"volume": shelf.index(one), "number": None}
             if place is None
-            else {"volume": shelf.index(one), "number": place, **_show_tokens(one, one.shards[place].tolist(), 0)}
+            else {
+                "volume": shelf.index(one),
+                "number": place,
+                "same_text": _read_ordinary_text(one, place) == text,
+                **_show_tokens(one, one.shards[place].tolist(), 0),
+            }
         )
     return {"number": number, "id": _spell(about.id), "lang": _spell(about.lang), "of": found}
 
 
-def _find_twin(volume: Volume, number: int, wanted: tuple[str, int]) -> int | None:
-    """The number of the document from that record, looked for around the same number."""
-    shards = volume.require_shards()
-    for distance in range(1000):
+def _find_twin(shards: Shards, number: int, wanted: tuple[str, int]) -> int | None:
+    """The number of the document from that record, looked for around the same number, then everywhere."""
+    for distance in range(_NEARBY):
         for place in {number - distance, number + distance}:
             if 0 <= place < len(shards):
                 about = shards.document(place)
                 if (about.source, about.ordinal) == wanted:
                     return place
-    return None
+    return find_record(shards, *wanted)
+
+
+def _read_ordinary_text(volume: Volume, number: int) -> bytes:
+    """The text of a document without special tokens, which may stand around it."""
+    ids = volume.require_shards()[number]
+    return volume.tokenizer.decode(ids[~np.isin(ids, [*volume.tokenizer.specials.values()])])
 
 
 def search_documents(shelf: Shelf, question: Question) -> Iterator[Hit]:
@@ -189,7 +201,7 @@ def search_documents(shelf: Shelf, question: Question) -> Iterator[Hit]:
     elif kind == "text":
         if not query:
             raise ConfigError("query: empty; type the text to look for")
-        find = find_text(query, volume.tokenizer)
+        find = find_text(query, volume.tokenizer, volume.searcher)
     elif kind == "id":
         find = find_document_id(query)
     elif kind == "lang":

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tokcore.labels import Labels
+from tokcore.formats.provenance import Provenance
 from tokcore.odd_tokens import spell_token
 from tokcore.shards import Shards
 from tokcore.token_batch import Ids, TokenBatch
+from tokcore.token_search import TokenSearcher
 from tokcore.tokenizer import Tokenizer
 
 MOST_HITS = 100
@@ -34,17 +35,28 @@ def scan_batches(shards: Shards, start: int) -> Iterator[tuple[int, TokenBatch, 
         if number + file.num_documents <= start:
             number += file.num_documents
             continue
-        sources: Labels | None = None
+        provenance: Provenance | None = None
         row = 0
         for batch in file.open().batches():
-            if sources is None and not any(batch.sources.names) and (provenance := file.find_provenance()):
-                sources = provenance.sources
+            if provenance is None and not any(batch.sources.names):
+                provenance = file.find_provenance()
             end = row + batch.num_documents
             if number + end > start:
-                named = batch if sources is None else batch._replace(sources=sources[row:end])
-                yield number + row, named, max(start - number - row, 0)
+                if provenance is not None:
+                    batch = batch._replace(sources=provenance.sources[row:end], ordinals=provenance.ordinals[row:end])
+                yield number + row, batch, max(start - number - row, 0)
             row = end
         number += file.num_documents
+
+
+def find_record(shards: Shards, source: str, ordinal: int) -> int | None:
+    """The number of the first document of a record; None if there is none. Reads the shards until it is found."""
+    for first, batch, _ in scan_batches(shards, 0):
+        if source in batch.sources.names:
+            is_there = (batch.sources.codes == batch.sources.names.index(source)) & (batch.ordinals == ordinal)
+            if is_there.any():
+                return first + int(is_there.argmax())
+    return None
 
 
 def search(shards: Shards, start: int, find: Find) -> Iterator[Hit]:
@@ -112,21 +124,31 @@ def find_token(id: int, tokenizer: Tokenizer) -> Find:
     return find
 
 
-def find_text(text: str, tokenizer: Tokenizer) -> Find:
-    """Documents whose text holds this text, with what is around its first occurrence."""
+def find_text(text: str, tokenizer: Tokenizer, searcher: TokenSearcher | None) -> Find:
+    """Documents whose text holds this text, with what is around its first occurrence.
+
+    searcher: of the tokenizer; it says which documents are worth decoding. Without it all are.
+    """
     wanted = text.encode("utf-8", "surrogateescape")
+    looked_for = None if searcher is None else searcher.look_for(wanted)
 
     def find(batch: TokenBatch, row: int) -> Iterator[Hit]:
-        for i in range(row, batch.num_documents):
-            start, end = (int(place - batch.offsets[0]) for place in batch.offsets[i : i + 2])
-            data = tokenizer.decode(batch.tokens[start:end])
+        offsets = batch.offsets - batch.offsets[0]
+        rows = np.arange(batch.num_documents)
+        if looked_for is not None:
+            rows = np.unique(np.searchsorted(offsets, looked_for.find(batch.tokens), side="right") - 1)
+        for i in rows[rows >= row].tolist():
+            ids = batch.tokens[offsets[i] : offsets[i + 1]]
+            data = tokenizer.decode(ids)
             if (at := data.find(wanted)) >= 0:
                 after = at + len(wanted)
                 parts = (data[max(at - _CONTEXT_BYTES, 0) : at], wanted, data[after : after + _CONTEXT_BYTES])
+                starts = tokenizer.offsets(ids).bytes[:, 0]
                 yield {
                     **_describe(batch, i),
                     "times": data.count(wanted),
                     "byte": at,
+                    "token": int(np.searchsorted(starts, at, side="right")) - 1,
                     "context": [spell_token(part)[1:-1] for part in parts],
                 }
 

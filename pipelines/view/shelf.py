@@ -12,6 +12,7 @@ from pipelines.stages.token_count_table import read_token_counts
 from tokcore.errors import ConfigError
 from tokcore.explain import Explainer
 from tokcore.shards import Shards, open_shards
+from tokcore.token_search import TokenSearcher, can_search
 from tokcore.tokenizer import Tokenizer
 
 MOST = 4
@@ -39,6 +40,11 @@ class Volume:
         if self.shards is None:
             raise ConfigError(f"{self.name}: a tokenizer without documents")
         return self.shards
+
+    @functools.cached_property
+    def searcher(self) -> TokenSearcher | None:
+        """Looks for texts in ids; None where ids tell too little of their text."""
+        return TokenSearcher(self.tokenizer) if can_search(self.tokenizer) else None
 
     @functools.cached_property
     def counts(self) -> Mapping[int, tuple[int, int]]:

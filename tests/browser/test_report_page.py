@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.builds import SOURCES, build_file, jsonl, run, small_corpus, write
+from support.builds import ROOT, SOURCES, build_file, jsonl, run, small_corpus, write
 from support.vocabularies import published_tokenizer
 
 from pipelines.local.progress import StageProgress
@@ -64,6 +64,27 @@ def test_everything_renders_and_bars_nobody(page, open_page, theme, width):
     opened.keep(f"report-{theme}-{width}")
 
 
+@pytest.fixture(scope="module")
+def demo_page(tmp_path_factory) -> Path:
+    """The report of the demo beside three published tokenizers."""
+    folder = tmp_path_factory.mktemp("demo")
+    run(ROOT / "deploy" / "demo" / "build.toml", folder / "out")
+    wishes = Wishes({name: published_tokenizer(name) for name in ("o200k", "cl100k", "r50k")})
+    _, made = write_report(make_report(str(folder / "out"), wishes, StageProgress(-1)), folder / "report.html")
+    return made
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_the_demo_beside_published_tokenizers(demo_page, open_page, theme, width):
+    assert demo_page.stat().st_size < MOST_BYTES
+    opened = open_page(demo_page.as_uri(), width, theme)
+    opened.page.wait_for_function("document.querySelectorAll('.chart[data-drawn]').length === 7")
+    assert opened.find_barriers() == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.keep(f"report-demo-{theme}-{width}")
+    assert opened.problems == []
+
+
 def test_tables_sort_by_mouse_and_by_keyboard(page, open_page):
     opened = open_page(page.as_uri())
     report = json.loads(page.with_suffix(".json").read_text())
@@ -109,6 +130,10 @@ def test_language_theme_reference_and_perplexity(page, open_page):
         r"\d\.\d{4} bits per byte; the same as a perplexity of this build 16\.00, r50k",
         opened.page.text_content("#convert-output"),
     )
+    bits = opened.page.input_value("#convert-bits")
+    opened.page.fill("#convert-bits", str(2 * float(bits)))
+    assert float(opened.page.input_value("#convert-perplexity")) == pytest.approx(256, rel=1e-3)
+    assert opened.page.text_content("#convert-output").startswith(f"{2 * float(bits):.4f} bits per byte")
     assert opened.problems == []
 
 
@@ -121,6 +146,7 @@ def test_in_print_lists_are_open_and_nothing_is_cut(page, open_page):
         "[...document.querySelectorAll('.scroll')].every(s => s.scrollHeight <= s.clientHeight + 1)"
     )
     assert not opened.page.is_visible("nav")
+    opened.keep("report-print")
 
 
 def test_it_can_be_read_without_scripts(page, open_page, browser):

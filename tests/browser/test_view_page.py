@@ -97,6 +97,11 @@ def test_documents_searches_and_lists(server, open_page, theme):
     assert "document 5 of" in page.inner_text("#document")
     page.click("#compare")
     page.wait_for_function("() => document.querySelectorAll('#document .cut').length === 2")
+    page.click("#next")
+    page.wait_for_function(
+        "() => document.querySelector('#document').innerText.startsWith('document 6 in all outputs')"
+    )
+    assert page.locator("#document .cut").count() == 2, "the next document stands beside its twin, too"
     page.fill("#offset", "100")
     page.click("#jump")
     page.wait_for_selector("#document .token.wanted")

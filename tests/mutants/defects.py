@@ -2600,6 +2600,46 @@ _LOOKING = (
         "heapq.heappush(heap, (0, left, right, ids[left], ids[right]))",
         _tests("tokcore/test_explain.py::test_published_ranks"),
     ),
+    Defect(
+        "search-gives-up-early",
+        "a search among ids follows a text over three tokens only",
+        "tokcore/token_search.py",
+        "for step in range(1, _MOST_BYTES):",
+        "for step in range(1, 3):",
+        _tests("tokcore/test_token_search.py::test_published_ranks"),
+    ),
+    Defect(
+        "marks-leave-their-letters",
+        "probes take marks for letters of their own",
+        "pipelines/report/probes.py",
+        "letters[-1] += character",
+        "letters.append(character)",
+        _tests("pipelines/test_report_numbers.py::test_words_are_misspelled_by_one_edit"),
+    ),
+    Defect(
+        "equal-letters-change-places",
+        "a misspelled word may be the word itself",
+        "pipelines/report/probes.py",
+        "elif edit == 1 or first == second:",
+        "elif edit == 1:",
+        _tests("pipelines/test_report_numbers.py::test_words_are_misspelled_by_one_edit"),
+    ),
+    Defect(
+        "receipt-without-the-mixture",
+        "the report shows the shares before mixing as those after it",
+        "pipelines/report/corpus_facts.py",
+        "round(one.mixed_tokens / mixed, DIGITS) if mixed",
+        "round(one.tokens / tokens, DIGITS) if mixed",
+        _tests("pipelines/test_report_numbers.py::test_the_receipt_of_a_mixture"),
+    ),
+    Defect(
+        "twins-by-number-alone",
+        "view compares documents with the same number, whatever their records are",
+        "pipelines/view/answers.py",
+        "if (about.source, about.ordinal) == wanted:",
+        "if about.source:",
+        _tests("pipelines/test_view.py::test_twins_in_another_order_and_with_other_texts"),
+    ),
 )
 
 DEFECTS: tuple[Defect, ...] = (

@@ -6,6 +6,7 @@ import doctest
 import hashlib
 import json
 import math
+import random
 import statistics
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import regex
+import yaml
 from support.builds import ROOT, build_file, find_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 from support.vocabularies import published_tokenizer
 
@@ -50,6 +52,15 @@ target_tokens = 2000
 """
 
 
+# Letters of languages that get many words, some with marks.
+LETTERS = {"en": list("aeinorst"), "mr": ["कि", "ता", "ब", "द्या", "लू", "य", "न"]}
+
+
+def draw_text(lang: str) -> str:
+    chance = random.Random(lang)
+    return " ".join("".join(chance.choices(LETTERS[lang], k=chance.randint(2, 9))) for _ in range(60))
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("reported")
@@ -60,9 +71,9 @@ def corpus(tmp_path_factory) -> Path:
     (folder / "two.jsonl").write_bytes(
         jsonl([*two, {"id": "bad", "lang": "hi"}, {"id": "e", "lang": "hi", "text": ""}])
     )
-    (folder / "ru.jsonl").write_bytes(
-        jsonl([{"id": str(i), "lang": "ru", "text": t} for i, t in enumerate(texts("ru", 40))])
-    )
+    ru = [{"id": str(i), "lang": "ru", "text": t} for i, t in enumerate(texts("ru", 40))]
+    words = [{"id": f"{lang}-words", "lang": lang, "text": draw_text(lang)} for lang in LETTERS]
+    (folder / "ru.jsonl").write_bytes(jsonl([*ru, *words]))
     for lang, lines in LINES.items():
         data = "".join(f"{line}\n" for line in lines).encode()
         name = f"{lang}.txt" if lang != "km" else "km.txt.zst"
@@ -129,6 +140,7 @@ def test_the_corpus(report, corpus, documents):
         assert shares["before"] == pytest.approx(sizes[lang] / sum(sizes.values()), abs=1e-6)
         assert shares["after"] == pytest.approx(weighted[lang] / sum(weighted.values()), abs=1e-6)
     assert sum(one["share_of_bytes"]["before"] for one in found["languages"].values()) == pytest.approx(1, abs=1e-4)
+    assert found["mixture"] is None
     assert found["invisible"]["zero_width"]["hi"]["characters"] == {"U+200B": 9}
 
 
@@ -280,6 +292,117 @@ def test_history_by_definition(report, corpus, tokenizers):
         start = end
 
 
+def measure(tokenizer: api.Tokenizer, text: str) -> int:
+    return len(tokenizer.encode(text))
+
+
+def test_probes_of_fixed_texts(report, tokenizers):
+    for name, told in report["tokenizer"]["probes"].items():
+        tokenizer = tokenizers[name]
+        for digits, mean in enumerate(told["numbers"], 1):
+            numbers = [probes.draw_number(digits, which) for which in range(100)]
+            assert {len(number) for number in numbers} == {digits}
+            assert all(number.isdecimal() and number[0] != "0" for number in numbers)
+            assert mean == pytest.approx(statistics.mean(measure(tokenizer, number) for number in numbers), abs=1e-6)
+        assert len(told["numbers"]) == 20
+        indents = {f"{n} space{'s' * (n > 1)}": " " * n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24)}
+        indents |= {f"{n} tab{'s' * (n > 1)}": "\t" * n for n in (1, 2, 3, 4)}
+        assert told["indentation"] == {
+            key: measure(tokenizer, f"\n{indent}return x") for key, indent in indents.items()
+        }
+        assert told["identifiers"].keys() >= {"getUserById", "get_user_by_id", "MAX_BUFFER_SIZE", "x86_64"}
+        for text, tokens in told["identifiers"].items():
+            assert tokens == measure(tokenizer, text)
+        assert told["emoji"].keys() == probes.list_emoji().keys()
+        for key, text in probes.list_emoji().items():
+            assert told["emoji"][key] == measure(tokenizer, text)
+
+
+def test_one_record_in_several_formats(report, tokenizers):
+    """The texts say the same thing, each in its format."""
+    texts = probes.list_formats()
+    records = {
+        name: json.loads(text) if name.startswith("JSON") else yaml.safe_load(text) for name, text in texts.items()
+    }
+    assert "YAML" in records
+    assert all(record == records["YAML"] for record in records.values())
+    for name, told in report["tokenizer"]["probes"].items():
+        assert told["formats"] == {key: measure(tokenizers[name], text) for key, text in texts.items()}
+
+
+def test_probes_of_words(report, documents, tokenizers):
+    """Words of the corpus: as they are, from the last letter to the first, and under one edit."""
+    by_lang = defaultdict(set)
+    for lang, _, _, text in documents:
+        by_lang[lang].update(text.decode().split())
+    for name, told in report["tokenizer"]["probes"].items():
+        tokenizer = tokenizers[name]
+        assert {"en", "mr"} <= told["words"].keys() <= by_lang.keys()
+        for lang, one in told["words"].items():
+            letters = {word: regex.findall(r"\p{L}\p{M}*", word) for word in by_lang[lang]}
+            words = [w for w, of in letters.items() if "".join(of) == w and 4 <= len(of) <= 20]
+            assert one["words"] == len(words) <= 200
+            plain = {word: tokenizer.encode(f" {word}").tolist() for word in words}
+            edited = {word: tokenizer.encode(f" {probes.misspell(word)}").tolist() for word in words}
+            kept = sum((Counter(plain[word]) & Counter(edited[word])).total() for word in words)
+            total = sum(map(len, plain.values()))
+            expected = {
+                "words": len(words),
+                "tokens_per_word": total / len(words),
+                "reversed": statistics.mean(measure(tokenizer, f" {''.join(letters[word][::-1])}") for word in words),
+                "one_edit": statistics.mean(map(len, edited.values())),
+                "kept_share": kept / total,
+            }
+            assert one == pytest.approx(expected, abs=1e-6)
+
+
+WORDS_OF_MANY = (
+    "language tokenizer corpus committee balloon Straße naïve किताब विद्यालय мягкий пример aaaa abab llll книга"
+)
+
+
+def list_single_edits(letters: list[str]) -> dict[str, str]:
+    """What one edit makes of a word -> which edit it is."""
+    places = range(len(letters))
+    return {
+        **{"".join([*letters[:i], *letters[i + 1 :]]): "left out" for i in places},
+        **{"".join([*letters[:i], letters[i], *letters[i:]]): "doubled" for i in places},
+        **{
+            "".join([*letters[:i], letters[i + 1], letters[i], *letters[i + 2 :]]): "swapped"
+            for i in places[:-1]
+            if letters[i] != letters[i + 1]
+        },
+    }
+
+
+def test_words_are_misspelled_by_one_edit():
+    """No word stays what it is, letters keep their marks, and all edits are made."""
+    words = [*WORDS_OF_MANY.split(), *(f"word{chr(97 + i)}{chr(97 + i)}" for i in range(26))]
+    made = Counter()
+    for word in words:
+        letters = regex.findall(r"\p{L}\p{M}*", word)
+        wrong = probes.misspell(word)
+        assert wrong != word
+        made[list_single_edits(letters)[wrong]] += 1
+        assert probes.reverse_word(word) == "".join(letters[::-1])
+    assert made.keys() == {"left out", "doubled", "swapped"}
+
+
+def test_words_that_are_drawn():
+    """Those with the smallest hashes, of letters alone, whatever the order of the texts."""
+    drawn = [f"{chr(97 + i % 26)}{chr(97 + i // 26)}rest{'z' * (i % 20)} x1y2z3 a-b-c-d दिल्ली abc" for i in range(600)]
+    words = probes.draw_words([text.encode() for text in drawn])
+    assert words == probes.draw_words([text.encode() for text in drawn[::-1]])
+    assert len(words) == len(set(words)) == 200
+    hashed = {}
+    for word in {word for text in drawn for word in text.split()}:
+        letters = regex.findall(r"\p{L}\p{M}*", word)
+        if "".join(letters) == word and 4 <= len(letters) <= 20:
+            hashed[word] = hashlib.sha256(b"tokcore-probe-word " + word.encode()).digest()[:8]
+    assert words == sorted(hashed, key=hashed.__getitem__)[:200]
+    assert "दिल्ली" not in hashed, "three letters, with their marks"
+
+
 def test_health(report, documents, tokenizers):
     told = report["health"]
     own = tokenizers[OWN]
@@ -324,6 +447,31 @@ def test_provenance(report, corpus):
     assert [one["uri"] for one in told["inputs"]["first"]] == ["en.jsonl.zst", "ru.jsonl", "two.jsonl"]
     weights = {lang: one["weight"] for lang, one in report["corpus"]["languages"].items()}
     assert told["mixture"]["weights"] == weights
+
+
+def test_the_receipt_of_a_mixture(corpus):
+    """Shares before and after, computed again from the documents of both stages."""
+    mixture = '[shuffle]\nseed = 3\n[mixture]\nstrategy = "unimax"\nmax_epochs = 3\n'
+    run(build_file(corpus, SOURCES, SETTINGS + mixture, "m.toml", build="max_rejected = 0.5"), corpus / "mix", 1)
+    told = make_report(str(corpus / "mix"), Wishes(sample=20), StageProgress(-1))["corpus"]["mixture"]
+    before, after = Counter(), Counter()
+    times: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
+    for counter, shards in ((before, api.open_shards(corpus / "mix")), (after, api.open_shards(corpus / "mix/mixed"))):
+        for row in range(len(shards)):
+            about = shards.document(row)
+            counter[about.lang] += len(shards[row])
+            times[about.lang].update({(about.source, about.ordinal): 1 if counter is after else 0})
+    assert told["totals"]["tokens"] == after.total()
+    assert told["settings"]["strategy"] == "unimax"
+    assert told["languages"].keys() == before.keys()
+    for lang, one in told["languages"].items():
+        assert (one["tokens"], one["mixed_tokens"]) == (before[lang], after[lang])
+        assert one["share_before"] == pytest.approx(before[lang] / before.total(), abs=1e-6)
+        assert one["share_after"] == pytest.approx(after[lang] / after.total(), abs=1e-6)
+        assert one["epochs"] == pytest.approx(after[lang] / before[lang], abs=1e-4)
+        assert one["left_out"] == sum(n == 0 for n in times[lang].values())
+        assert one["repeated"] == sum(max(n - 1, 0) for n in times[lang].values())
+    assert any(one["share_before"] != one["share_after"] for one in told["languages"].values())
 
 
 def test_what_is_drawn_depends_on_the_documents_alone(corpus, tokenizers):

@@ -14,6 +14,9 @@ from support.builds import build_file, run, small_corpus, tokcore
 from support.vocabularies import published_tokenizer
 
 import tokcore as api
+from pipelines.view.answers import compare_documents
+from pipelines.view.scanning import find_record, find_text
+from pipelines.view.scanning import search as search_shards
 from pipelines.view.server import ViewServer
 from pipelines.view.shelf import Volume
 
@@ -232,6 +235,46 @@ def test_audit_and_twins(server, built):
     for part, shards in zip(told["of"], (one, two), strict=True):
         assert shards.document(part["number"]) == one.document(50)
         assert [token[0] for token in part["tokens"]] == shards[part["number"]].tolist()
+
+
+def test_twins_in_another_order_and_with_other_texts(server, built, tmp_path):
+    """A shuffled build of the same records, whose texts a normalizer changed; the base is the output that is asked."""
+    settings = '[normalize]\nsteps = ["lowercase"]\n[learn]\nvocab_size = 300\n[shuffle]\nseed = 5\n'
+    run(build_file(built, settings=settings, name="three.toml"), built / "three", 1)
+    volumes = [Volume(name, api.Tokenizer.load(built / name), str(built / name)) for name in ("one", "three")]
+    one, three = (volume.require_shards() for volume in volumes)
+    changed = 0
+    for number in (0, 50, len(three) - 1):
+        told = compare_documents(tuple(volumes), {"volume": 1, "number": number})
+        first, second = told["of"]
+        assert second["number"] == number
+        assert one.document(first["number"]) == three.document(number)
+        own, other = (
+            volume.tokenizer.decode(shards[part["number"]][:-1])
+            for volume, shards, part in zip(volumes, (one, three), told["of"], strict=True)
+        )
+        assert first["same_text"] == (own == other)
+        assert second["same_text"]
+        changed += own != other
+    assert changed
+    assert find_record(one, "ru.jsonl", 10**6) is None
+    assert find_record(one, "none.jsonl", 0) is None
+
+
+def test_a_search_without_decoding_finds_the_same(server, built):
+    """With the searcher as without it: in each document the first occurrence, and the token that it begins in."""
+    volume = server.shelf[0]
+    shards = volume.require_shards()
+    assert volume.searcher is not None
+    for wanted in ("the", "и", "этот к", "的", "\n", "a that", "no such text", "<|endoftext|>", "e, th"):
+        fast, slow = (
+            list(search_shards(shards, 0, find_text(wanted, volume.tokenizer, searcher)))
+            for searcher in (volume.searcher, None)
+        )
+        assert [hit for hit in fast if "scanned" not in hit] == [hit for hit in slow if "scanned" not in hit]
+        for hit in fast[:-1]:
+            start, end = volume.tokenizer.offsets(shards[hit["number"]]).bytes[hit["token"]].tolist()
+            assert start <= hit["byte"] < end
 
 
 def test_nothing_but_the_shelf_can_be_asked_for(built):

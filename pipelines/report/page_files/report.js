@@ -145,23 +145,26 @@
     });
   }
 
-  // ---- perplexity
-  const convert = () => {
-    const perplexity = Number(byId("convert-perplexity").value);
+  // ---- perplexity and bits per byte: what was typed last decides the other
+  const convert = (fromBits) => {
     const rows = numbers.bytes_per_token[byId("convert-group").value];
     const own = rows[byId("convert-tokenizer").value];
-    if (!(perplexity >= 1) || !own) {
+    const [perplexity, bits] = [byId("convert-perplexity"), byId("convert-bits")];
+    const value = fromBits ? Number(bits.value) : Math.log2(Number(perplexity.value)) / own;
+    if (!(value >= 0) || !Number.isFinite(value) || !own || (fromBits && bits.value === "")) {
       byId("convert-output").textContent = "–";
       return;
     }
-    const bits = Math.log2(perplexity) / own;
+    if (fromBits) perplexity.value = Math.pow(2, value * own).toFixed(2);
+    else bits.value = value.toFixed(4);
     const same = Object.entries(rows)
-      .filter(([, value]) => value)
-      .map(([name, value]) => name + " " + Math.pow(2, bits * value).toFixed(2));
-    byId("convert-output").textContent = bits.toFixed(4) + " bits per byte; the same as a perplexity of " + same.join(", ");
+      .filter(([, bytes]) => bytes)
+      .map(([name, bytes]) => name + " " + Math.pow(2, value * bytes).toFixed(2));
+    byId("convert-output").textContent = value.toFixed(4) + " bits per byte; the same as a perplexity of " + same.join(", ");
   };
-  ["convert-perplexity", "convert-group", "convert-tokenizer"].forEach((id) => byId(id).addEventListener("input", convert));
-  convert();
+  ["convert-perplexity", "convert-group", "convert-tokenizer"].forEach((id) => byId(id).addEventListener("input", () => convert(false)));
+  byId("convert-bits").addEventListener("input", () => convert(true));
+  convert(false);
 
   // ---- theme
   byId("theme").addEventListener("change", (event) => {

@@ -123,7 +123,9 @@
     byId("shard").replaceChildren(...options(one.shards.map((name) => [name, name])));
     byId("languages").replaceChildren(...options(Object.entries(one.languages).map(([lang, documents]) => [lang, `${number(documents)} documents`])));
   }
+  let comparing = false; // whether the document stands beside its twins; then so do the next ones
   const openDocument = async (place, token = -1) => {
+    comparing = false;
     const volume = chosen();
     const start = Math.max(token - 2500, 0);
     try {
@@ -146,12 +148,14 @@
     }
   };
   const compare = async () => {
+    comparing = true;
     try {
       const told = await ask("compare", { volume: chosen(), number: Number(byId("number").value) });
       const cuts = told.of.map((one) => one.number === null
-        ? make("div", { className: "cut" }, text(shelf[one.volume].name, "h3"), text("This record is not in it, or far away.", "p"))
+        ? make("div", { className: "cut" }, text(shelf[one.volume].name, "h3"), text("This record is not in it.", "p"))
         : drawCut(one, `${shelf[one.volume].name}, document ${number(one.number)}`, chooseToken(one.volume)));
-      byId("document").replaceChildren(text(`document ${number(told.number)} in all outputs`, "p", "meta"), make("div", { className: "cuts" }, ...cuts));
+      const differs = told.of.some((one) => one.same_text === false) ? ", their texts differ" : "";
+      byId("document").replaceChildren(text(`document ${number(told.number)} in all outputs${differs}`, "p", "meta"), make("div", { className: "cuts" }, ...cuts));
     } catch (error) {
       say(byId("document"), error);
     }
@@ -253,8 +257,13 @@
       chooseVolume();
       const place = () => Number(byId("number").value);
       onClick("open", () => openDocument(place()));
-      onClick("previous", () => openDocument(Math.max(place() - 1, 0)));
-      onClick("next", () => openDocument(place() + 1));
+      const step = (by) => {
+        const next = Math.min(Math.max(place() + by, 0), shelf[chosen()].documents - 1);
+        byId("number").value = String(next);
+        return comparing ? compare() : openDocument(next);
+      };
+      onClick("previous", () => step(-1));
+      onClick("next", () => step(1));
       onClick("compare", compare);
       onClick("jump", jump);
       onClick("more", () => startSearch(following));
