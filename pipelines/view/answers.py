@@ -19,13 +19,14 @@ from pipelines.view.scanning import (
     find_record,
     find_text,
     find_token,
+    is_same_record,
     search,
 )
 from pipelines.view.shelf import Shelf, Volume
 from tokcore.errors import ConfigError
 from tokcore.explain import ExplainedToken
 from tokcore.odd_tokens import spell_token
-from tokcore.shards import Shards
+from tokcore.shards import ShardDocument, Shards
 from tokcore.tokenizer import Tokenizer
 
 MOST_CHARACTERS = 100_000  # of typed text
@@ -160,7 +161,7 @@ def compare_documents(shelf: Shelf, question: Question) -> dict[str, Any]:
     for one in shelf:
         if one.shards is None:
             continue
-        place = number if one is base else _find_twin(one.shards, number, (about.source, about.ordinal))
+        place = number if one is base else _find_twin(one.shards, number, about)
         found.append(
             {"volume": shelf.index(one), "number": None}
             if place is None
@@ -174,15 +175,13 @@ def compare_documents(shelf: Shelf, question: Question) -> dict[str, Any]:
     return {"number": number, "id": _spell(about.id), "lang": _spell(about.lang), "of": found}
 
 
-def _find_twin(shards: Shards, number: int, wanted: tuple[str, int]) -> int | None:
+def _find_twin(shards: Shards, number: int, wanted: ShardDocument) -> int | None:
     """The number of the document from that record, looked for around the same number, then everywhere."""
     for distance in range(_NEARBY):
         for place in {number - distance, number + distance}:
-            if 0 <= place < len(shards):
-                about = shards.document(place)
-                if (about.source, about.ordinal) == wanted:
-                    return place
-    return find_record(shards, *wanted)
+            if 0 <= place < len(shards) and is_same_record(wanted, shards.document(place)):
+                return place
+    return find_record(shards, wanted)
 
 
 def _read_ordinary_text(volume: Volume, number: int) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tokcore.formats.provenance import Provenance
 from tokcore.odd_tokens import spell_token
-from tokcore.shards import Shards
+from tokcore.shards import ShardDocument, Shards
 from tokcore.token_batch import Ids, TokenBatch
 from tokcore.token_search import TokenSearcher
 from tokcore.tokenizer import Tokenizer
@@ -49,14 +49,28 @@ def scan_batches(shards: Shards, start: int) -> Iterator[tuple[int, TokenBatch, 
         number += file.num_documents
 
 
-def find_record(shards: Shards, source: str, ordinal: int) -> int | None:
-    """The number of the first document of a record; None if there is none. Reads the shards until it is found."""
+def find_record(shards: Shards, wanted: ShardDocument) -> int | None:
+    """The number of the first document of the same record; None if there is none. Reads shards until it is found."""
     for first, batch, _ in scan_batches(shards, 0):
-        if source in batch.sources.names:
-            is_there = (batch.sources.codes == batch.sources.names.index(source)) & (batch.ordinals == ordinal)
-            if is_there.any():
-                return first + int(is_there.argmax())
+        if wanted.source not in batch.sources.names:
+            continue
+        rows = np.flatnonzero(batch.sources.codes == batch.sources.names.index(wanted.source))
+        if wanted.id is None:
+            found = rows[batch.ordinals[rows] == wanted.ordinal].tolist()
+        else:
+            found = [row for row in rows.tolist() if batch.ids[row] == wanted.id]
+        if found:
+            return first + int(found[0])
     return None
+
+
+def is_same_record(one: ShardDocument, other: ShardDocument) -> bool:
+    """Whether two documents are of one record: by source and id, or its number where the source names no ids.
+
+    Numbers alone would not do: they depend on how a build cuts its files.
+    """
+    same = one.ordinal == other.ordinal if one.id is None else one.id == other.id
+    return same and one.source == other.source
 
 
 def search(shards: Shards, start: int, find: Find) -> Iterator[Hit]:

@@ -125,13 +125,18 @@ class Watched:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) // 1000 for line in lines if line.startswith("VmHWM:"))  # MB
 
-    def wait(self) -> tuple[float, int]:
-        """Seconds, and MB."""
+    def wait(self) -> tuple[float, float, int]:
+        """Seconds, seconds of processors, and MB."""
         _, status, used = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         if self.process.returncode:
             raise SystemExit(f"the command ended with {self.process.returncode}")
-        return time.monotonic() - self.began, used.ru_maxrss // 1000
+        return time.monotonic() - self.began, used.ru_utime + used.ru_stime, used.ru_maxrss // 1000
+
+    def read_cpu(self) -> float:
+        """Seconds of processors until now."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Asker:
@@ -173,14 +178,14 @@ def measure_report(output: Path, parallel: Path | None) -> Iterator[tuple[str, s
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         command = Watched("report", output, "-o", page, *(["--parallel", parallel] if parallel else []))
-        seconds, peak = command.wait()
+        seconds, cpu, peak = command.wait()
         told = json.loads(page.with_suffix(".json").read_text())
         yield "documents", f"{told['corpus']['documents']:,}"
         yield "tokens", f"{told['corpus']['tokens']:,}"
         yield "bytes of text", f"{told['corpus']['text_bytes']:,}"
         stored = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
         yield "bytes of the output", f"{stored:,}"
-        yield "report, s", f"{seconds:.0f}"
+        yield "report, s, of processors", f"{seconds:.0f}, {cpu:.0f}"
         yield "report, most memory, MB", f"{peak:,}"
         yield "page, bytes", f"{page.stat().st_size:,}"
 
@@ -211,9 +216,10 @@ def measure_view(output: Path) -> Iterator[tuple[str, str]]:
             "text that is nowhere": {"kind": "text", "query": "\u3042zq\u0416~no such text"},
             "text that is common": {"kind": "text", "query": "e"},
         }.items():
+            before = command.read_cpu()
             lines, first, seconds = asker.search(**body)
-            hits = len(lines) - 1
-            yield f"search, {what}, s", f"{hits} hits, first {first:.2f}, all {seconds:.2f}"
+            hits, cpu = len(lines) - 1, command.read_cpu() - before
+            yield f"search, {what}, s", f"{hits} hits, first {first:.2f}, all {seconds:.2f}, of processors {cpu:.2f}"
         yield "view, most memory, MB", f"{command.read_peak():,}"
     finally:
         command.process.terminate()
