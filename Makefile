@@ -52,7 +52,7 @@ browser: $(VENV)/installed $(SERVERS)/axe/installed ## install what tests of pag
 	$(BIN)/python -m pip install --quiet -r tests/browser/requirements.txt
 	command -v chromium chromium-browser google-chrome > /dev/null || { \
 		test "$$(id -u)" = 0 && run= || run=sudo; $$run apt-get update --quiet --quiet && \
-		$$run apt-get install --quiet --quiet --yes --no-install-recommends chromium fonts-noto-core; }
+		$$run apt-get install --quiet --quiet --yes --no-install-recommends chromium fonts-noto-core fonts-noto-cjk; }
 
 $(SERVERS)/axe/installed: tests/browser/axe/package-lock.json
 	mkdir -p $(@D)
