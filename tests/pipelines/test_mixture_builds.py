@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chaos.kills import check_kills
+from chaos.server import Warm
 from support import eager
 from support.builds import WORDS, build_file, drop_result_key, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
@@ -255,6 +257,26 @@ def test_every_file_of_tokens_is_equal_however_inputs_are_cut(tmp_path, over):
 def test_killed_anywhere_and_run_again(folder, tmp_path):
     points = (("mix.measured", 1), ("mix.shard", 2), ("mix.part", 1), ("stage.published", 5), ("stage.published", 6))
     check_kills(folder / "build.toml", points, tree(folder / "out"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("point", "call", "stage"), [("mix.measured", 4, "mixed"), ("mix.shard", 6, "mixed"), ("pack.shard", 6, "packed")]
+)
+def test_a_full_store_is_named_and_the_next_run_ends_with_the_same_bytes(folder, tmp_path, point, call, stage):
+    """The first build dies within a stage; the second finds no room for what it writes there."""
+    output = f"faultfs://{tmp_path / 'out'}"
+    warm = Warm()
+    try:
+        assert "killed" in warm.build(folder / "build.toml", output, crash=[point, 1], seed=1)
+        failed = warm.build(folder / "build.toml", output, faults=[["create", call, "full"]], seed=2)
+        assert (failed["error"], failed["code"]) == ("StageError", 3)
+        assert "No space left on device" in failed["message"]
+        assert re.search(f"/out/(_attempts/)?{stage}[-/]", failed["message"])
+        assert not (tmp_path / "out" / stage / "manifest.json").exists()
+        assert "root" in warm.build(folder / "build.toml", output, seed=3)
+    finally:
+        warm.close()
+    assert tree(tmp_path / "out") == tree(folder / "out")
 
 
 def test_rows_are_packed_out_of_the_mixture(folder, whole_segments):
