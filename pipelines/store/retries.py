@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pipelines.store.redaction import make_cause, redact
 from pipelines.store.refusals import NO_BUCKET, explain_refusal, find_code, has_expired, is_bare
@@ -48,9 +48,12 @@ def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 
     """
     attempts = attempts or ATTEMPTS
     began = time.monotonic()
+    failure: Any = None
     for attempt in range(attempts):
         try:
-            return operation()
+            result = operation()
+            failure = None  # see name_errors
+            return result
         except _PERMANENT:
             raise
         except Exception as error:
@@ -143,6 +146,14 @@ def name_errors(what: str, url: str) -> Iterator[None]:
         return
     except OSError as error:
         failure = error
+    try:
+        raise StageError(_explain_failure(what, url, failure)) from make_cause(failure)
+    finally:
+        # It holds this frame, which would hold it: a cycle, with all that the callers have in hand.
+        del failure
+
+
+def _explain_failure(what: str, url: str, failure: OSError) -> str:
     reason = redact(failure.strerror or str(failure)) or type(failure).__name__
     refusal = explain_refusal(failure)
     if isinstance(failure, FileNotFoundError) and "://" in url:  # a store's own words may be a long URL
@@ -150,4 +161,4 @@ def name_errors(what: str, url: str) -> Iterator[None]:
         reason = NO_BUCKET if is_bucket else "it is not there: correct the name"
     elif refusal:
         reason += f". {refusal}"
-    raise StageError(f"{redact(url)}: cannot {what}: {reason}") from make_cause(failure)
+    return f"{redact(url)}: cannot {what}: {reason}"

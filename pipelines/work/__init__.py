@@ -6,7 +6,7 @@ item_reader: the documents of a work item, with its ledgers.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
-derived_shards: how both read and write shards.
+derived_shards: how both read and write shards. free_memory: what all of these give back when they are done.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine.
 make_again: the shards of one work item or part, from the inputs alone.
 plan_parts: the files through which work items reach workers.

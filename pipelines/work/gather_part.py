@@ -13,6 +13,7 @@ import numpy as np
 
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob
+from pipelines.work.free_memory import freeing_memory
 from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.language_totals import add_up_languages
 from pipelines.work.scatter_item import scatter_item
@@ -55,6 +56,7 @@ def _find_buckets(number: int, num_parts: int, num_buckets: int) -> range:
     return range(first, max(first + 1, (number + 1) * num_buckets // num_parts))
 
 
+@freeing_memory
 def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
     """Write the shards of a part. Shards that an interrupted attempt finished are kept.
 

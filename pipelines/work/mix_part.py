@@ -19,6 +19,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.derived_shards import DerivedShard, find_end
 from pipelines.work.encode_job import Positions, Stream
+from pipelines.work.free_memory import freeing_memory
 from pipelines.work.ordered_shards import OrderedShards
 from pipelines.work.scattered_runs import find_order
 from schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
@@ -85,6 +86,7 @@ def make_mixed_key(part: int) -> str:
 # ----------------------------------------------------------------------------------------------------------- first pass
 
 
+@freeing_memory
 def measure_part(job: MixJob, part: MixPart) -> PartMeasured:
     """Count the documents and tokens of each language and source in a part of the shuffle, and record them."""
     key = make_measured_key(part.number)
@@ -171,6 +173,7 @@ class Mixed(NamedTuple):
         return Mixed(self.tokens.slice(start, end), self.places[start:end], self.is_validation[start:end])
 
 
+@freeing_memory
 def mix_part(job: MixJob, part: MixPart) -> PartMixed:
     """Write the shards of a part of the mixture."""
     key = make_mixed_key(part.number)

@@ -16,6 +16,7 @@ import numpy as np
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.derived_shards import DerivedShard, find_end, read_batches, read_named_shards
+from pipelines.work.free_memory import freeing_memory
 from schemas.pack_groups import list_streams, list_windows
 from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
 from schemas.stage_manifests import PackedConfig
@@ -50,6 +51,7 @@ def make_group_key(group: int) -> str:
     return f"packed-{group:05d}"
 
 
+@freeing_memory
 def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
     """Write the rows of a group. Raises ConfigError for a document that may not be cut and is longer than a row."""
     key = make_group_key(group.number)

@@ -17,6 +17,7 @@ from pipelines.reading.input_range import Batch
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
 from pipelines.work.encode_job import EncodeJob, Positions
+from pipelines.work.free_memory import freeing_memory
 from pipelines.work.item_reader import ItemReader, write_rejects_to
 from pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
 from schemas.plan import Assignment
@@ -36,6 +37,7 @@ def make_scatter_key(item: int) -> str:
     return f"scattered-{item:05d}"
 
 
+@freeing_memory
 def scatter_item(
     job: EncodeJob, num_buckets: int, assignment: Assignment, heads: tuple[int, int] | None = None
 ) -> ItemScattered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import threading
 import types
+import weakref
 
 import fsspec
+import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -329,6 +332,36 @@ def flaky_read(monkeypatch, failures, size=1000):
 def test_transient_errors_are_retried_where_they_happened(monkeypatch):
     reset = ConnectionResetError("reset")
     flaky_read(monkeypatch, [10, reset, 0, 7, TimeoutError(), 1, OSError("throttled"), reset])
+
+
+def read_what_is_missing(folder):
+    assert storage.read_if_there(urls.join(folder, "missing")) is None
+
+
+def succeed_at_the_third_attempt(folder):
+    failures = [OSError("throttled"), OSError("throttled")]
+
+    def operate():
+        if failures:
+            raise failures.pop()
+
+    retry("read", folder, operate)
+
+
+@pytest.mark.parametrize("use", [read_what_is_missing, succeed_at_the_third_attempt])
+def test_errors_that_are_dealt_with_keep_nothing_alive(folder, use):
+    """An error holds the frames that it passed. If one of these held the error, all arrays of callers would stay."""
+
+    def call():
+        held = np.zeros(1)  # as a worker holds ids
+        use(folder)
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert call()() is None
+    finally:
+        gc.enable()
 
 
 def test_an_unreadable_url_is_named_after_the_last_attempt(monkeypatch):
