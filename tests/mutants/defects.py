@@ -1092,6 +1092,14 @@ _STORING = (
         _tests("stores/test_trouble.py::test_pauses_are_short_at_first_and_end"),
     ),
     Defect(
+        "error-holds-its-frame",
+        "an error that was dealt with keeps alive what its callers had in memory",
+        "pipelines/store/retries.py",
+        "        del failure\n",
+        "        pass\n",
+        _tests("pipelines/test_storage.py::test_errors_that_are_dealt_with_keep_nothing_alive"),
+    ),
+    Defect(
         "stale-token-asked-for-again",
         "a token that Google will not give is asked for again and again",
         "pipelines/store/libraries.py",
