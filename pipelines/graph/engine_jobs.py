@@ -148,7 +148,7 @@ class _Workers:
         """URL of a new file of the stage's working folder, with all that the engine said."""
         url = urls.join(self._attempts.folder, f"failure-{uuid.uuid4().hex[:12]}.txt")
         with storage.write_attempt(url) as file:
-            file.write(failure.encode())
+            file.write(redact(failure).encode())
         return url
 
     def _name_job(self) -> str:

@@ -103,7 +103,7 @@ def fill_heads(chunks: Bytes, starts: Offsets, kind: int, records: Sequence[int]
     """
     heads = starts[:-1]
     data = heads + CHUNK_HEAD_BYTES
-    # The ranges between are headers, which nobody needs the hash of.
+    # The ranges between are headers, whose hashes are not needed.
     ranges = np.append(np.stack([heads, data], axis=1).reshape(-1), starts[-1])
     hashes = hash_ranges(chunks, ranges)[1::2]
     kinds = kind | np.asarray(records, np.int64) << 8
