@@ -17,6 +17,8 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.pins import Footprint
 from pipelines.store.read_file import require_same
 
+_ATTEMPTS = 10  # to make a file in a folder that others remove
+
 
 def read_footprint(path: Path) -> Footprint:
     """Size and last change; of a symbolic link, the link's own."""
@@ -27,8 +29,7 @@ def read_footprint(path: Path) -> Footprint:
 @contextlib.contextmanager
 def write_attempt(path: Path) -> Iterator[BinaryIO]:
     """A new file to write; durable when the block ends, removed if it fails."""
-    _make_folder(path.parent)
-    file = path.open("wb")
+    file = _open_new(path)
     try:
         with file:
             yield file
@@ -40,6 +41,15 @@ def write_attempt(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _open_new(path: Path) -> BinaryIO:
+    """A new file in a folder that may have to be made. Another build that cleans up removes empty folders meanwhile."""
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            _make_folder(path.parent)
+            return path.open("wb")
+    return path.open("wb")
 
 
 def publish(source: Path, target: Path) -> None:

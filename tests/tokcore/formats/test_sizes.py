@@ -47,7 +47,7 @@ def test_a_document_of_2_31_ids_is_refused_before_anything_is_written(name):
     rows = [([1, 2], "a", "en", "s", 0)]
     writer.write(batch_of(rows))
     writer.close()
-    assert 0 < sum(len(file.getvalue()) for file in files) < 10_000
+    assert 0 < sum(len(file.getvalue()) for file in files) < 1 << 18  # some formats fill up blocks
 
 
 def _open_with_hole(folder: Path, name: str) -> ShardReader:
