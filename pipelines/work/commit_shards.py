@@ -14,7 +14,7 @@ from pipelines.work.language_totals import add_up_languages, sum_up_encoded
 from pipelines.work.semantics import SEMANTICS
 from pipelines.work.token_count_runs import add_up_id_runs
 from schemas.manifest import FileEntry, Manifest, compute_identity
-from schemas.refs import ItemEncoded, ShardsCommitted, StoredFile
+from schemas.refs import HashedDocuments, ItemEncoded, ShardsCommitted, StoredFile
 from schemas.shard_entries import make_shard_entries, write_folder_indexes
 from schemas.stage_manifests import (
     CorpusAbout,
@@ -23,9 +23,10 @@ from schemas.stage_manifests import (
     ShardsConfig,
     ShardsManifest,
     ShardsTotals,
+    parse_manifest,
 )
 from tokcore import token_counts
-from tokcore.errors import ConfigError, LedgerError
+from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
@@ -38,13 +39,42 @@ def commit_shards(
 ) -> ShardsCommitted:
     """Give the shards of all buckets their names, and create the manifest that names them.
 
+    A runner may do this twice at a time. The attempt that ends first removes the files that both work with; the other
+    finds its manifest.
     Raises ConfigError if the folder holds other shards, LedgerError if documents and digests do not add up.
     """
+    hashed = add_up_hashed(item.hashed for item in items)
+    identity = compute_identity("shards", {"tokenizer": spec.fingerprint, "documents": hashed.digest}, {}, SEMANTICS)
+    url = urls.join(job.attempts.final_folder, _MANIFEST)
+    try:
+        manifest = _commit(job, config, spec, items, hashed, identity)
+    except LedgerError:
+        raise
+    except StageError:
+        data = storage.read_if_there(url)
+        if data is None:
+            raise
+        manifest = parse_manifest(data, url, "shards")
+        if (manifest.identity, manifest.config) != (identity, config):
+            raise
+    totals = manifest.totals
+    return ShardsCommitted(
+        job.attempts.output, manifest.content_id(), totals.shards, totals.records.documents, totals.tokens
+    )
+
+
+def _commit(
+    job: EncodeJob,
+    config: ShardsConfig,
+    spec: TokenizerSpec,
+    items: Sequence[ItemEncoded],
+    hashed: HashedDocuments,
+    identity: str,
+) -> ShardsManifest:
     attempts = job.attempts
     items = sorted(items, key=lambda item: item.item)
     languages = add_up_languages(item.languages for item in items)
     num_documents = sum(counts.num_documents for counts in languages.values())
-    hashed = add_up_hashed(item.hashed for item in items)
     shards = [shard for item in items for shard in item.shards]
     if not num_documents == hashed.documents == sum(shard.facts.documents for shard in shards):
         raise LedgerError(f"{redact(attempts.output)}: {num_documents} documents came, {hashed.documents} were written")
@@ -58,7 +88,7 @@ def commit_shards(
     files += [FileEntry.of(file, corpus) for file in more]
     manifest: ShardsManifest = Manifest(
         stage="shards",
-        identity=compute_identity("shards", {"tokenizer": spec.fingerprint, "documents": hashed.digest}, {}, SEMANTICS),
+        identity=identity,
         config=config,
         inputs={},
         files=tuple(files),
@@ -80,7 +110,7 @@ def commit_shards(
     _create(attempts, urls.join(attempts.output, "tokenizer", FILE_NAME), spec.to_json_bytes(), "tokenizer")
     publish(attempts, attempts.final_folder, [*(file for shard in shards for file in shard.files), *more])
     _create(attempts, url, manifest.to_bytes(), "shards")
-    return ShardsCommitted(attempts.output, manifest.content_id(), len(shards), num_documents, num_tokens)
+    return manifest
 
 
 def _write_token_counts(attempts: Attempts, items: Sequence[ItemEncoded], num_tokens: int) -> StoredFile:

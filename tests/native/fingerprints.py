@@ -24,6 +24,7 @@ KERNEL = ROOT / "tokcore" / "native" / "kernel"
 SOURCES = [
     HERE / "learn_fingerprint.cpp",
     *sorted((KERNEL / "learn").glob("*.cpp")),
+    KERNEL / "encode" / "free_places.cpp",
     KERNEL / "encode" / "piece_trie.cpp",
     KERNEL / "scan" / "unicode_tables.cpp",
     KERNEL / "text" / "bert_tables.cpp",

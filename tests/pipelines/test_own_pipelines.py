@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +165,23 @@ def test_on_a_hostile_runner(seed, tmp_path):
     with beam.Pipeline(options=PipelineOptions(list(eager.RUNNER))) as p:
         documents = p | beam.Create(TWINS) | beam.Reshuffle()
         _ = documents | WriteShards(str(tmp_path / "b"), learned(), 2, append=["<|end|>"])
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_an_attempt_that_ends_second_finds_what_the_first_made(tmp_path, monkeypatch):
+    write_them(tmp_path / "a", TWINS)
+    link = os.link
+
+    def let_another_end_first(source, target):
+        if Path(target).name == "manifest.json":
+            monkeypatch.undo()
+            link(source, target)
+            shutil.rmtree(tmp_path / "b" / "_attempts")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", let_another_end_first)
+    write_them(tmp_path / "b", TWINS)
+    assert os.link is link
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
 
