@@ -247,7 +247,7 @@ class LearnTable:
     layout: Annotated[
         str | None,
         "for byte and codepoint: ids and special tokens of a published tokenizer, ByT5's or CANINE's; "
-        "not set: special tokens come behind",
+        "not set: special tokens come last",
         Limits(options=tuple(sorted({name for model in MODELS.values() for name in model.layouts if name}))),
     ] = None
     character_coverage: Annotated[
@@ -268,7 +268,7 @@ class LearnTable:
     split_digits: Annotated[bool, "each digit is a piece of its own"] = False
     byte_fallback: Annotated[bool, "256 pieces spell what no piece matches, which would be unknown"] = True
     user_defined_symbols: Annotated[tuple[str, ...], "texts that are always one piece", Limits(distinct=True)] = ()
-    control_symbols: Annotated[tuple[str, ...], "special tokens behind <unk>, <s> and </s>", Limits(distinct=True)] = ()
+    control_symbols: Annotated[tuple[str, ...], "special tokens after <unk>, <s> and </s>", Limits(distinct=True)] = ()
     chat_template: Annotated[
         str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"
     ] = None

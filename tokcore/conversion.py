@@ -266,7 +266,7 @@ def _convert_one(
     number = first = 0
     pieces = origin.file.find_pieces()
     while waiting is not None or not number:
-        # Names of later shards are behind it in the order of names, in formats that have a limit.
+        # In formats that have a limit, names of later shards come after it in the order of names.
         stem = origin.stem if not number else f"{origin.stem}_{number:05d}"
         with contextlib.ExitStack() as stack:
             shard = _NewShard(stem, origin.split, target, settings, stack, new_file)

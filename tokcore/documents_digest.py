@@ -34,7 +34,7 @@ class DocumentsDigest:
         self.num_documents += len(digests)
 
     def subtract(self, digests: Sequence[bytes]) -> None:
-        """Take away documents. Nobody checks that they were there, except that numbers may become negative."""
+        """Take documents out again. Whether they were in is not checked; numbers of documents may become negative."""
         self._hash.subtract(b"".join(digests))
         self.num_documents -= len(digests)
 

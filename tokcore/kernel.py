@@ -206,7 +206,7 @@ class PieceRules(NamedTuple):
     """What SentencePiece does to a text before it looks for pieces."""
 
     charsmap: bytes  # precompiled_charsmap of a model: replacements of characters; empty for none
-    add_dummy_prefix: bool  # a space before the text, or behind it if whitespace_is_suffix
+    add_dummy_prefix: bool  # a space before the text, or after it if whitespace_is_suffix
     remove_extra_whitespaces: bool
     escape_whitespaces: bool  # spaces become U+2581
     whitespace_is_suffix: bool
@@ -608,7 +608,7 @@ class SampledUnigram:
     """Cuts of texts into pieces, drawn with a probability in proportion to the product of the pieces' weights.
 
     texts, ids: of pieces, all different UTF-8. weights, scales: float64 of 2**-500 to 2**500 and int32 of -2**30 to
-    2**30 for each piece, weight * 2**(200 * scale); the last one, behind those of pieces, is that of a character that
+    2**30 for each piece, weight * 2**(200 * scale); the last one, after those of pieces, is that of a character that
     is no piece, as is unknown_id. byte_ids: 256 that spell such characters instead, or none. splits: each U+2581 begins
     a word that is cut by itself. fuses: unknown text at the end of one and the beginning of the next is one token.
     """

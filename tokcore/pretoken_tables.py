@@ -156,7 +156,7 @@ def write_run(file: Any, rows: Iterable[CountRows]) -> None:
 
 
 def read_run(file: Any) -> Iterator[CountRows]:
-    """The blocks of a run, from where the open binary file stands; it is left behind the end of the run.
+    """The blocks of a run, from where the open binary file stands; it is left at the end of the run.
 
     Raises FormatError if it is not a run or does not end properly.
     """
@@ -167,7 +167,7 @@ def read_run(file: Any) -> Iterator[CountRows]:
             while (batch := reader.read_next_batch()).num_rows:
                 yield _make_rows(batch)
             if next(iter(reader), None) is not None:
-                raise FormatError("run of count rows: rows behind its end")
+                raise FormatError("run of count rows: rows after its end")
     except (StopIteration, pa.ArrowException, OSError) as error:
         raise FormatError(f"run of count rows: damaged, or it ends too early ({error or 'no end mark'})") from error
 

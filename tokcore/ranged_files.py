@@ -66,7 +66,7 @@ class RangedFile(io.RawIOBase):
         super().__init__()
         self.url, self.size_bytes, self._sha256 = url, size_bytes, sha256
         self._position = 0
-        self._next = 0  # the block behind the last that was asked for
+        self._next = 0  # the block after the last one asked for
         self._ahead = 0  # blocks
 
     def read_range(self, start: int, end: int) -> bytes:
@@ -87,7 +87,7 @@ class RangedFile(io.RawIOBase):
         return data[start - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
 
     def _fetch(self, first: int, last: int) -> dict[int, bytes]:
-        """Blocks first to last with one request, and some behind them if the file is read from front to back."""
+        """Blocks first to last with one request, and some after them if the file is read from front to back."""
         self._ahead = min(2 * self._ahead + 1, MOST_AHEAD_BYTES // BLOCK_BYTES) if first == self._next and first else 0
         self._next = last + self._ahead + 1
         start, end = first * BLOCK_BYTES, min(self._next * BLOCK_BYTES, self.size_bytes)

@@ -190,13 +190,13 @@ class Lattice:
     def list_shares(self, word: str) -> list[tuple[str, float]]:
         """(piece, how often it is expected) for each place where it may stand."""
         edges = [(i, *edge) for i in range(len(word)) for edge in self.list_pieces(word, i)]
-        before, behind = [1.0] + [0.0] * len(word), [0.0] * len(word) + [1.0]
+        before, after = [1.0] + [0.0] * len(word), [0.0] * len(word) + [1.0]
         for start, end, _, score in edges:
             before[end] += before[start] * math.exp(score)
         for start, end, _, score in reversed(edges):
-            behind[start] += math.exp(score) * behind[end]
+            after[start] += math.exp(score) * after[end]
         return [
-            (piece, before[start] * math.exp(score) * behind[end] / before[-1]) for start, end, piece, score in edges
+            (piece, before[start] * math.exp(score) * after[end] / before[-1]) for start, end, piece, score in edges
         ]
 
     def find_best(

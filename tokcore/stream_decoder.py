@@ -28,7 +28,7 @@ class StreamDecoder:
         errors: as for bytes.decode, for what is not UTF-8.
         """
         self._decode = decode
-        self._unheard: list[int] | None = []  # the first ids, as long as they add nothing; None behind them
+        self._unheard: list[int] | None = []  # the first ids, as long as they add nothing; None after them
         self._characters = codecs.getincrementaldecoder("utf-8")(errors)
 
     def feed(self, ids: int | Iterable[int]) -> str:

@@ -1,13 +1,13 @@
-"""What verification asks of manifests whose shards are made out of shards: mixtures and packed rows. No Beam."""
+"""What verification asks of manifests whose shards are made out of shards, and of indexes. No Beam."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pipelines.work.result_keys import make_table_key
 from schemas.refs import ShardRef, spell_shard_name
 from schemas.shard_entries import list_apart, make_shard_entries, make_shard_settings, write_folder_indexes
-from schemas.stage_manifests import CorpusAbout, MixtureManifest, PackedManifest
+from schemas.stage_manifests import CorpusAbout, MixtureManifest, PackedManifest, ShardsManifest
 from tokcore.canonical import hash_sha256
 from tokcore.format_table import list_all_paths
 from tokcore.formats.shard_format import ShardFacts
@@ -42,9 +42,12 @@ def check_shard_entries(made: MixtureManifest | PackedManifest, shards: Sequence
 
 
 def check_folder_indexes(
-    made: MixtureManifest | PackedManifest, shards: Sequence[ShardRef], vocab_size: int
+    made: ShardsManifest | MixtureManifest | PackedManifest,
+    shards: Sequence[ShardRef],
+    vocab_size: int,
+    other_files: Collection[str] = (),
 ) -> Iterator[str]:
-    """That the indexes of formats' folders are what follows from the shards."""
+    """That the indexes of formats' folders are what follows from the shards. other_files: that are neither."""
     settings = make_shard_settings(made.config, made.totals.fingerprint, vocab_size)
     about = CorpusAbout(*(sum(getattr(one.facts, name) for one in shards) for name in ("documents", "tokens")))
     expected = {
@@ -54,8 +57,11 @@ def check_folder_indexes(
     found = {
         entry.path: (entry.sha256, entry.content_sha256, entry.about)
         for entry in made.files
-        if not isinstance(entry.about, ShardFacts)
+        if not isinstance(entry.about, ShardFacts) and entry.path not in other_files
     }
     for path in sorted(expected.keys() | found.keys()):
-        if found.get(path) != expected.get(path):
+        if path not in found or path not in expected:
+            what = "not there" if path in expected else "not a file of such a build"
+            yield f"{made.stage}/manifest.json: {path}: {what}"
+        elif found[path] != expected[path]:
             yield f"{made.stage}/{path}: not what follows from the shards"

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from pipelines.inspect.verify_derived import check_folder_indexes
 from pipelines.inspect.verify_mixed import check_mixed_manifest
 from pipelines.inspect.verify_packed import check_packed_manifest
 from pipelines.inspect.verify_shards import is_well_placed
@@ -37,15 +38,12 @@ from schemas.shard_entries import (
     list_apart,
     list_named_shards,
     make_shard_entries,
-    make_shard_settings,
-    write_folder_indexes,
 )
 from schemas.shuffle import choose_num_parts
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
     BuildManifest,
-    CorpusAbout,
     CountsManifest,
     ImportedConfig,
     LearnedConfig,
@@ -367,7 +365,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     for shard in shards:
         yield from _check_place(shard, made.config, plan)
     yield from _check_entries(made, shards)
-    yield from _check_indexes(manifests, shards)
+    yield from check_folder_indexes(made, shards, manifests.tokenizer.totals.vocab_size, (TOKEN_COUNTS,))
     yield from _check_numbers(facts, plan, made.config)
     yield from _check_keys(facts, plan, made)
     totals = {"shards": made.totals.shards, "tokens": made.totals.tokens}
@@ -442,27 +440,6 @@ def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator
             content = expected.content_sha256 if expected.path in apart else shard.content_sha256
             if (entry.about, entry.content_sha256) != (expected.about, content):
                 yield f"shards/{entry.path}: described otherwise than {shard.files[0].path}, the same shard"
-
-
-def _check_indexes(manifests: BuiltManifests, shards: list[ShardRef]) -> Iterator[str]:
-    """That the indexes of formats' folders are what follows from the shards."""
-    made = manifests.shards
-    settings = make_shard_settings(made.config, made.totals.fingerprint, manifests.tokenizer.totals.vocab_size)
-    about = CorpusAbout(made.totals.records.documents, made.totals.tokens)
-    expected = {
-        path: (hash_sha256(index.data), index.content_sha256, about)
-        for path, index in write_folder_indexes(made.config.formats, shards, settings).items()
-    }
-    found = {
-        entry.path: (entry.sha256, entry.content_sha256, entry.about)
-        for entry in made.files
-        if not isinstance(entry.about, ShardFacts) and entry.path != TOKEN_COUNTS
-    }
-    for path in sorted(expected.keys() | found.keys()):
-        if path not in found or path not in expected:
-            yield f"shards/{MANIFEST}: {path}: {'not there' if path in expected else 'not a file of such a build'}"
-        elif found[path] != expected[path]:
-            yield f"shards/{path}: not what follows from the shards"
 
 
 def _list_differences(where: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:

@@ -148,7 +148,7 @@ class _RowEnds:
     """Where rows end, block by block.
 
     A byte follows the start of a field, a plain field so far, a quoted one so far, a quote that may have closed it, or
-    a carriage return behind that quote.
+    a carriage return after that quote.
     """
 
     def __init__(self, delimiter: str) -> None:

@@ -1,4 +1,4 @@
-"""Texts in lists of a column: the path behind a `[*]`, in Arrow's arrays. See schemas.field_path for what it means.
+"""Texts in lists of a column: the path after a `[*]`, in Arrow's arrays. See schemas.field_path for what it means.
 
 Nothing is flattened or copied before it is validated: offsets of lists are checked here, and the values at the end of
 the path by the caller.

@@ -97,7 +97,7 @@ def _unfold(start: bytes, compression: Compression, most: int) -> bytes:
             if size_bytes >= most:
                 break
     except FileRejected:
-        pass  # it goes on behind the start, or it is damaged: reading will tell
+        pass  # it goes on after the start, or it is damaged: reading will tell
     return b"".join(pieces)
 
 

@@ -220,7 +220,7 @@ class _Stream:
         return _Content(b"".join(kept), size_bytes)
 
     def _read_more(self) -> bool:
-        """Whether there is another block; it is put behind what is left of this one."""
+        """Whether there is another block; it is put after what is left of this one."""
         block = next(self._blocks, None)
         if block is None:
             return False

@@ -39,29 +39,33 @@ from pipelines.work.token_count_runs import count_groups, make_token_counts_key
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, MixPart, PackGroup, PartGathered, RunRef, ShufflePart
 
-Say = Callable[[str], None]
 K = TypeVar("K")
 
 
 class SlicedPasses:
-    """The passes of a build's stages, each done by all slices together. pipelines.graph.launch has the same ones."""
+    """The passes of a build's stages, each done by all slices together. BeamPasses has the same ones."""
 
     def __init__(
-        self, session: Session, is_made: Callable[[], bool], metrics: MutableMapping[str, dict[str, int]]
+        self,
+        session: Session,
+        options: RunOptions,
+        workers: Workers,
+        is_made: Callable[[], bool],
+        metrics: MutableMapping[str, dict[str, int]],
     ) -> None:
         """is_made: whether the stage has been committed. metrics: gets what this slice measured, by pass."""
         self._session = session
+        self._options = options
+        self._workers = workers
         self._is_made = is_made
         self._metrics = metrics
 
-    def count_items(
-        self, options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress, say: Say
-    ) -> dict[str, int]:
+    def count_items(self, plan: Plan, job: CountJob, on_progress: OnProgress) -> dict[str, int]:
         """Count all work items and write the tables of all languages; give what this slice measured.
 
         Raises what a worker raises, and as SharedWork.run does.
         """
-        run = functools.partial(self._run, "count", job.attempts, options, workers, on_progress)
+        run = functools.partial(self._run, "count", job.attempts, on_progress)
         metrics = run(self._deal_items(plan, make_item_key, find_or_count_item, (job,), _measure_found))
         run(self._collect(job.attempts, make_item_key, len(plan.items)))
         items = read_items(job.attempts, plan, ItemCounted)
@@ -84,81 +88,62 @@ class SlicedPasses:
         run(tables)
         return metrics
 
-    def encode_items(
-        self, options: RunOptions, plan: Plan, job: EncodeJob, workers: Workers, on_progress: OnProgress, say: Say
-    ) -> dict[str, int]:
+    def encode_items(self, plan: Plan, job: EncodeJob, on_progress: OnProgress) -> dict[str, int]:
         """Encode all work items, and merge what they leave; as count_items."""
-        run = functools.partial(self._run, "encode", job.attempts, options, workers, on_progress)
+        run = functools.partial(self._run, "encode", job.attempts, on_progress)
         metrics = run(self._deal_items(plan, make_item_key, find_or_encode_item, (job,), _measure_found))
         run(self._collect(job.attempts, make_item_key, len(plan.items)))
         items = read_items(job.attempts, plan, ItemEncoded)
         run(_list_merges(job.attempts, {item.item: item for item in items}))
         return metrics
 
-    def scatter_items(
-        self,
-        options: RunOptions,
-        plan: Plan,
-        job: EncodeJob,
-        num_buckets: int,
-        workers: Workers,
-        on_progress: OnProgress,
-        say: Say,
-    ) -> dict[str, int]:
+    def scatter_items(self, plan: Plan, job: EncodeJob, num_buckets: int, on_progress: OnProgress) -> dict[str, int]:
         """The first pass of a shuffle; as count_items."""
-        run = functools.partial(self._run, "encode", job.attempts, options, workers, on_progress)
+        run = functools.partial(self._run, "encode", job.attempts, on_progress)
         tasks = self._deal_items(plan, make_scatter_key, scatter_item, (job, num_buckets), _measure_scattered)
         metrics = run(tasks)
         run(self._collect(job.attempts, make_scatter_key, len(plan.items)))
         return metrics
 
-    def gather_parts(
-        self, options: RunOptions, parts: Sequence[ShufflePart], job: EncodeJob, workers: Workers, say: Say
-    ) -> None:
+    def gather_parts(self, parts: Sequence[ShufflePart], job: EncodeJob) -> None:
         """The second pass of a shuffle. Raises as count_items does."""
-        run = functools.partial(self._run, "shuffle", job.attempts, options, workers, None)
+        run = functools.partial(self._run, "shuffle", job.attempts, None)
         run([Task(make_part_key(part.number), gather_part, (job, part), self._deal(part.number)) for part in parts])
         run(self._collect(job.attempts, make_part_key, len(parts)))
         gathered = read_numbered(job.attempts, len(parts), PartGathered, make_part_key)
         run(_list_merges(job.attempts, {part.number: part for part in gathered}))
 
-    def measure_parts(
-        self, options: RunOptions, parts: Sequence[MixPart], job: MixJob, workers: Workers, say: Say
-    ) -> None:
+    def measure_parts(self, parts: Sequence[MixPart], job: MixJob) -> None:
         """The first pass of the mixture stage. Raises as count_items does."""
         tasks = [Task(make_measured_key(one.number), measure_part, (job, one), self._deal(one.number)) for one in parts]
-        self._run("measure", job.attempts, options, workers, None, tasks)
+        self._run("measure", job.attempts, None, tasks)
 
-    def mix_parts(self, options: RunOptions, parts: Sequence[MixPart], job: MixJob, workers: Workers, say: Say) -> None:
+    def mix_parts(self, parts: Sequence[MixPart], job: MixJob) -> None:
         """The second pass of the mixture stage. Raises as count_items does."""
         tasks = [Task(make_mixed_key(one.number), mix_part, (job, one), self._deal(one.number)) for one in parts]
-        self._run("mix", job.attempts, options, workers, None, tasks)
+        self._run("mix", job.attempts, None, tasks)
 
-    def pack_groups(
-        self, options: RunOptions, groups: Sequence[PackGroup], job: PackJob, workers: Workers, say: Say
-    ) -> None:
+    def pack_groups(self, groups: Sequence[PackGroup], job: PackJob) -> None:
         """The pack stage. Raises as count_items does."""
         tasks = [Task(make_group_key(one.number), pack_group, (job, one), self._deal(one.number)) for one in groups]
-        self._run("pack", job.attempts, options, workers, None, tasks)
+        self._run("pack", job.attempts, None, tasks)
 
     def _run(
         self,
         what: str,
         attempts: Attempts,
-        options: RunOptions,
-        workers: Workers,
         on_progress: OnProgress | None,
         tasks: Sequence[Task],
     ) -> dict[str, int]:
         """Have the tasks done; give what this slice's own add up to."""
         if not tasks:
             return {}
-        pool = workers.start()
+        pool = self._workers.start()
         assert pool is not None  # slices have no engine
         work = SharedWork(self._session, what, attempts, tasks, self._is_made, on_progress)
         measured = {}
         try:
-            work.run(pool, options.num_workers)
+            work.run(pool, self._options.num_workers)
         finally:
             # Even if another slice commits the stage first, which ends this one's pass: the report says who did what.
             if work.metrics:

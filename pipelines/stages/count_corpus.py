@@ -88,8 +88,7 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     with run.progress.stage("count", plan.size_bytes) as shown:
         run.workers.start()
-        count_items = find_passes(run, attempts).count_items
-        run.metrics["count"] = count_items(run.options, plan, job, run.workers, shown.report, run.progress.say)
+        run.metrics["count"] = find_passes(run, attempts).count_items(plan, job, shown.report)
 
 
 def count_again(
@@ -105,9 +104,9 @@ def count_again(
         contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
     ):
         workers.start()
-        from pipelines.graph.launch import count_items
+        from pipelines.graph.beam_passes import BeamPasses
 
-        count_items(options, plan, job, workers, shown.report)
+        BeamPasses(options, workers).count_items(plan, job, shown.report)
     items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)
     ledgers = [one for item in items for one in item.ledgers]

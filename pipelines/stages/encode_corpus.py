@@ -155,8 +155,7 @@ def _encode_items(
     spec, job = _make_job(run, config, plan, learned, attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
-        encode_items = find_passes(run, attempts).encode_items
-        run.metrics["encode"] = encode_items(run.options, plan, job, run.workers, shown.report, run.progress.say)
+        run.metrics["encode"] = find_passes(run, attempts).encode_items(plan, job, shown.report)
     return spec
 
 
@@ -169,15 +168,12 @@ def _shuffle_items(
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         passes = find_passes(run, attempts)
-        measured = passes.scatter_items(
-            run.options, plan, job, num_buckets, run.workers, shown.report, run.progress.say
-        )
-        run.metrics["encode"] = measured
+        run.metrics["encode"] = passes.scatter_items(plan, job, num_buckets, shown.report)
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
         parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
-        passes.gather_parts(run.options, parts, job, run.workers, run.progress.say)
+        passes.gather_parts(parts, job)
     return spec
 
 

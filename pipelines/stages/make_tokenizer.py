@@ -120,9 +120,9 @@ def _learn(run: BuildRun, sizes: tuple[int, ...], attempts: Attempts) -> Learned
 
 def _learn_on_engine(run: BuildRun, job: LearnJob) -> Learned:
     with run.progress.stage("learn"):
-        from pipelines.graph.launch import learn_on_engine
+        from pipelines.graph.beam_passes import BeamPasses
 
-        learn_on_engine(run.options, job, run.workers, run.progress.say)
+        BeamPasses(run.options, run.workers, run.progress.say).learn(job)
     return read_learned(job.attempts, read_record(job.attempts, LEARNED_KEY, LearnedFiles))
 
 

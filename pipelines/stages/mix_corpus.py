@@ -75,13 +75,13 @@ def _mix(
         run.workers.start()
         passes = find_passes(run, job.attempts)
         to_measure = [MixPart(number) for number in range(job.num_source_parts)]
-        passes.measure_parts(run.options, to_measure, job, run.workers, run.progress.say)
+        passes.measure_parts(to_measure, job)
         keys = [make_measured_key(part.number) for part in to_measure]
         measured = read_records(job.attempts, keys, PartMeasured)
         decided = decide(config, shards, measured)
         job = tell_decision(job, decided)
         to_mix = [MixPart(number) for number in range(job.num_parts)]
-        passes.mix_parts(run.options, to_mix, job, run.workers, run.progress.say)
+        passes.mix_parts(to_mix, job)
     run.take_turn(job.attempts)
     reach("stage.worked")
     mixed = read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)

@@ -67,8 +67,7 @@ def _pack(
     groups = list_groups(list_named_shards(shards), config)
     with run.progress.stage("pack"):
         run.workers.start()
-        pack_groups = find_passes(run, attempts).pack_groups
-        pack_groups(run.options, groups, job, run.workers, run.progress.say)
+        find_passes(run, attempts).pack_groups(groups, job)
     run.take_turn(attempts)
     reach("stage.worked")
     packed = read_records(attempts, [make_group_key(group.number) for group in groups], GroupPacked)

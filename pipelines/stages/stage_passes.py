@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pipelines.local.pool import OnProgress, Workers
-from pipelines.local.run_options import RunOptions
+from pipelines.local.pool import OnProgress
 from pipelines.stages.stage import BuildRun
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
@@ -17,56 +16,28 @@ from schemas.plan import Plan
 from schemas.refs import MixPart, PackGroup, ShufflePart
 
 
-class Say(Protocol):
-    """Says a line to the user."""
-
-    def __call__(self, text: str, /) -> None: ...
-
-
 class Passes(Protocol):
-    """The passes of the stages. Each gives what was measured, and raises what a worker raises."""
+    """The passes of the stages. Those with progress give what was measured; each raises what a worker raises."""
 
-    def count_items(
-        self, options: RunOptions, plan: Plan, job: CountJob, workers: Workers, on_progress: OnProgress, say: Say, /
-    ) -> dict[str, int]:
+    def count_items(self, plan: Plan, job: CountJob, on_progress: OnProgress, /) -> dict[str, int]:
         """Count all work items, and write the tables of all languages."""
 
-    def encode_items(
-        self, options: RunOptions, plan: Plan, job: EncodeJob, workers: Workers, on_progress: OnProgress, say: Say, /
-    ) -> dict[str, int]:
+    def encode_items(self, plan: Plan, job: EncodeJob, on_progress: OnProgress, /) -> dict[str, int]:
         """Tokenize all work items into shards."""
 
-    def scatter_items(
-        self,
-        options: RunOptions,
-        plan: Plan,
-        job: EncodeJob,
-        num_buckets: int,
-        workers: Workers,
-        on_progress: OnProgress,
-        say: Say,
-        /,
-    ) -> dict[str, int]:
+    def scatter_items(self, plan: Plan, job: EncodeJob, num_buckets: int, on_progress: OnProgress, /) -> dict[str, int]:
         """The first pass of a shuffle."""
 
-    def gather_parts(
-        self, options: RunOptions, parts: Sequence[ShufflePart], job: EncodeJob, workers: Workers, say: Say, /
-    ) -> None:
+    def gather_parts(self, parts: Sequence[ShufflePart], job: EncodeJob, /) -> None:
         """The second pass of a shuffle."""
 
-    def measure_parts(
-        self, options: RunOptions, parts: Sequence[MixPart], job: MixJob, workers: Workers, say: Say, /
-    ) -> None:
+    def measure_parts(self, parts: Sequence[MixPart], job: MixJob, /) -> None:
         """The first pass of the mixture stage."""
 
-    def mix_parts(
-        self, options: RunOptions, parts: Sequence[MixPart], job: MixJob, workers: Workers, say: Say, /
-    ) -> None:
+    def mix_parts(self, parts: Sequence[MixPart], job: MixJob, /) -> None:
         """The second pass of the mixture stage."""
 
-    def pack_groups(
-        self, options: RunOptions, groups: Sequence[PackGroup], job: PackJob, workers: Workers, say: Say, /
-    ) -> None:
+    def pack_groups(self, groups: Sequence[PackGroup], job: PackJob, /) -> None:
         """Pack all groups of documents into rows."""
 
 
@@ -75,7 +46,7 @@ def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
     if run.session is not None:
         from pipelines.slices.sliced_passes import SlicedPasses
 
-        return SlicedPasses(run.session, lambda: run.is_made(attempts), run.metrics)
-    from pipelines.graph import launch
+        return SlicedPasses(run.session, run.options, run.workers, lambda: run.is_made(attempts), run.metrics)
+    from pipelines.graph.beam_passes import BeamPasses
 
-    return launch
+    return BeamPasses(run.options, run.workers, run.progress.say)

@@ -110,7 +110,7 @@ class ReadFile(io.RawIOBase):
             self.close()
 
     def _attempt(self, wanted: int) -> bytes:
-        """Some of the bytes at the position, at least one, and the position behind them."""
+        """Some of the bytes at the position, at least one, and the position after them."""
 
         def read_some() -> bytes:
             if self._file is None:

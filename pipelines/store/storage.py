@@ -163,7 +163,7 @@ def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
 
     scratch: a folder of the same store; a process that is killed half-way leaves what it wrote there, not beside the
     file. Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for
-    ours. A library that asks again by itself hides that: then nobody is told that he did, and the bytes must tell.
+    ours. A library that asks again by itself hides that it did: then only the bytes can tell whose the file is.
     """
     _, path = open_file_system(url)
     with name_errors("create", url):

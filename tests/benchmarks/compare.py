@@ -1,11 +1,12 @@
 """Compare two trees of tokcore on a machine with other load: encode, count and learn, through the public API.
 
-    python tests/benchmarks/compare.py OTHER_PYTHON [--corpus FOLDER] [--limit-mb 8] [--rounds 30]
+    python tests/benchmarks/compare.py OTHER_PYTHON [--corpus FOLDER] [--limit-mb 8] [--rounds 30] [--pairs 5]
 
 OTHER_PYTHON: the interpreter of an environment where the other tree is installed, such as OTHER/.venv/bin/python. Each
 tree runs in a process of its own, which answers one question at a time. The trees take turns, and take turns at going
-first. The lowest CPU time of all rounds counts, because other load makes a round slower, never faster. A ratio above 1
-means that this tree is faster. Results must be equal.
+first. The rounds are shared out among several pairs of processes, because a process keeps the memory that it was given,
+and some memory is slower. The lowest CPU time of all rounds counts, because other load makes a round slower, never
+faster. A ratio above 1 means that this tree is faster. Results must be equal.
 """
 
 from __future__ import annotations
@@ -99,9 +100,8 @@ class Tree:
         self._process.wait()
 
 
-def compared(trees: tuple[Tree, Tree], rounds: int) -> dict[str, list[float]]:
-    """Case -> the lowest CPU seconds of each tree."""
-    least: dict[str, list[float]] = {}
+def compare(trees: tuple[Tree, Tree], rounds: int, least: dict[str, list[float]]) -> None:
+    """Lower what is known: case -> the lowest CPU seconds of each tree."""
     for number in range(rounds):
         for question in ("Arrow", "list of str", "count", "learn"):
             results: list[dict[str, tuple[float, str]]] = [{}, {}]
@@ -112,7 +112,6 @@ def compared(trees: tuple[Tree, Tree], rounds: int) -> dict[str, list[float]]:
                     raise SystemExit(f"{case}: the trees give different results")
                 seconds = [result[case][0] for result in results]
                 least[case] = [*map(min, least.get(case, seconds), seconds)]
-    return least
 
 
 def main() -> None:
@@ -122,19 +121,24 @@ def main() -> None:
 
     def add(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("other", help="interpreter of the other tree")
+        parser.add_argument("--pairs", type=int, default=5, help="pairs of processes")
         parser.set_defaults(rounds=30)
 
     with parsed_options(__doc__, add) as (options, arguments):
         ranks = texts.rank_file(options.vocab, options.work)
         rows: list[list[object]] = []
         for name, path in texts.prepare(options.corpus, options.work, options.limit_mb).items():
-            trees = Tree(arguments.other, ranks, path), Tree(sys.executable, ranks, path)
-            try:
-                for case, (other, this) in compared(trees, options.rounds).items():
-                    rows.append([f"{name}, {case}", 1000 * other, 1000 * this, other / this])
-            finally:
-                for tree in trees:
-                    tree.end()
+            least: dict[str, list[float]] = {}
+            for _ in range(arguments.pairs):
+                trees = Tree(arguments.other, ranks, path), Tree(sys.executable, ranks, path)
+                try:
+                    compare(trees, -(-options.rounds // arguments.pairs), least)
+                finally:
+                    for tree in trees:
+                        tree.end()
+            rows += [
+                [f"{name}, {case}", 1000 * other, 1000 * this, other / this] for case, (other, this) in least.items()
+            ]
         print(machine() + "\n")
         print(Table("Milliseconds of CPU", ["", "other tree", "this tree", "ratio"], rows).markdown())
 

@@ -48,7 +48,7 @@ def read_column(opened, caption: str, column: int) -> list[str]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_everything_renders_and_bars_nobody(page, open_page, theme, width):
+def test_everything_renders_without_barriers(page, open_page, theme, width):
     opened = open_page(page.as_uri(), width, theme)
     opened.page.wait_for_function("document.querySelectorAll('.chart[data-drawn]').length === 8")
     assert opened.problems == []

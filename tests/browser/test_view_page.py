@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 
 import pytest
 from support.builds import SOURCES, build_file, jsonl, run, small_corpus, write
-from support.vocabularies import published_tokenizer
+from support.view_servers import serving
 
-import tokcore as api
 from pipelines.view.server import ViewServer
-from pipelines.view.shelf import Volume
 
 BAIT = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e\u2066'\"&amp;\u200b\x07"
 WRITING = {
@@ -30,16 +27,8 @@ def server(tmp_path_factory) -> Iterator[ViewServer]:
     sources = SOURCES + '[[source]]\nlang = "xx"\nfiles = "bait<b>.jsonl"\nid = "id"\n'
     for name, size in (("one", 420), ("two", 330)):
         run(build_file(folder, sources, f"[learn]\nvocab_size = {size}\n", f"{name}.toml"), folder / name, 1)
-    shelf = (
-        Volume("one", api.Tokenizer.load(folder / "one"), str(folder / "one")),
-        Volume(f"two{BAIT}", api.Tokenizer.load(folder / "two"), str(folder / "two")),
-        Volume("r50k", published_tokenizer("r50k")),
-    )
-    server = ViewServer(shelf)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving({"one": folder / "one", f"two{BAIT}": folder / "two"}) as server:
+        yield server
 
 
 @pytest.fixture

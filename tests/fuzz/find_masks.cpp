@@ -1,4 +1,4 @@
-// Any bytes: spans lie within the text, each preset finds what it finds alone, and again behind a line of
+// Any bytes: spans lie within the text, each preset finds what it finds alone, and again after a line of
 // text.
 #include "input.h"
 #include "text/mask_finder.h"

@@ -157,7 +157,7 @@ _EXTENDING = (
         "tokcore/models/extended_bpe.py",
         "    first = max([int(ids.max()), *options.pinned.values()]) + 1\n",
         "    first = int(ids.max()) + 1\n",
-        _tests("pipelines/test_extended_tokenizers.py::test_all_ids_stay_and_further_ones_come_behind"),
+        _tests("pipelines/test_extended_tokenizers.py::test_all_ids_stay_and_further_ones_come_last"),
     ),
     Defect(
         "further-merges-by-id",
@@ -1141,7 +1141,7 @@ _STORING = (
     ),
     Defect(
         "refusal-taken-for-trouble",
-        "what a store refuses for good is tried again, and nobody is told what to do",
+        "what a store refuses for good is tried again, and the user is not told what to do",
         "pipelines/store/refusals.py",
         "        if code in _FIXES:\n",
         "        if code in ():\n",
@@ -1317,7 +1317,7 @@ _STORING = (
     ),
     Defect(
         "sections-fetched-apart",
-        "sections of a run file are read with the rest of the file behind them",
+        "sections of a run file are read with the rest of the file",
         "pipelines/work/runs.py",
         "if urls.is_local(attempts.output):\n        return [_read_file",
         "if True:\n        return [_read_file",
@@ -2160,11 +2160,11 @@ _SENTENCEPIECE = (
     ),
     Defect(
         "copied-before-a-mark",
-        "a letter is copied as it is, although the mark behind it makes it another letter",
+        "a letter is copied unchanged, even where the mark after it changes what it is",
         KERNEL + "text/piece_normalizer.cpp",
         "!is_plain(text[i + count - 1], text[i + count])) --count;",
         "false) --count;",
-        _tests("tokcore/test_sentencepiece.py::test_marks_behind_letters_are_replaced_as_theirs"),
+        _tests("tokcore/test_sentencepiece.py::test_marks_after_letters_are_replaced_with_them"),
     ),
     Defect(
         "missing-bytes-are-frequent",
@@ -2465,7 +2465,7 @@ _PACKING = (
     ),
     Defect(
         "last-window-is-short",
-        "the documents behind the last full window are in no row",
+        "the documents after the last full window are in no row",
         "schemas/pack_groups.py",
         "last * window if last < num_windows else documents",
         "last * window",

@@ -47,7 +47,7 @@ def load(output: Path) -> TokenizerSpec:
     return TokenizerSpec.from_json_bytes((output / "tokenizer" / FILE_NAME).read_bytes(), "tokcore.json")
 
 
-def test_all_ids_stay_and_further_ones_come_behind(corpus):
+def test_all_ids_stay_and_further_ones_come_last(corpus):
     base, spec = load(corpus / "base"), load(corpus / "out")
     assert (base.vocab_size, spec.vocab_size) == (320, 400)
     assert spec.special == base.special

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that
 from support import eager
 from support.graphs import list_creates, make_jobs
 
-from pipelines.graph.launch import add_count_graph, add_encode_graph, add_gather_graph
+from pipelines.graph.beam_passes import add_count_graph, add_encode_graph, add_gather_graph
 from pipelines.graph.spread_items import SpreadItems, _ReadPart
 from pipelines.store.attempts import Attempts
 from pipelines.work.plan_parts import (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.builds import build_file, run, small_corpus, tokcore
-from support.vocabularies import published_tokenizer
+from support.view_servers import serving
 
 import tokcore as api
 from pipelines.view.answers import compare_documents
@@ -34,16 +33,8 @@ def built(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(built) -> Iterator[ViewServer]:
-    shelf = (
-        Volume("one", api.Tokenizer.load(built / "one"), str(built / "one")),
-        Volume("two", api.Tokenizer.load(built / "two"), str(built / "two")),
-        Volume("r50k", published_tokenizer("r50k")),
-    )
-    server = ViewServer(shelf)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving({name: built / name for name in ("one", "two")}) as server:
+        yield server
 
 
 def request(

@@ -142,7 +142,7 @@ def _free_port() -> int:
 @contextlib.contextmanager
 def _running(command: list[str], port: int, extra: Mapping[str, str] | None = None) -> Iterator[None]:
     """Runs a server until the block ends; it dies with this process, too."""
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - closed below; a pipe that nobody reads would stop a server that logs
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - closed below; a server that logs would stop when an unread pipe is full
     process = subprocess.Popen(
         command,
         env={**os.environ, **(extra or {})},

@@ -87,7 +87,7 @@ def test_a_conflict_is_no_defeat(s3: Store) -> None:
 def test_an_answer_that_is_lost_is_no_defeat(s3: Store) -> None:
     """The creation was done, but the connection was cut: who made it finds its own bytes there.
 
-    Unless aiohttp has asked again by itself: then nobody is told that he won, which callers tell by the bytes.
+    Where aiohttp has asked again by itself, no racer is told that it won; callers tell by the bytes.
     """
     s3.proxy.faults = Faults({"cut_after": 0.4}, concerns=lambda operation, key: operation == "PutObject")
     one, other = race(s3, 50)

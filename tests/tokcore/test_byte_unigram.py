@@ -1,4 +1,4 @@
-"""Unigram in byte form: pieces of the bytes of pre-tokens, as tokenizers has them behind ByteLevel."""
+"""Unigram in byte form: pieces of the bytes of pre-tokens, as tokenizers has them after ByteLevel."""
 
 from __future__ import annotations
 

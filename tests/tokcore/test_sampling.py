@@ -357,11 +357,11 @@ def test_special_tokens_stay_while_others_are_drawn():
     assert one[len(other)] == ours.specials["<|x|>"]
     assert ours.decode(one) == b"ababab<|x|>ababab"
     assert both == [ours.specials["<|x|>"]] * 2
-    apart = {tuple(draw_behind(ours, seed)) for seed in range(20)}
+    apart = {tuple(draw_after_special(ours, seed)) for seed in range(20)}
     assert len(apart) > 3
 
 
-def draw_behind(tokenizer: Tokenizer, seed: int) -> list[int]:
+def draw_after_special(tokenizer: Tokenizer, seed: int) -> list[int]:
     texts = make_texts_from_strings(["<|x|>ababab"])
     randomness = Randomness(dropout=0.5)
     return tokenizer.draw_texts(texts, randomness, np.array([seed], np.uint64), with_special=True).ids.tolist()

@@ -178,7 +178,7 @@ def test_sums_are_rounded_as_theirs_over_long_texts():
 
 @pytest.mark.parametrize("has_bytes", [False, True])
 def test_unknown_characters_count_in_the_sum(has_bytes):
-    """Words that end unknown come from the cache, and near ties behind them depend on the sum so far."""
+    """Words that end unknown come from the cache, and near ties after them depend on the sum so far."""
     generator = np.random.default_rng(8)
     near = generator.normal(-8, 1e-4, 40)
     texts = ["a", "b", "ab", "ba", "aa", "bb", "▁", "▁a", "▁b", "aab", "abb", "▁ab"]
@@ -210,14 +210,14 @@ def test_words_of_several_parts_are_cut_as_theirs(kind, has_bytes):
             assert ours.encode(text).tolist() == theirs.encode(text)
 
 
-def test_marks_behind_letters_are_replaced_as_theirs():
+def test_marks_after_letters_are_replaced_with_them():
     """Wherever in a run of characters that stay: at its end, at the end of a block, before what is no character."""
     theirs, ours = load(train("unigram", "plain"))
     marked = ["e\u0301", "и\u0306", "か\u3099", "가\u11a8", "क\u093c", "é\u0323", "ا\u0653", "a\u0300\u0301", "ﬁ"]
     for letters in marked:
         for before in range(34):
-            for behind in ("", "z" * 20, " z", "\u0301", "日本" * 8):
-                text = "abcdefghijklmnopqrstuvwxyzabcdefgh"[:before] + letters + behind
+            for after in ("", "z" * 20, " z", "\u0301", "日本" * 8):
+                text = "abcdefghijklmnopqrstuvwxyzabcdefgh"[:before] + letters + after
                 assert ours.encode(text).tolist() == theirs.encode(text), text
         assert ours.encode(letters.encode()[:-1] + b" " * 20).tolist() == theirs.encode(
             letters.encode()[:-1] + b" " * 20

@@ -43,7 +43,7 @@ def read_byte_unigram_model(model: Mapping[str, Any], special: Sequence[SpecialT
     """The model of a tokenizer.json. Raises FormatError, naming the field, for what it cannot have."""
     if model.get("unk_id") is not None or model.get("byte_fallback"):
         raise FormatError(
-            f"model.unk_id = {model.get('unk_id')!r:.80}, byte_fallback = {model.get('byte_fallback')!r:.80}: behind "
+            f"model.unk_id = {model.get('unk_id')!r:.80}, byte_fallback = {model.get('byte_fallback')!r:.80}: after "
             f"ByteLevel no text is unknown; expected null and false"
         )
     vocab = model.get("vocab")

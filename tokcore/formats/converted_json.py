@@ -120,7 +120,7 @@ def _read_pre_tokenizer(value: Any, steps: list[TextStep]) -> bool:
         return False  # there is nothing to split at
     place = f"pre_tokenizer {' + '.join(map(str, kinds))}"
     if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
-        raise FormatError(f"{place} is not supported: only Metaspace, also behind WhitespaceSplit")
+        raise FormatError(f"{place} is not supported: only Metaspace, also after WhitespaceSplit")
     metaspace = parts[-1]
     scheme, splits = metaspace.get("prepend_scheme", "always"), metaspace.get("split", True)
     if "prepend_scheme" not in metaspace and metaspace.get("add_prefix_space") is False:

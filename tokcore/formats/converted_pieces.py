@@ -57,7 +57,7 @@ def _list_steps(model: PieceModel) -> tuple[TextStep, ...]:
     rules = model.text_rules
     if not rules.escape_whitespaces or rules.whitespace_is_suffix:
         raise FormatError(
-            "spaces stay as they are, or stand behind words: tokenizer.json holds only U+2581 before words"
+            "spaces stay as they are, or stand after words: tokenizer.json holds only U+2581 before words"
         )
     steps = [TextStep("charsmap", "", rules.charsmap)] if rules.charsmap else []
     if rules.remove_extra_whitespaces:

@@ -208,9 +208,9 @@ def open_headerless(path: str, dtype: str) -> FlatIds:
 
 
 def require_dtype(path: str, dtype: str, dtypes: Sequence[str], silent: str) -> str:
-    """The dtype that somebody said the ids of a file have. silent: why the files do not say it.
+    """The dtype that a file's ids are said to have. silent: why the files do not say it.
 
-    Raises FormatError if nobody said one, or if it is none of the format.
+    Raises FormatError if none is given, or if the format has no such dtype.
     """
     if not dtype:
         raise FormatError(f"{path}: {silent}, so nothing says the dtype of its ids: name it ({' or '.join(dtypes)})")

@@ -1,7 +1,7 @@
 """Unigram in byte form: the byte strings of a pre-token whose scores have the highest sum. Every byte is a token.
 
 So any split pattern will do, no text is unknown, and texts come back as they were. Sums are float64, from 0 for each
-pre-token, as in Hugging Face's tokenizers behind ByteLevel.
+pre-token, as in Hugging Face's tokenizers after ByteLevel.
 Leaves to others: learning (learned_pieces), tokenizer.json (tokcore.formats.byte_unigram_json).
 """
 

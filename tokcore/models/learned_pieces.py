@@ -254,6 +254,6 @@ def _check_characters(num_characters: int, num_tokens: int, options: LearnOption
 
 
 def _find_later_ids(first: int, taken: set[int], num: int) -> list[int]:
-    """The ids that special tokens without one get, behind the model's: the lowest free ones."""
+    """The ids that special tokens without one get: the lowest free ones after the model's."""
     free = (id for id in range(first, ID_LIMIT) if id not in taken)
     return [next(free) for _ in range(num)]

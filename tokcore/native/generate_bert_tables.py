@@ -68,7 +68,7 @@ def find_marks_that_stay(lower: Replacements) -> dict[int, int]:
 
 
 def find_removed_starters(lower: Replacements, cased: Replacements) -> list[int]:
-    """Removed after decomposing, and no mark that is sorted: marks before and behind it keep their order."""
+    """Removed after decomposing, and no mark that is sorted: marks before and after it keep their order."""
     normalize = tokenizers.normalizers.BertNormalizer().normalize_str
     high, low = "\u302e", "\u1b44"  # of the classes 224 and 9; both stay
     after = [c for c, to in lower.items() if not to and c not in cased]

@@ -1,7 +1,7 @@
 """Write kernel/text/grapheme_tables.cpp: which characters tokenizers 0.23.3 holds together in a grapheme.
 
 Its normalizer Precompiled replaces a grapheme of fewer than six bytes as one. So we ask that normalizer, with tables of
-replacements made for it, about each code point: does it join the character before it, the one behind it, or none?
+replacements made for it, about each code point: does it join the character before it, the one after it, or none?
 Hangul, flags and emoji make only graphemes of six bytes and more, of which the normalizer says nothing: their classes
 are those of the `regex` package.
 

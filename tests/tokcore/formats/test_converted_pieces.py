@@ -48,7 +48,7 @@ def test_the_export_says_that_ids_may_differ():
     ("option", "message"),
     [
         ("user-defined", "is defined by the user: tokenizer.json has no such pieces"),
-        ("suffix", "stand behind words"),
+        ("suffix", "stand after words"),
     ],
 )
 def test_what_the_file_cannot_hold_is_refused(option, message):

@@ -1,4 +1,4 @@
-"""tekken.json: ids are those of tiktoken with the file's ranks, moved behind the special tokens."""
+"""tekken.json: ids are those of tiktoken with the file's ranks, after the special tokens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_tekken(num_tokens: int = 2000, num_special: int = 40, **changes) -> dic
     return content
 
 
-def test_ids_are_ranks_behind_the_special_tokens(tmp_path):
+def test_ids_are_ranks_after_the_special_tokens(tmp_path):
     content = make_tekken()
     (tmp_path / "tekken.json").write_text(json.dumps(content))
     ours = Tokenizer.load(tmp_path)

@@ -78,7 +78,7 @@ class CharacterBpe {
   }
   size_t symbol_size(uint32_t symbol) const { return sizes_[symbol]; }
 
-  // Symbols are the pieces, by number, and behind them characters that are in pieces but none themselves.
+  // Symbols are the pieces, by number, then the characters that are in pieces but are no pieces themselves.
   const PieceVocabulary* vocabulary_ = nullptr;
   const PieceTrie* user_defined_ = nullptr;
   bool begins_user_defined_[256] = {};

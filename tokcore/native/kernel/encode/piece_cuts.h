@@ -1,7 +1,7 @@
 // DESCRIPTION
 // PieceCuts finds places in a text that no piece crosses: between two characters that no piece holds side by
-// side. Unlike Cuts, it also looks within ASCII, where such a place is mostly before a punctuation mark. What
-// is before and behind one can be encoded by itself. Thread-safe once built.
+// side. Unlike Cuts, it also looks within ASCII, where such a place is mostly before a punctuation mark. The
+// text before such a place and the text after it can be encoded apart. Thread-safe once built.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ class ScoreTrie {
   };
 
   struct Unit {
-    uint32_t link;  // where children begin, and behind it, in 8 bits, the byte that leads here
+    uint32_t link;  // where children begin; its lowest 8 bits: the byte that leads here
     float score;    // of the piece that ends here; kNoScore if none does
 
     uint32_t first() const { return link >> 8; }

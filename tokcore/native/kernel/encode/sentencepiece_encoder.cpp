@@ -105,7 +105,7 @@ class SentencepieceEncoder::Worker {
     start(ids, pretokens);
     begin = texts.offsets[number];
     for (int64_t i = first; i < last; begin = pieces.ends[i++]) {
-      // With room behind it, from which whole blocks may be read.
+      // With room after it, so that whole blocks may be read.
       const auto size = static_cast<size_t>(pieces.ends[i] - begin);
       normalized_.clear();
       normalized_.reserve_more(size);
@@ -386,7 +386,7 @@ class SentencepieceEncoder::Worker {
 
   void note(const uint32_t* numbers, size_t count) {
     noted_.insert(noted_.end(), numbers, numbers + count);
-    // Unknown text may become one token with what is before or behind it.
+    // Unknown text may become one token with what is before it or after it.
     const PieceVocabulary& vocabulary = encoder_.vocabulary_;
     if (!vocabulary.has_bytes() &&
         std::find(numbers, numbers + count, vocabulary.unknown()) != numbers + count)
@@ -467,24 +467,24 @@ VocabularyResult SentencepieceEncoder::build_converted(const PieceList& pieces, 
 }
 
 void SentencepieceEncoder::find_word_rule() {
-  bool has_before = false, has_behind = false;  // a piece with something else before, or behind, a space
+  bool has_before = false, has_after = false;  // a piece with something else before a space, or after one
   for (uint32_t piece = 0; piece < vocabulary_.num_pieces(); ++piece) {
     const auto* text = reinterpret_cast<const uint8_t*>(vocabulary_.text(piece).data());
     const size_t size = vocabulary_.text(piece).size();
     for (size_t at = find_space_symbol(text, size, 0); at < size;
          at = find_space_symbol(text, size, at + 3)) {
       has_before = has_before || (at > 0 && !(at >= 3 && is_space_symbol_at(text, size, at - 3)));
-      has_behind = has_behind || (at + 3 < size && !is_space_symbol_at(text, size, at + 3));
+      has_after = has_after || (at + 3 < size && !is_space_symbol_at(text, size, at + 3));
     }
   }
-  word_rule_ = !has_before ? WordRule::kBefore : !has_behind ? WordRule::kBehind : WordRule::kNone;
+  word_rule_ = !has_before ? WordRule::kBefore : !has_after ? WordRule::kAfter : WordRule::kNone;
 }
 
 size_t SentencepieceEncoder::word_end(const uint8_t* text, size_t size, size_t begin) const {
   if (word_rule_ == WordRule::kNone) return size;
   if (word_rule_ == WordRule::kEvery) {
-    const size_t behind = begin + (is_space_symbol_at(text, size, begin) ? 3 : 0);
-    return behind < size ? find_space_symbol_padded(text, size, behind) : size;
+    const size_t after = begin + (is_space_symbol_at(text, size, begin) ? 3 : 0);
+    return after < size ? find_space_symbol_padded(text, size, after) : size;
   }
   if (word_rule_ == WordRule::kBefore) {
     while (is_space_symbol_at(text, size, begin)) begin += 3;

@@ -64,9 +64,9 @@ class SentencepieceEncoder {
   class Worker;
 
   // Where texts are cut into words. kBefore: before U+2581, the first of several, if no piece has anything
-  // else before one. kBehind: behind it, if no piece has anything else behind one. kNone: nowhere, if neither
+  // else before one. kAfter: after it, if no piece has anything else after one. kNone: nowhere, if neither
   // holds. kEvery: before each, where the rules say so.
-  enum class WordRule : uint8_t { kBefore, kBehind, kNone, kEvery };
+  enum class WordRule : uint8_t { kBefore, kAfter, kNone, kEvery };
 
   void find_word_rule();
   size_t word_end(const uint8_t* text, size_t size, size_t begin) const;

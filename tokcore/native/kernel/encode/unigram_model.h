@@ -44,11 +44,11 @@ class UnigramModel {
   // vocabulary: must live as long. False if it is too large. Throws std::bad_alloc.
   bool build(const PieceVocabulary& vocabulary);
 
-  // So many bytes behind a text are read, whatever they are.
+  // As many bytes after a text must be readable; what they hold makes no difference.
   static constexpr size_t kPadding = 32;
 
-  // Writes the numbers of the tokens of text that comes after the sum *sum, and sets that to the sum behind
-  // it. At most one number for each byte. 0 < size < 2^32 - 1.
+  // Writes the numbers of a text's tokens. *sum: the scores of what comes before the text; then, its own
+  // included. At most one number for each byte. 0 < size < 2^32 - 1.
   size_t encode(const uint8_t* text, size_t size, float* sum, Scratch& scratch, uint32_t* numbers) const;
 
   struct Measured {
@@ -80,7 +80,7 @@ class UnigramModel {
 
   struct Lane {
     size_t start;
-    size_t width;  // bytes of the character there; 0 behind the end of the text
+    size_t width;  // bytes of the character there; 0 after the end of the text
   };
 
   // Looks for the pieces that begin at the next characters, side by side, because each step of a search waits

@@ -68,7 +68,7 @@ class PieceQueue {
   struct ComesAfter {
     const PieceQueue* queue;
     bool operator()(const Candidate& a, const Candidate& b) const {
-      return a.count != b.count ? a.count < b.count : queue->is_behind(a.key, b.key);
+      return a.count != b.count ? a.count < b.count : queue->is_after(a.key, b.key);
     }
   };
 
@@ -81,7 +81,7 @@ class PieceQueue {
   size_t length(uint64_t key) const { return size_of(left_of(key)) + size_of(right_of(key)); }
 
   // Whether the text of pair a comes after that of b.
-  bool is_behind(uint64_t a, uint64_t b) const {
+  bool is_after(uint64_t a, uint64_t b) const {
     const size_t size = length(a);
     if (size != length(b)) return size > length(b);
     for (size_t i = 0; i < size; ++i) {

@@ -127,7 +127,7 @@ class UnigramLattice {
   }
 
   std::vector<Sum> before_;
-  std::vector<Sum> behind_;
+  std::vector<Sum> after_;
   std::vector<Edge> edges_;
   std::vector<Best<int64_t>> best_;
   std::vector<Best<float>> best_single_;
@@ -137,9 +137,9 @@ template <typename Action>
 void UnigramLattice::for_each_share(const UnigramPieces& pieces, const uint8_t* text, size_t size,
                                     Action action) {
   before_.assign(size + 1, {});
-  behind_.assign(size + 1, {});
+  after_.assign(size + 1, {});
   edges_.clear();
-  before_[0].value = behind_[size].value = 1;
+  before_[0].value = after_[size].value = 1;
   for (size_t start = 0; start < size; start += SymbolCodes::size_at(text + start)) {
     before_[start].settle();
     for_each_piece(pieces, text, size, start, [&](size_t end, uint32_t piece) {
@@ -153,15 +153,15 @@ void UnigramLattice::for_each_share(const UnigramPieces& pieces, const uint8_t* 
   const double inverse = 1 / total.value;
   for (size_t i = edges_.size(); i-- > 0;) {
     const Edge& edge = edges_[i];
-    Sum& behind = behind_[edge.end];
-    behind.settle();
-    double share = before_[edge.start].value * edge.probability * (behind.value * inverse);
-    int64_t level = before_[edge.start].level + behind.level - total.level;
+    Sum& after = after_[edge.end];
+    after.settle();
+    double share = before_[edge.start].value * edge.probability * (after.value * inverse);
+    int64_t level = before_[edge.start].level + after.level - total.level;
     for (; level > 0 && share != 0; --level) share *= kStep;
     for (; level < 0; ++level) share *= kInverseStep;
     constexpr auto kUnit = static_cast<double>(int64_t{1} << kShareBits);
     action(edge.piece == kUnknown ? pieces.first() : edge.piece, static_cast<uint64_t>(share * kUnit + 0.5));
-    behind_[edge.start].add(behind.value * edge.probability, behind.level);
+    after_[edge.start].add(after.value * edge.probability, after.level);
   }
 }
 

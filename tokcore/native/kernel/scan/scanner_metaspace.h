@@ -31,7 +31,7 @@ inline size_t find_space_symbol(const uint8_t* text, size_t size, size_t at) {
   return size;
 }
 
-// The same if 18 bytes behind the text may be read.
+// The same, where the 18 bytes after the text may be read, too.
 inline size_t find_space_symbol_padded(const uint8_t* text, size_t size, size_t at) {
 #if defined(__SSE2__)
   const auto load = [&](size_t from) {

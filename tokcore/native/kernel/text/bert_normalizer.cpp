@@ -47,7 +47,7 @@ BertNormalizer::BertNormalizer(bool cased)
 void BertNormalizer::add(const uint8_t* text, size_t size) {
   for (size_t position = 0; position < size;) {
     const size_t end = std::min(size, position + kBlockBytes);
-    reserve(end - position + kMaxUtf8Bytes);  // the last character may end behind the block
+    reserve(end - position + kMaxUtf8Bytes);  // the last character may end after the block
     while (position < end) position = step(text, size, position);
   }
   end_marks();

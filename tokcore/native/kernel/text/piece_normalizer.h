@@ -14,7 +14,7 @@
 
 namespace tokcore {
 
-// Bytes that grow, with room behind them that readers of whole blocks may read.
+// A buffer that grows. After its bytes it has room that readers of whole blocks may read.
 class PaddedBytes {
  public:
   static constexpr size_t kPadding = 64;
