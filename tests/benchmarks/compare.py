@@ -5,8 +5,10 @@
 OTHER_PYTHON: the interpreter of an environment where the other tree is installed, such as OTHER/.venv/bin/python. Each
 tree runs in a process of its own, which answers one question at a time. The trees take turns, and take turns at going
 first. The rounds are shared out among several pairs of processes, because a process keeps the memory that it was given,
-and some memory is slower. The lowest CPU time of all rounds counts, because other load makes a round slower, never
-faster. A ratio above 1 means that this tree is faster. Results must be equal.
+and some memory is slower. A ratio is the median over all rounds of the other tree's CPU time divided by this tree's,
+with the interval that holds the true median in 95 of 100 comparisons: some machines change their speed by half within a
+second, and two times taken one after the other mostly meet the same speed. A ratio above 1 means that this tree is
+faster. Results must be equal.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
+import statistics
 import subprocess
 import sys
 import time
@@ -100,8 +104,8 @@ class Tree:
         self._process.wait()
 
 
-def compare(trees: tuple[Tree, Tree], rounds: int, least: dict[str, list[float]]) -> None:
-    """Lower what is known: case -> the lowest CPU seconds of each tree."""
+def compare(trees: tuple[Tree, Tree], rounds: int, times: dict[str, list[tuple[float, float]]]) -> None:
+    """Add to what is known: case -> the CPU seconds of the other tree and of this one, round by round."""
     for number in range(rounds):
         for question in ("Arrow", "list of str", "count", "learn"):
             results: list[dict[str, tuple[float, str]]] = [{}, {}]
@@ -110,8 +114,16 @@ def compare(trees: tuple[Tree, Tree], rounds: int, least: dict[str, list[float]]
             for case in results[0]:
                 if results[0][case][1] != results[1][case][1]:
                     raise SystemExit(f"{case}: the trees give different results")
-                seconds = [result[case][0] for result in results]
-                least[case] = [*map(min, least.get(case, seconds), seconds)]
+                times.setdefault(case, []).append((results[0][case][0], results[1][case][0]))
+
+
+def describe(times: list[tuple[float, float]]) -> list[object]:
+    """The medians of both trees in milliseconds, that of their ratios, and where its 95 % interval begins and ends."""
+    other, this = (1000 * statistics.median(column) for column in zip(*times, strict=True))
+    ratios = sorted(other / this for other, this in times)
+    spread = math.ceil(0.98 * math.sqrt(len(ratios)))  # ranks to either side; of the binomial distribution
+    first, last = max(0, len(ratios) // 2 - spread), min(len(ratios) - 1, len(ratios) // 2 + spread)
+    return [other, this, statistics.median(ratios), ratios[first], ratios[last]]
 
 
 def main() -> None:
@@ -128,19 +140,17 @@ def main() -> None:
         ranks = texts.rank_file(options.vocab, options.work)
         rows: list[list[object]] = []
         for name, path in texts.prepare(options.corpus, options.work, options.limit_mb).items():
-            least: dict[str, list[float]] = {}
+            times: dict[str, list[tuple[float, float]]] = {}
             for _ in range(arguments.pairs):
                 trees = Tree(arguments.other, ranks, path), Tree(sys.executable, ranks, path)
                 try:
-                    compare(trees, -(-options.rounds // arguments.pairs), least)
+                    compare(trees, -(-options.rounds // arguments.pairs), times)
                 finally:
                     for tree in trees:
                         tree.end()
-            rows += [
-                [f"{name}, {case}", 1000 * other, 1000 * this, other / this] for case, (other, this) in least.items()
-            ]
+            rows += [[f"{name}, {case}", *describe(own)] for case, own in times.items()]
         print(machine() + "\n")
-        print(Table("Milliseconds of CPU", ["", "other tree", "this tree", "ratio"], rows).markdown())
+        print(Table("Milliseconds of CPU", ["", "other tree", "this tree", "ratio", "from", "to"], rows).markdown())
 
 
 if __name__ == "__main__":

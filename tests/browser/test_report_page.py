@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
-from support.builds import ROOT, SOURCES, build_file, jsonl, run, small_corpus, write
+from support.builds import ROOT, SOURCES, build_file, jsonl, run, small_corpus, tokcore, write
 from support.vocabularies import published_tokenizer
 
 from pipelines.local.progress import StageProgress
@@ -16,6 +17,8 @@ from pipelines.report.page import MOST_BYTES
 from pipelines.report.report_files import write_report
 
 PARALLEL = {"en": "one two\nthree\n", "sw": "moja mbili tatu\nnne\n", "ar": "واحد اثنان\nثلاثة\n"}
+# 183 MB of texts under many licences, which are no part of this project. `.ci/run` names the folder where it is there.
+CORPUS = Path(os.environ["TOKCORE_CORPUS"]) if "TOKCORE_CORPUS" in os.environ else None
 SECTIONS = ["summary", "corpus", "tokenizer", "health", "money", "provenance"]
 CHARTS = {"shares", "bytes", "curve", "history", "lengths", "scripts", "numbers", "premiums"}
 
@@ -82,6 +85,35 @@ def test_the_demo_beside_published_tokenizers(demo_page, open_page, theme, width
     assert opened.find_barriers() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     opened.keep(f"report-demo-{theme}-{width}")
+    assert opened.problems == []
+
+
+@pytest.fixture(scope="module")
+def corpus_page(tmp_path_factory) -> Path:
+    """The report of 183 MB in 171 languages beside three published tokenizers, with sentences in many languages."""
+    if CORPUS is None:
+        pytest.skip("TOKCORE_CORPUS names no folder with corpus/ and parallel/")
+    folder = tmp_path_factory.mktemp("corpus")
+    build = folder / "build.toml"
+    assert tokcore("init", CORPUS / "corpus", "-o", build).returncode == 0
+    run(build, folder / "out")
+    wishes = Wishes(
+        {name: published_tokenizer(name) for name in ("o200k", "cl100k", "r50k")}, str(CORPUS / "parallel" / "flores")
+    )
+    _, made = write_report(make_report(str(folder / "out"), wishes, StageProgress(-1)), folder / "report.html")
+    return made
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_real_corpus_beside_published_tokenizers(corpus_page, open_page, theme, width):
+    assert corpus_page.stat().st_size < MOST_BYTES
+    languages = json.loads(corpus_page.with_suffix(".json").read_text())["corpus"]["languages"]
+    assert len(languages) > 180
+    opened = open_page(corpus_page.as_uri(), width, theme)
+    opened.page.wait_for_function("document.querySelectorAll('.chart[data-drawn]').length === 8")
+    assert opened.find_barriers() == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.keep(f"report-corpus-{theme}-{width}")
     assert opened.problems == []
 
 

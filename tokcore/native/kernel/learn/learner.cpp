@@ -262,6 +262,7 @@ class Learner {
   };
 
   bool allowed(uint32_t left, uint32_t right) const {
+    if (allows_all_) return true;
     if (options_.pieces != nullptr) return piece_queue_.allows(left, right);
     return options_.max_token_bytes == 0 ||
            token_bytes_[left] + token_bytes_[right] <= options_.max_token_bytes;
@@ -316,6 +317,7 @@ class Learner {
   CandidateQueue queue_;
   ScoreQueue scores_;       // instead of queue_, if by_score
   PieceQueue piece_queue_;  // instead of queue_, if pieces
+  const bool allows_all_ = options_.pieces == nullptr && options_.max_token_bytes == 0;
   std::vector<Worker> workers_;
   Worker alone_;  // does merges that are left to one thread
   std::unique_ptr<WorkerPool> pool_;

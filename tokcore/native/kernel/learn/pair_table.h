@@ -87,7 +87,7 @@ class PairTable {
   }
 
   // The pair, or null if it is not in the table or was forgotten.
-  Pair* find(uint64_t key) {
+  [[gnu::always_inline]] Pair* find(uint64_t key) {
     const uint64_t hash = hash_of(key);
     Shard& shard = shard_of(hash);
     for (size_t at = shard.home(hash);; at = shard.after(at)) {

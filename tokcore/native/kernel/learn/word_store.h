@@ -36,7 +36,8 @@ class Units {
     units_.reserve(num_units);
     bases_.reserve((num_units >> kBlockBits) + 1);
   }
-  void add(uint64_t count, uint64_t start, size_t num_symbols) {
+  // Inlined everywhere: compilers call it otherwise, which takes 1 % of learning.
+  [[gnu::always_inline]] void add(uint64_t count, uint64_t start, size_t num_symbols) {
     if ((units_.size() & (kBlock - 1)) == 0) bases_.push_back(start);
     units_.push_back(
         {count, static_cast<uint32_t>(start - bases_.back()), static_cast<uint32_t>(num_symbols)});
