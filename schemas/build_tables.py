@@ -494,7 +494,9 @@ class EngineTable:
     ] = None
     parallelism: Annotated[int | None, "pieces of work at a time; not set: as the engine does", Limits(least=1)] = None
     processes: Annotated[
-        int | None, "worker processes of a TaskManager of flink: as many as its slots; not set: 1", Limits(least=1)
+        int | None,
+        "worker processes of a TaskManager of flink; not set: one for each slot, at most engine.parallelism",
+        Limits(least=1),
     ] = None
     web: Annotated[
         str | None,

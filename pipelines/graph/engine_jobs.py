@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
 from pipelines.graph.driver_options import ask_for_greetings
-from pipelines.graph.flink_jobs import SubmittedJob, find_flink_job, find_page
+from pipelines.graph.flink_jobs import SubmittedJob, count_slots, find_flink_job, find_page
 from pipelines.graph.jobs import Job, MakeJob, NamedRunner, find_job, make_job_name, submit_job
 from pipelines.graph.recorded import Recorded
 from pipelines.graph.shorten_failure import shorten_failure
@@ -45,6 +45,8 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
     """
     greetings = get_greetings(run.attempts)
     ask_for_greetings(options, greetings)
+    if run.options.engine == "flink":
+        give_slots_processes(run.options, options, run.say)
     name = make_job_name(run.attempts, run.stage)
     pipeline = beam.Pipeline(runner=NamedRunner(name), options=options)
     yield pipeline
@@ -68,6 +70,20 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
         run.on_progress,
         run.say,
     )
+
+
+def give_slots_processes(run: RunOptions, options: PipelineOptions, say: Callable[[str], None]) -> None:
+    """Have as many workers start on each TaskManager as it has slots that the job may use; Beam would start one."""
+    if any(option.startswith("--sdk_worker_parallelism") for option in run.runner):
+        return
+    try:
+        num_slots = count_slots(run.web)
+    except StageError as error:
+        say(f"warning: engine.web: {error}. Slots share a worker process unless engine.processes says more")
+        return
+    parallelism = options.view_as(FlinkRunnerOptions).parallelism
+    num = min(num_slots, parallelism) if parallelism > 0 else num_slots
+    options.view_as(PortableOptions).sdk_worker_parallelism = str(num)
 
 
 def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:

@@ -82,6 +82,11 @@ def find_flink_job(web: str, name: str) -> FlinkJob | None:
     return None if newest is None else FlinkJob(web, newest["jid"])
 
 
+def count_slots(web: str) -> int:
+    """Slots of the TaskManager that has the most; 1 if there is none. Raises StageError if Flink does not answer."""
+    return max((int(one["slotsNumber"]) for one in _ask(web, "/taskmanagers")["taskmanagers"]), default=1)
+
+
 def find_page(web: str, name: str) -> str | None:
     """Where people see the job of that name; None while Flink has none."""
     try:

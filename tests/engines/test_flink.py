@@ -22,7 +22,7 @@ import pytest
 from golden.test_demo import DEMO_ROOT
 from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
 from support.drivers import LIMIT_S, Driver, telling
-from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster, list_listeners
+from support.flink import JOB_MANAGER, JOB_SERVER, ONE_PROCESS, TASK_MANAGERS, FlinkCluster, list_listeners
 from support.gates import Gate
 
 from pipelines.local.engines import find_worker_program
@@ -88,6 +88,15 @@ def test_the_demo(cluster, tmp_path):
         assert cluster.count_task_managers(job["jid"]) == 2
         assert f"http://127.0.0.1:{cluster.rest}/#/job/{job['jid']}/overview" in done.stderr
     assert "4 work items, 477 records" in done.stdout, "what Beam measured"
+
+
+def test_a_slot_has_a_worker_of_its_own(cluster, corpus, tmp_path):
+    settings = [f"--set={one}" for one in cluster.assignments if one != ONE_PROCESS]
+    command = ("count", corpus / "build.toml", "--output", tmp_path / "out", *settings, "--set=engine.parallelism=4")
+    done = tokcore(*command, timeout=LIMIT_S)
+    assert done.returncode == 0, f"{done.stderr}{cluster.describe()}"
+    workers = Counter(worker["ancestors"][0] for worker in read_processes(tmp_path / "out", "counts")["processes"])
+    assert [*workers.values()] == [2, 2], workers
 
 
 def test_transforms_in_a_pipeline_of_ones_own(cluster, tmp_path):

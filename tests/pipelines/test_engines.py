@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import http.server
 import json
 import logging
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
 from support.engines import find_free_port, find_prism, make_job_server, running
 
-from pipelines.graph import engine_jobs
+from pipelines.graph import engine_jobs, flink_jobs
 from pipelines.graph.beam_warnings import tell_warnings
 from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
+from pipelines.graph.engine_jobs import give_slots_processes
 from pipelines.graph.shorten_failure import shorten_failure
 from pipelines.local.engines import find_web, find_worker_program, make_engine_options
+from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.work.worker_notes import greet
 from schemas.build_tables import EngineTable
@@ -303,6 +309,50 @@ def test_a_failed_job_is_told_in_a_line(corpus, monkeypatch, name, is_greeted, e
 )
 def test_the_line_that_names_the_cause(text, line):
     assert shorten_failure(text) == line
+
+
+class _TaskManagers(http.server.BaseHTTPRequestHandler):
+    """Flink's answer about two TaskManagers."""
+
+    def do_GET(self) -> None:
+        told = json.dumps({"taskmanagers": [{"slotsNumber": 3}, {"slotsNumber": 4}]}).encode()
+        self.send_response(200 if self.path == "/taskmanagers" else 404)
+        self.end_headers()
+        self.wfile.write(told)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def flink() -> Iterator[str]:
+    with http.server.HTTPServer(("127.0.0.1", 0), _TaskManagers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, "4"), ({"parallelism": 9}, "4"), ({"parallelism": 2}, "2"), ({"processes": 7}, "7")],
+)
+def test_each_slot_of_flink_gets_a_process(flink, settings, expected):
+    engine = EngineTable(name="flink", web=flink, **settings)
+    run = RunOptions().with_engine("flink", find_web(engine), make_engine_options(engine))
+    options = PipelineOptions(list(run.runner))
+    give_slots_processes(run, options, pytest.fail)
+    assert options.view_as(PortableOptions).sdk_worker_parallelism == expected
+
+
+def test_a_flink_that_does_not_answer_costs_a_warning(monkeypatch):
+    monkeypatch.setattr(flink_jobs, "_PAUSE_S", 0)
+    engine = EngineTable(name="flink", web=f"127.0.0.1:{find_free_port()}")
+    run = RunOptions().with_engine("flink", find_web(engine), make_engine_options(engine))
+    said: list[str] = []
+    options = PipelineOptions([])
+    give_slots_processes(run, options, said.append)
+    assert "engine.processes" in said[0]
+    assert options.view_as(PortableOptions).sdk_worker_parallelism == 1
 
 
 def test_where_the_pages_of_an_engine_are():

@@ -22,6 +22,8 @@ from support.drivers import wait_for
 from support.installed_servers import find_server
 
 JOB_MANAGER, JOB_SERVER = "jobmanager", "jobserver"
+# A job's two pieces of work at a time are on two TaskManagers; a worker less for each keeps tests short.
+ONE_PROCESS = "engine.processes=1"
 TASK_MANAGERS = ("taskmanager-0", "taskmanager-1")
 _MAINS = {
     JOB_MANAGER: "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
@@ -248,7 +250,7 @@ class FlinkCluster:
     def assignments(self) -> list[str]:
         """KEY=VALUE of a build file, for builds on this cluster."""
         places = [f"engine.endpoint=127.0.0.1:{self.job_port}", f"engine.web=127.0.0.1:{self.rest}"]
-        return ["engine.name=flink", "engine.shared_filesystem=true", "engine.parallelism=2", *places]
+        return ["engine.name=flink", "engine.shared_filesystem=true", "engine.parallelism=2", ONE_PROCESS, *places]
 
     @property
     def options(self) -> list[str]:
