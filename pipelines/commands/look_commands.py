@@ -49,7 +49,7 @@ _MOST_AGAINST = 7
     metavar="NAME:LAYERS:WIDTH:KV_HEADS:HEAD_SIZE",
     help="Tell the costs of a model of this size. Repeatable; replaces the default sizes.",
 )
-@click.option("-o", "path", default="report.html", metavar="FILE.html", help="The page; report.json is beside it.")
+@click.option("-o", "path", default="report.html", metavar="FILE.html", help="The page; its numbers go to FILE.json.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def report(
     output: str,

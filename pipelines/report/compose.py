@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from pipelines.report.origin import tell_origin
 from pipelines.report.parallel_text import choose_reference, compute_premiums, read_parallel_text
 from pipelines.report.probes import draw_words, probe_tokenizer
 from pipelines.report.shard_pass import DrawnText, ShardPass, read_all_shards
-from pipelines.report.text_measures import measure_texts
+from pipelines.report.text_measures import Measured, measure_texts
 from pipelines.report.tokenizer_tables import compare_tokenizers, find_copies
 from pipelines.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.token_count_table import read_token_counts
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_tokenizer
+from schemas.stage_manifests import BuildManifest
 from tokcore.curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer import Tokenizer
@@ -35,7 +36,8 @@ FORMAT, VERSION = "tokcore-report", 1
 SAMPLE = 400  # texts that are drawn of each language
 OWN = "this build"
 
-_WORD_LANGUAGES = 12  # whose words are probed, those with most tokens
+_LEAST_WORDS = 20  # of a language in which words are probed
+_WORD_LANGUAGES = 12  # languages in which words are probed: those with most tokens
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,83 +60,125 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress) -> dict[st
     shards = require_manifest(output, "shards", "build")
     own = load_tokenizer(output)
     tokenizers = {OWN: own, **wishes.against}
-    # First what may be refused, then what takes long.
-    parallel = read_parallel_text(wishes.parallel) if wishes.parallel else {}
-    reference = choose_reference(list(parallel), wishes.reference) if parallel else ""
-
+    parallel = _read_parallel(wishes)  # what may be refused comes before what takes long
     with progress.stage("read", build.totals.records.documents, "documents") as phase:
         read = read_all_shards(output, shards, own, wishes.sample, phase.advance)
-    texts = [text for of in read.drawn.values() for text in of]
-    spelled = [own.decode(text.ids) for text in texts]
-    drawing = Drawing(
-        [text.lang for text in texts],
-        np.array([text.copies for text in texts], np.int64),
-        {lang: one.documents for lang, one in build.languages.items()},
-        read.is_whole,
-    )
-    with progress.stage("compare", sum(map(len, spelled)), minor=True) as phase:
-        measured = measure_texts(spelled, drawing.copies, list(tokenizers.values()), phase.advance)
-        comparison = compare_tokenizers(list(tokenizers), read, texts, measured, drawing)
+    drawn = _spell_drawn(read, own, build)
+    with progress.stage("compare", sum(map(len, drawn.spelled)), minor=True) as phase:
+        measured = measure_texts(drawn.spelled, drawn.drawing.copies, list(tokenizers.values()), phase.advance)
+        comparison = compare_tokenizers(list(tokenizers), read, drawn.texts, measured, drawn.drawing)
     table = read_token_counts(output)
     written = dict(zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True))
     with progress.stage("tables", minor=True):
         vocabulary = _tell_vocabulary(output, own)
-    premiums = None
-    if parallel:
-        total = sum(len(line) for lines in parallel.values() for line in lines)
-        with progress.stage("parallel", total, minor=True) as phase:
-            premiums = compute_premiums(tokenizers, parallel, reference, phase.advance)
+    premiums = None if parallel is None else parallel.compare(tokenizers, progress)
     with progress.stage("probe", minor=True):
-        words = _choose_words(read, texts, spelled)
+        words = _choose_words(read, drawn)
         probes = {name: probe_tokenizer(one, words) for name, one in tokenizers.items()}
     with progress.stage("health", minor=True):
         health = examine_health(output, own, written, comparison["languages"], OWN)
-    ordinary = {id: count for id, count in written.items() if id not in own.specials.values()}
     return {
         "format": FORMAT,
         "format_version": VERSION,
         "output": redact(output),
         "tokenizers": {name: _describe_tokenizer(one) for name, one in tokenizers.items()},
-        "sample": {
-            "asked": wishes.sample,
-            "texts": len(texts),
-            "documents": int(drawing.copies.sum()),
-            "bytes": sum(map(len, spelled)),
-            "languages": {
-                lang: {"texts": len(of), "all": read.is_whole[lang]} for lang, of in sorted(read.drawn.items())
-            },
-        },
+        "sample": _tell_sample(wishes.sample, read, drawn),
         "corpus": {
             **tell_corpus(build, find_manifest(output, "counts"), read, own.lossless),
             "mixture": tell_mixture(find_manifest(output, "mixed")),
-            "copies": find_copies(texts),
+            "copies": find_copies(drawn.texts),
             "invisible": health.pop("invisible_in_text"),
         },
         "tokenizer": {
             "comparison": comparison,
             "premiums": premiums,
-            "efficiency": {
-                "corpus": compute_efficiency(list(ordinary.values()), len(own.spec.model.ids)),
-                "drawn": {
-                    name: compute_efficiency(counts.tolist(), len(one.spec.model.ids))
-                    for (name, one), counts in zip(tokenizers.items(), measured.id_counts, strict=True)
-                },
-            },
+            "efficiency": _tell_efficiency(tokenizers, written, measured),
             **vocabulary,
             "lengths": measure_lengths(own, written),
             "scripts": {name: count_scripts(one) for name, one in tokenizers.items()},
             "probes": probes,
         },
         "health": health,
-        "money": tell_costs(
-            comparison,
-            {name: one.vocab_size for name, one in tokenizers.items()},
-            {lang: (one.documents, one.tokens) for lang, one in build.languages.items() if lang in read.fits},
-            read.fits,
-            wishes.models,
-        ),
+        "money": _tell_money(comparison, tokenizers, build, read, wishes.models),
         "provenance": tell_origin(output),
     }
+
+
+class _ParallelText(NamedTuple):
+    """Language -> the same sentences, and the language that the others are compared with."""
+
+    lines: dict[str, list[bytes]]
+    reference: str
+
+    def compare(self, tokenizers: Mapping[str, Tokenizer], progress: StageProgress) -> dict[str, Any]:
+        """The premiums of every tokenizer."""
+        size_bytes = sum(len(line) for lines in self.lines.values() for line in lines)
+        with progress.stage("parallel", size_bytes, minor=True) as phase:
+            return compute_premiums(tokenizers, self.lines, self.reference, phase.advance)
+
+
+def _read_parallel(wishes: Wishes) -> _ParallelText | None:
+    if not wishes.parallel:
+        return None
+    lines = read_parallel_text(wishes.parallel)
+    return _ParallelText(lines, choose_reference(list(lines), wishes.reference))
+
+
+class _Drawn(NamedTuple):
+    """The drawn texts, what their ids spell, and how they were drawn."""
+
+    texts: Sequence[DrawnText]
+    spelled: Sequence[bytes]
+    drawing: Drawing
+
+
+def _spell_drawn(read: ShardPass, own: Tokenizer, build: BuildManifest) -> _Drawn:
+    texts = [text for of in read.drawn.values() for text in of]
+    drawing = Drawing(
+        [text.lang for text in texts],
+        np.array([text.copies for text in texts], np.int64),
+        {lang: one.documents for lang, one in build.languages.items()},
+        read.is_whole,
+    )
+    return _Drawn(texts, [own.decode(text.ids) for text in texts], drawing)
+
+
+def _tell_sample(asked: int, read: ShardPass, drawn: _Drawn) -> dict[str, Any]:
+    """How many texts were drawn. asked: texts to draw of each language."""
+    return {
+        "asked": asked,
+        "texts": len(drawn.texts),
+        "documents": int(drawn.drawing.copies.sum()),
+        "bytes": sum(map(len, drawn.spelled)),
+        "languages": {lang: {"texts": len(of), "all": read.is_whole[lang]} for lang, of in sorted(read.drawn.items())},
+    }
+
+
+def _tell_efficiency(
+    tokenizers: Mapping[str, Tokenizer], written: Mapping[int, int], measured: Measured
+) -> dict[str, Any]:
+    """Of this build over the corpus, and of every tokenizer over the drawn texts. written: id -> how often."""
+    own = tokenizers[OWN]
+    ordinary = [count for id, count in written.items() if id not in own.specials.values()]
+    return {
+        "corpus": compute_efficiency(ordinary, len(own.spec.model.ids)),
+        "drawn": {
+            name: compute_efficiency(counts.tolist(), len(one.spec.model.ids))
+            for (name, one), counts in zip(tokenizers.items(), measured.id_counts, strict=True)
+        },
+    }
+
+
+def _tell_money(
+    comparison: Mapping[str, Any],
+    tokenizers: Mapping[str, Tokenizer],
+    build: BuildManifest,
+    read: ShardPass,
+    models: Sequence[ModelSize],
+) -> dict[str, Any]:
+    vocab_sizes = {name: one.vocab_size for name, one in tokenizers.items()}
+    lengths = {lang: (one.documents, one.tokens) for lang, one in build.languages.items() if lang in read.fits}
+    return tell_costs(comparison, vocab_sizes, lengths, read.fits, models)
 
 
 def _describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -151,16 +195,17 @@ def _describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
-def _choose_words(read: ShardPass, texts: Sequence[DrawnText], spelled: Sequence[bytes]) -> dict[str, list[str]]:
+def _choose_words(read: ShardPass, drawn: _Drawn) -> dict[str, list[str]]:
     """The words to probe, of the languages with most tokens that have words."""
     tokens: dict[str, int] = {}
     for (lang, _), amount in read.amounts.items():
         tokens[lang] = tokens.get(lang, 0) + amount.tokens
     words: dict[str, list[str]] = {}
     for lang in sorted(tokens, key=lambda lang: (-tokens[lang], lang)):
-        drawn = draw_words([data for text, data in zip(texts, spelled, strict=True) if text.lang == lang])
-        if len(drawn) >= 20 and len(words) < _WORD_LANGUAGES:
-            words[lang] = drawn
+        of_lang = [data for text, data in zip(drawn.texts, drawn.spelled, strict=True) if text.lang == lang]
+        found = draw_words(of_lang)
+        if len(found) >= _LEAST_WORDS and len(words) < _WORD_LANGUAGES:
+            words[lang] = found
     return words
 
 

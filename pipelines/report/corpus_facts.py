@@ -24,15 +24,6 @@ def tell_corpus(
     Bytes of a source are those that its tokens spell: None unless the tokenizer is lossless.
     """
     totals = build.totals
-    sources: dict[str, Amount] = {}
-    langs: dict[str, set[str]] = {}
-    called = group_sources(read.amounts)
-    for (lang, source), amount in read.amounts.items():
-        own = sources.setdefault(called[source], Amount())
-        own.documents += amount.documents
-        own.tokens += amount.tokens
-        own.text_bytes += amount.text_bytes
-        langs.setdefault(called[source], set()).add(lang)
     return {
         "documents": totals.records.documents,
         "text_bytes": totals.text_bytes,
@@ -55,6 +46,22 @@ def tell_corpus(
             }
             for lang, one in sorted(build.languages.items())
         },
+        **_tell_sources(read, is_lossless),
+        "mask": list(counts.config.mask) if counts is not None else [],
+    }
+
+
+def _tell_sources(read: ShardPass, is_lossless: bool) -> dict[str, Any]:
+    sources: dict[str, Amount] = {}
+    langs: dict[str, set[str]] = {}
+    called = group_sources(read.amounts)
+    for (lang, source), amount in read.amounts.items():
+        own = sources.setdefault(called[source], Amount())
+        own.documents += amount.documents
+        own.tokens += amount.tokens
+        own.text_bytes += amount.text_bytes
+        langs.setdefault(called[source], set()).add(lang)
+    return {
         "sources": {
             redact(source): {
                 "documents": own.documents,
@@ -65,7 +72,6 @@ def tell_corpus(
             for source, own in sorted(sources.items())
         },
         "sources_are_folders": any(source != name for source, name in called.items()),
-        "mask": list(counts.config.mask) if counts is not None else [],
     }
 
 

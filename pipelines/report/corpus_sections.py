@@ -236,17 +236,6 @@ def write_provenance(report: Mapping[str, Any]) -> Html:
         for one in told["inputs"]["first"][:_MOST_SOURCES]
     ]
     more = f"The first {len(inputs)} of {told['inputs']['files']:,}." if len(inputs) < told["inputs"]["files"] else ""
-    weights = told["mixture"].get("weights", {})
-    parameters = {key: value for key, value in told["mixture"].items() if key != "weights"}
-    shares = report["corpus"]["languages"]
-    receipt: Rows = [
-        [
-            write_name(lang),
-            Number(weight),
-            Number(((shares.get(lang) or {}).get("share_of_bytes") or {"after": None})["after"], ".4%"),
-        ]
-        for lang, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0]))
-    ]
     settings = {"tokenizer": told["tokenizer_settings"], "shards": told["shard_settings"]}
     parts: list[str] = [
         write_facts(
@@ -266,26 +255,37 @@ def write_provenance(report: Mapping[str, Any]) -> Html:
         ),
     ]
     if (mixture := report["corpus"]["mixture"]) is not None:
-        settings_of_mixture = {key: value for key, value in mixture["settings"].items() if value not in (None, "")}
-        parts += [
-            tag("h3", "Receipt of the mixture of documents"),
-            write_facts(
-                [
-                    (key.replace("_", " "), make_visible(f"{value:,}" if isinstance(value, int) else str(value)))
-                    for key, value in {**settings_of_mixture, **mixture["totals"]}.items()
-                ]
-            ),
-            tag("p", "What it holds of each language and source is in the tables about mixing, above."),
-        ]
-    if receipt:
-        parts += [
-            tag("h3", "Receipt of the mix that was learned from"),
-            write_facts([(key.replace("_", " "), make_visible(str(value))) for key, value in parameters.items()]),
-            write_table(
-                "Weights",
-                ["language", "weight", "share when learning"],
-                receipt,
-                langs=sorted(weights, key=lambda lang: (-weights[lang], lang)),
-            ),
-        ]
+        parts += _write_mixture_receipt(mixture)
+    if told["mixture"].get("weights"):
+        parts += _write_mix_receipt(told["mixture"], report["corpus"]["languages"])
     return write_section("provenance", "Where it came from", *parts)
+
+
+def _write_mixture_receipt(mixture: Mapping[str, Any]) -> list[Html]:
+    """Of the documents that were taken and repeated."""
+    settings = {key: value for key, value in mixture["settings"].items() if value not in (None, "")}
+    facts = [
+        (key.replace("_", " "), make_visible(f"{value:,}" if isinstance(value, int) else str(value)))
+        for key, value in {**settings, **mixture["totals"]}.items()
+    ]
+    return [
+        tag("h3", "Receipt of the mixture of documents"),
+        write_facts(facts),
+        tag("p", "What it holds of each language and source is in the tables about mixing, above."),
+    ]
+
+
+def _write_mix_receipt(mix: Mapping[str, Any], languages: Mapping[str, Any]) -> list[Html]:
+    """Of the counts that the tokenizer was learned from. languages: of the corpus."""
+    weights = mix["weights"]
+    order = sorted(weights, key=lambda lang: (-weights[lang], lang))
+    rows: Rows = []
+    for lang in order:
+        shares = languages.get(lang, {}).get("share_of_bytes") or {"after": None}
+        rows.append([write_name(lang), Number(weights[lang]), Number(shares["after"], ".4%")])
+    parameters = [(key.replace("_", " "), make_visible(str(value))) for key, value in mix.items() if key != "weights"]
+    return [
+        tag("h3", "Receipt of the mix that was learned from"),
+        write_facts(parameters),
+        write_table("Weights", ["language", "weight", "share when learning"], rows, langs=order),
+    ]

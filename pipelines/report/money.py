@@ -57,7 +57,6 @@ def tell_costs(
     models: Iterable[ModelSize],
 ) -> dict[str, Any]:
     """The section. lengths: language -> (documents, tokens) of the shards. vocab_sizes: tokenizer -> highest id + 1."""
-    models = tuple(models)
     groups = {"all": comparison["all"], **comparison["languages"]}
     documents, tokens = (sum(column) for column in zip(*lengths.values(), strict=True)) if lengths else (0, 0)
     all_fits = [sum(column) for column in zip(*fits.values(), strict=True)] if fits else [0] * len(CONTEXTS)
@@ -68,37 +67,39 @@ def tell_costs(
         },
         "contexts": list(CONTEXTS),
         "documents": {
-            group: {
-                "documents": own[0],
-                "mean_tokens": round(own[1] / own[0], DIGITS) if own[0] else None,
-                "fit": fit,
-                "per_context": [round(context * own[0] / own[1], DIGITS) if own[1] else None for context in CONTEXTS],
-            }
-            for group, own, fit in [
-                ("all", (documents, tokens), all_fits),
-                *((lang, lengths[lang], fits[lang]) for lang in sorted(lengths)),
-            ]
+            "all": _tell_documents(documents, tokens, all_fits),
+            **{lang: _tell_documents(*lengths[lang], fits[lang]) for lang in sorted(lengths)},
         },
-        "models": [
-            {
-                **model._asdict(),
-                "cache_bytes_per_token": model.cache_bytes_per_token,
-                "cache_bytes_of_contexts": [model.cache_bytes_per_token * context for context in CONTEXTS],
-                "cache_bytes_per_million_words": {
-                    name: None
-                    if (words := row["tokens_per_word"]["value"]) is None
-                    else round(words * 10**6 * model.cache_bytes_per_token)
-                    for name, row in comparison["all"]["tokenizers"].items()
-                },
-                "embedding_parameters": {name: size * model.width for name, size in vocab_sizes.items()},
-            }
-            for model in models
-        ],
+        "models": [_tell_model(model, comparison["all"]["tokenizers"], vocab_sizes) for model in models],
         "bits_per_byte": {
             group: {name: _tell_bits(row["bytes_per_token"]["value"]) for name, row in about["tokenizers"].items()}
             for group, about in groups.items()
         },
         "perplexities": list(_PERPLEXITIES),
+    }
+
+
+def _tell_documents(documents: int, tokens: int, fit: list[int]) -> dict[str, Any]:
+    return {
+        "documents": documents,
+        "mean_tokens": round(tokens / documents, DIGITS) if documents else None,
+        "fit": fit,
+        "per_context": [round(context * documents / tokens, DIGITS) if tokens else None for context in CONTEXTS],
+    }
+
+
+def _tell_model(model: ModelSize, rows: Mapping[str, Any], vocab_sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What a model of this size costs. rows: tokenizer -> its row of the comparison over all languages."""
+    cache_bytes = model.cache_bytes_per_token
+    per_word = {name: row["tokens_per_word"]["value"] for name, row in rows.items()}
+    return {
+        **model._asdict(),
+        "cache_bytes_per_token": cache_bytes,
+        "cache_bytes_of_contexts": [cache_bytes * context for context in CONTEXTS],
+        "cache_bytes_per_million_words": {
+            name: None if tokens is None else round(tokens * 10**6 * cache_bytes) for name, tokens in per_word.items()
+        },
+        "embedding_parameters": {name: size * model.width for name, size in vocab_sizes.items()},
     }
 
 

@@ -126,67 +126,72 @@ def write_money(report: Mapping[str, Any]) -> Html:
     order: Sequence[str] = sorted(
         told["documents"], key=lambda group: (group != "all", -told["documents"][group]["documents"], group)
     )
-    langs = [None if group == "all" else group for group in order]
-    words: Rows = [
-        [write_name(group), *(write_estimate(told["tokens_per_million_words"][group][one], ",.0f") for one in names)]
-        for group in order
-        if group in told["tokens_per_million_words"]
-    ]
-    contexts: Rows = [
-        [
-            write_name(group),
-            Number(told["documents"][group]["mean_tokens"], ",.1f"),
-            *(Number(number, ",.2f") for number in told["documents"][group]["per_context"]),
-            *(
-                Number(
-                    number / told["documents"][group]["documents"] if told["documents"][group]["documents"] else None,
-                    ".1%",
-                )
-                for number in told["documents"][group]["fit"]
-            ),
-        ]
-        for group in order
-    ]
     spans = [f"{context:,}" for context in told["contexts"]]
-    bits: Rows = [
-        [
-            write_name(group),
-            *(
-                Number(value, ".4f")
-                for one in names
-                for value in (told["bits_per_byte"][group][one] or [None] * len(told["perplexities"]))
-            ),
-        ]
-        for group in order
-        if group in told["bits_per_byte"]
-    ]
+    estimated = [group for group in order if group in told["tokens_per_million_words"]]
     return write_section(
         "money",
         "What tokens cost",
-        write_table(
-            "Tokens per million words", ["language", *map(write_name, names)], words, langs=langs[: len(words)]
-        ),
-        write_table(
-            "Documents and contexts",
-            [
-                "language",
-                "tokens of a document",
-                *(f"documents in {span}" for span in spans),
-                *(f"fit in {span}" for span in spans),
-            ],
-            contexts,
-            langs=langs,
-            note="Exact, of this build's tokens, from all shards.",
-        ),
+        _write_words(told, names, estimated),
+        _write_contexts(told, order, spans),
         *_write_models(told, names, spans),
         _write_converter(report, names),
-        write_table(
-            "Bits per byte at a perplexity per token",
-            ["language", *(join([write_name(one), f" at {p}"]) for one in names for p in told["perplexities"])],
-            bits,
-            langs=langs[: len(bits)],
-        ),
+        _write_bits(told, names, estimated),
     )
+
+
+def _list_langs(groups: Sequence[str]) -> list[str | None]:
+    """The language of each group; None of all together."""
+    return [None if group == "all" else group for group in groups]
+
+
+def _write_words(told: Mapping[str, Any], names: Sequence[str], groups: Sequence[str]) -> Html:
+    rows: Rows = [
+        [write_name(group), *(write_estimate(told["tokens_per_million_words"][group][one], ",.0f") for one in names)]
+        for group in groups
+    ]
+    heads = ["language", *map(write_name, names)]
+    return write_table("Tokens per million words", heads, rows, langs=_list_langs(groups))
+
+
+def _write_contexts(told: Mapping[str, Any], groups: Sequence[str], spans: Sequence[str]) -> Html:
+    rows: Rows = []
+    for group in groups:
+        own = told["documents"][group]
+        shares = [number / own["documents"] if own["documents"] else None for number in own["fit"]]
+        rows.append(
+            [
+                write_name(group),
+                Number(own["mean_tokens"], ",.1f"),
+                *(Number(number, ",.2f") for number in own["per_context"]),
+                *(Number(share, ".1%") for share in shares),
+            ]
+        )
+    return write_table(
+        "Documents and contexts",
+        [
+            "language",
+            "tokens of a document",
+            *(f"documents in {span}" for span in spans),
+            *(f"fit in {span}" for span in spans),
+        ],
+        rows,
+        langs=_list_langs(groups),
+        note="Exact, of this build's tokens, from all shards.",
+    )
+
+
+def _write_bits(told: Mapping[str, Any], names: Sequence[str], groups: Sequence[str]) -> Html:
+    perplexities = told["perplexities"]
+    unknown = [None] * len(perplexities)
+    rows: Rows = [
+        [
+            write_name(group),
+            *(Number(value, ".4f") for one in names for value in (told["bits_per_byte"][group][one] or unknown)),
+        ]
+        for group in groups
+    ]
+    heads = ["language", *(join([write_name(one), f" at {p}"]) for one in names for p in perplexities)]
+    return write_table("Bits per byte at a perplexity per token", heads, rows, langs=_list_langs(groups))
 
 
 def _write_models(told: Mapping[str, Any], names: Sequence[str], spans: Sequence[str]) -> list[Html]:

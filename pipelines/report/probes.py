@@ -18,24 +18,9 @@ from tokcore.tokenizer import Tokenizer
 _NUMBERS_OF_A_LENGTH = 100
 _WORDS_OF_A_LANGUAGE = 200
 _IDENTIFIERS = (
-    *(
-        "getUserById",
-        "get_user_by_id",
-        "HTTPResponseCode",
-        "XMLHttpRequest",
-        "MAX_BUFFER_SIZE",
-        "__init__",
-        "isEmpty2D",
-    ),
-    *(
-        "kebab-case-name",
-        "utf8_decode",
-        "i18n",
-        "x86_64",
-        "std::unordered_map",
-        "System.out.println",
-        "camelCaseOfMany",
-    ),
+    *("getUserById", "get_user_by_id", "HTTPResponseCode", "XMLHttpRequest", "MAX_BUFFER_SIZE", "__init__"),
+    *("isEmpty2D", "kebab-case-name", "utf8_decode", "i18n", "x86_64", "std::unordered_map"),
+    *("System.out.println", "camelCaseOfMany"),
 )
 _EMOJI = {
     "grinning face": "😀",

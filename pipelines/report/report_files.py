@@ -27,7 +27,7 @@ def check_place(page: Path, output: str, force: bool) -> None:
 
 
 def write_report(report: Mapping[str, Any], page: Path) -> Iterator[Path]:
-    """Write report.json, then the page; give each as it is there."""
+    """Write the numbers as JSON, then the page; give the path of each once it is written."""
     data = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False).encode("utf-8", "backslashreplace")
     made = write_page(report)
     yield _write(page.with_suffix(".json"), data + b"\n")

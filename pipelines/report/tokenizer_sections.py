@@ -296,31 +296,29 @@ def _write_probes(probes: Mapping[str, Any], names: Sequence[str]) -> Html:
         for what, shown in list_emoji().items()
     ]
     parts.append(write_table("Emoji: tokens", ["emoji", *map(write_name, names)], emoji))
-    langs = list(first["words"])
-    if langs:
-        keys = (
-            ("tokens_per_word", "as it is"),
-            ("reversed", "reversed"),
-            ("one_edit", "one edit"),
-            ("kept_share", "tokens kept"),
-        )
-        changed: Rows = [
-            [
-                join([write_name(lang), ", ", write_name(one)]),
-                Number(probes[one]["words"][lang]["words"]),
-                *(Number(probes[one]["words"][lang][key], ".1%" if key == "kept_share" else ".3f") for key, _ in keys),
-            ]
-            for lang in langs
-            for one in names
-        ]
-        parts.append(
-            write_table(
-                "Words under change: tokens of a word",
-                ["language, tokenizer", "words", *(title for _, title in keys)],
-                changed,
-                langs=[lang for lang in langs for _ in names],
-                note="One edit leaves out a letter, doubles it, or swaps it with the next, as the word's hash says. "
-                "Tokens kept: of the tokens of the word, those that the edited word still has.",
-            )
-        )
+    if first["words"]:
+        parts.append(_write_word_probes(probes, names, list(first["words"])))
     return join(parts)
+
+
+def _write_word_probes(probes: Mapping[str, Any], names: Sequence[str], langs: Sequence[str]) -> Html:
+    columns = (
+        ("tokens_per_word", "as it is", ".3f"),
+        ("reversed", "reversed", ".3f"),
+        ("one_edit", "one edit", ".3f"),
+        ("kept_share", "tokens kept", ".1%"),
+    )
+    rows: Rows = []
+    for lang in langs:
+        for one in names:
+            probed = probes[one]["words"][lang]
+            values = [Number(probed[key], form) for key, _, form in columns]
+            rows.append([join([write_name(lang), ", ", write_name(one)]), Number(probed["words"]), *values])
+    return write_table(
+        "Words under change: tokens of a word",
+        ["language, tokenizer", "words", *(title for _, title, _ in columns)],
+        rows,
+        langs=[lang for lang in langs for _ in names],
+        note="One edit leaves out a letter, doubles it, or swaps it with the next, as the word's hash says. "
+        "Tokens kept: of the tokens of the word, those that the edited word still has.",
+    )
