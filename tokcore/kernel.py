@@ -511,6 +511,35 @@ def highway_hash(key: tuple[int, int, int, int], data: Bytes, offsets: Offsets) 
     return hashes
 
 
+def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
+    """(data, bounds): integers as protocol buffers have them, back to back; where each part of values is in data.
+
+    values: int32. offsets: int64[n + 1], where parts begin and the last ends; bounds are their places in data.
+    Raises ValueError for a negative integer, and offsets that do not ascend within values.
+
+    >>> data, bounds = pack_varints(np.array([5, 300, 0], np.int32), np.array([0, 2, 3]))
+    >>> data.tobytes().hex(), bounds.tolist()
+    ('05ac0200', [0, 3, 4])
+    """
+    of = _load_reference() if get_implementation() == "reference" else _load_native()
+    packed: tuple[Bytes, Offsets] = of.pack_varints(values, offsets)
+    return packed
+
+
+def unpack_varints(data: Bytes, bounds: Offsets) -> tuple[Offsets, Offsets]:
+    """(values, counts): the integers of parts of data, int64, back to back, and how many of them are in each part.
+
+    bounds: int64[n + 1], where parts begin and the last ends. Raises ValueError for an integer of more than nine bytes,
+    a part that ends within one, and bounds that do not ascend within data.
+
+    >>> [of.tolist() for of in unpack_varints(np.array([5, 172, 2], np.uint8), np.array([0, 1, 3]))]
+    [[5, 300], [1, 1]]
+    """
+    of = _load_reference() if get_implementation() == "reference" else _load_native()
+    unpacked: tuple[Offsets, Offsets] = of.unpack_varints(data, bounds)
+    return unpacked
+
+
 class RowMerger:
     """Merges sorted runs of count rows into one, adding up equal keys; holds one block of each run at a time.
 

@@ -646,10 +646,50 @@ class MuHash:
 
 def highway_hash(key: npt.NDArray[np.uint64], data: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint64]:
     """As tokcore.kernel.highway_hash."""
-    if not len(offsets) or offsets[0] < 0 or offsets[-1] > len(data) or (np.diff(offsets) < 0).any():
-        raise ValueError("offsets: expected ascending positions within data")
-    ranges = pairwise(offsets.tolist())
+    ranges = _list_ranges("offsets", offsets, len(data))
     return np.array([highway_hash_bytes(key.tolist(), data[start:end].tobytes()) for start, end in ranges], np.uint64)
+
+
+def _list_ranges(name: str, offsets: Offsets, limit: int) -> list[tuple[int, int]]:
+    if not len(offsets) or offsets[0] < 0 or offsets[-1] > limit or (np.diff(offsets) < 0).any():
+        raise ValueError(f"{name}: expected ascending positions up to {limit}")
+    return list(pairwise(offsets.tolist()))
+
+
+def pack_varints(values: npt.NDArray[np.int32], offsets: Offsets) -> tuple[npt.NDArray[np.uint8], Offsets]:
+    """As tokcore.kernel.pack_varints."""
+    data, bounds = bytearray(), [0]
+    for start, end in _list_ranges("offsets", offsets, len(values)):
+        for value in values[start:end].tolist():
+            if value < 0:
+                raise ValueError("a negative integer")
+            while value >= 0x80:
+                data.append(value & 0x7F | 0x80)
+                value >>= 7
+            data.append(value)
+        bounds.append(len(data))
+    return np.frombuffer(data, np.uint8), np.array(bounds, np.int64)
+
+
+def unpack_varints(data: npt.NDArray[np.uint8], bounds: Offsets) -> tuple[Offsets, Offsets]:
+    """As tokcore.kernel.unpack_varints."""
+    values: list[int] = []
+    counts = []
+    for start, end in _list_ranges("bounds", bounds, len(data)):
+        before = len(values)
+        if start < end and data[end - 1] >= 0x80:
+            raise ValueError("a part ends within an integer")
+        value = width = 0
+        for byte in data[start:end].tolist():
+            value |= (byte & 0x7F) << (7 * width)
+            width += 1
+            if width == 9 and byte >= 0x80:
+                raise ValueError("an integer of more than 9 bytes")
+            if byte < 0x80:
+                values.append(value)
+                value = width = 0
+        counts.append(len(values) - before)
+    return np.array(values, np.int64), np.array(counts, np.int64)
 
 
 _HIGHWAY_FIRST = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3)

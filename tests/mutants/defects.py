@@ -719,6 +719,25 @@ _TOKENIZER = (
         _tests("tokcore/formats/test_every_format.py::test_documents_of_every_size_of_length"),
     ),
     Defect(
+        "ids-of-five-bytes",
+        "ids of 2^28 and more are packed with a bit at the wrong place",
+        KERNEL + "shards/varints.cpp",
+        "(value & 0xf0000000) << 4",
+        "(value & 0xf0000000) << 3",
+        _tests(
+            "tokcore/test_varints.py::test_the_kernel_packs_and_unpacks_as_plain_integers_do",
+            "tokcore/formats/test_trainer_files.py::test_array_record_files_are_those_of_its_own_writer",
+        ),
+    ),
+    Defect(
+        "integers-of-any-length",
+        "an integer of more than nine bytes is read",
+        KERNEL + "shards/varints.cpp",
+        "constexpr size_t kMostBytes = 9;",
+        "constexpr size_t kMostBytes = 10;",
+        _tests("tokcore/test_varints.py::test_bytes_that_are_no_integers_are_refused"),
+    ),
+    Defect(
         "blocks-one-chunk-late",
         "the header of a block that begins with a chunk is of the chunk before it",
         "tokcore/formats/riegeli.py",

@@ -1,6 +1,6 @@
-// The mask finder, the id counter, MuHash and HighwayHash on random input, against plain ways of saying the
-// same. Every text lies at the end of a heap block of its own size, so that a byte read after it is an error
-// of the address sanitizer.
+// The mask finder, the id counter, MuHash, HighwayHash and varints on random input, against plain ways of
+// saying the same. Every text lies at the end of a heap block of its own size, so that a byte read after it
+// is an error of the address sanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include "count/id_counter.h"
 #include "digest/highway_hash.h"
 #include "digest/muhash.h"
+#include "shards/varints.h"
 #include "text/mask_finder.h"
 
 namespace {
@@ -180,6 +181,29 @@ void check_highway_hash() {
   expect(tokcore::highway_hash(key, data.data(), data.size()) != whole, "another hash of other bytes");
 }
 
+// Ids there and back, and any bytes: read or refused, in buffers of just their size.
+void check_varints() {
+  std::vector<int32_t> ids(below(40));
+  for (int32_t& id : ids) id = static_cast<int32_t>((chance() & 0x7fffffff) >> below(31));
+  const std::vector<int64_t> offsets = {0, static_cast<int64_t>(below(ids.size() + 1)),
+                                        static_cast<int64_t>(ids.size())};
+  tokcore::Buffer<uint8_t> packed;
+  tokcore::Buffer<int64_t> bounds, values, counts;
+  expect(
+      tokcore::pack_varints(ids.data(), offsets.data(), 2, &packed, &bounds) == tokcore::VarintError::kNone,
+      "ids are packed");
+  std::vector<uint8_t> own(packed.begin(), packed.end());
+  expect(
+      tokcore::unpack_varints(own.data(), bounds.data(), 2, &values, &counts) == tokcore::VarintError::kNone,
+      "and unpacked");
+  expect(std::equal(ids.begin(), ids.end(), values.begin(), values.end()), "the same ids");
+  expect(counts[0] == offsets[1] && counts[0] + counts[1] == offsets[2], "of the same parts");
+  for (uint8_t& byte : own) byte |= static_cast<uint8_t>(below(4) != 0 ? 0x80 : 0);
+  const auto size = static_cast<int64_t>(own.size());
+  const std::vector<int64_t> places = {0, static_cast<int64_t>(below(own.size() + 1)), size};
+  tokcore::unpack_varints(own.data(), places.data(), 2, &values, &counts);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -189,6 +213,7 @@ int main(int argc, char** argv) {
     check_masks();
     if (round % 20 == 0) check_ids(counter);
     if (round % 20 == 0) check_highway_hash();
+    check_varints();
     if (round % 200 == 0) check_muhash();
   }
 }

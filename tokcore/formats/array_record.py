@@ -21,6 +21,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import find_bounds_in, map_file, measure_file
@@ -39,7 +40,7 @@ from tokcore.formats.riegeli import (
     unframe_chunks,
 )
 from tokcore.formats.shard_format import FormatDefaults, ShardSettings, ShardWithDocuments, check_ids, check_lengths
-from tokcore.formats.varints import measure_varints, pack_varints, read_varints_at, spread_varints, unpack_varints
+from tokcore.formats.varints import measure_varints, read_varints_at, spread_varints
 from tokcore.texts import Bytes
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -74,9 +75,7 @@ class ArrayRecordShardWriter:
         check_lengths(batch, MAX_DOCUMENT_TOKENS, ArrayRecordFormat.name)
         tokens = batch.tokens[batch.offsets[0] : batch.offsets[-1]]
         check_ids(tokens, self._vocab_size)
-        packed, widths = pack_varints(tokens)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
-        chunks, starts, sizes = make_records(packed, ends[batch.offsets - batch.offsets[0]])
+        chunks, starts, sizes = make_records(*kernel.pack_varints(tokens, batch.offsets - batch.offsets[0]))
         self._file.write(frame_chunks(chunks, starts, self._flat))
         self._flat += len(chunks)
         self._sizes.append(sizes)
@@ -233,17 +232,14 @@ class ArrayRecordIds:
         starts = self._starts[start : end + 1] - flat
         num_bytes = np.array([self._find_num_bytes(start + i, size) for i, size in enumerate(sizes.tolist())], np.int64)
         ends = starts[1:]
-        # Ids are between these places.
-        steps = np.zeros(len(chunks) + 1, np.int8)
-        np.add.at(steps, ends - num_bytes, 1)
-        np.add.at(steps, ends, -1)
-        packed = chunks[np.cumsum(steps[:-1], dtype=np.int8).view(bool)]
+        within = zip((ends - num_bytes).tolist(), ends.tolist(), strict=True)
+        packed = np.concatenate([chunks[first_id:last_id] for first_id, last_id in within])
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(num_bytes)])
         expected, *_ = make_records(packed, bounds)
         if frame_chunks(expected, starts, flat) != stored.tobytes():
             raise self._describe(expected, chunks, starts, start)
         try:
-            values, counts = unpack_varints(packed, bounds)
+            values, counts = kernel.unpack_varints(packed, bounds)
         except ValueError as error:
             raise FormatError(f"{self.path}: byte {first}: records {start} to {end - 1}: {error}") from error
         if int(values.max(initial=0)) > np.iinfo(DTYPE).max:
@@ -316,7 +312,7 @@ def find_num_bytes(size: int) -> int | None:
 def _read_rows(footer: Bytes) -> Offsets:
     """The sizes of the records, from the footer's chunk. Raises ValueError or IndexError if it cannot be one."""
     (num_bytes,), (at,) = read_varints_at(footer, np.array([CHUNK_HEAD_BYTES + 1]))
-    row_sizes, _ = unpack_varints(footer[at : at + num_bytes], np.array([0, num_bytes]))
+    row_sizes, _ = kernel.unpack_varints(footer[at : at + num_bytes], np.array([0, num_bytes]))
     rows = at + num_bytes + np.cumsum(row_sizes)[:-1]  # after the metadata
     _, ends = read_varints_at(footer, rows + 1)
     return read_varints_at(footer, ends + 1)[0]

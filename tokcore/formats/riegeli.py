@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tokcore import kernel
 from tokcore.formats.protobuf import write_varint
-from tokcore.formats.varints import pack_varints
+from tokcore.formats.varints import spread_varints
 from tokcore.texts import Bytes
 from tokcore.token_batch import Offsets
 
@@ -114,7 +114,8 @@ def fill_heads(chunks: Bytes, starts: Offsets, kind: int, records: Sequence[int]
 
 def make_chunk(records: Bytes, sizes: Offsets) -> Bytes:
     """A chunk of records. records: back to back. sizes: of each, in bytes."""
-    packed, _ = pack_varints(sizes)
+    data, taken = spread_varints(sizes)
+    packed = data[taken]
     head = bytes(CHUNK_HEAD_BYTES) + _NOT_COMPRESSED + write_varint(len(packed))
     chunk = np.concatenate([np.frombuffer(head, np.uint8), packed, records])
     fill_heads(chunk, np.array([0, len(chunk)]), _RECORDS, [len(sizes)], np.array([len(records)]))

@@ -35,17 +35,6 @@ def spread_varints(values: npt.NDArray[Any]) -> tuple[Bytes, npt.NDArray[np.bool
     return data, taken
 
 
-def pack_varints(values: npt.NDArray[Any]) -> tuple[Bytes, Offsets]:
-    """(bytes, widths): the integers back to back, and the number of bytes of each. None may be negative.
-
-    >>> data, widths = pack_varints(np.array([5, 300]))
-    >>> data.tobytes().hex(), widths.tolist()
-    ('05ac02', [1, 2])
-    """
-    data, taken = spread_varints(values)
-    return data[taken], measure_varints(values)
-
-
 def measure_varints(values: npt.NDArray[Any]) -> Offsets:
     """The number of bytes of each integer. None may be negative.
 
@@ -56,30 +45,6 @@ def measure_varints(values: npt.NDArray[Any]) -> Offsets:
     for i in range(1, -(-int(values.max(initial=0)).bit_length() // 7)):
         widths += values >= 1 << (7 * i)
     return widths
-
-
-def unpack_varints(data: Bytes, bounds: Offsets) -> tuple[Offsets, Offsets]:
-    """(values, counts): integers back to back, and how many of them are in each part.
-
-    bounds: where parts begin, and the last ends. Raises ValueError for an integer of more than nine bytes, and for a
-    part that ends within one.
-
-    >>> [of.tolist() for of in unpack_varints(np.array([5, 172, 2], np.uint8), np.array([0, 1, 3]))]
-    [[5, 300], [1, 1]]
-    """
-    ends = np.flatnonzero(data < _LAST) + 1
-    filled = bounds[1:] > bounds[:-1]
-    if (data[bounds[1:][filled] - 1] >= _LAST).any():
-        raise ValueError("a part ends within an integer")
-    starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
-    widths = ends - starts
-    if int(widths.max(initial=0)) > _MOST_BYTES:
-        raise ValueError(f"an integer of more than {_MOST_BYTES} bytes")
-    values = (data[starts] & 0x7F).astype(np.int64)
-    for i in range(1, int(widths.max(initial=0))):
-        where = np.flatnonzero(widths > i)
-        values[where] |= (data[starts[where] + i] & 0x7F).astype(np.int64) << (7 * i)
-    return values, np.diff(np.searchsorted(ends, bounds, side="right"))
 
 
 def read_varints_at(data: Bytes, starts: Offsets) -> tuple[Offsets, Offsets]:

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from support.token_batches import (
     EXAMPLE,
     FINGERPRINT,
@@ -32,6 +31,7 @@ from support.token_batches import (
     shard_bytes,
     write_shard,
 )
+from tf_examples import make_example
 
 from tokcore.errors import FormatError
 from tokcore.format_table import SHARD_FORMATS
@@ -242,32 +242,6 @@ def write_by_its_own_writer(path: Path, records: Iterable[bytes], options: str =
     for record in records:
         writer.write(record)
     writer.close()
-
-
-def make_example(ids: list[int]) -> bytes:
-    """A tf.train.Example by protobuf itself, from its published schema."""
-    kind = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
-    fields = {
-        "Int64List": [("value", 1, kind.TYPE_INT64, "")],
-        "Feature": [("int64_list", 3, kind.TYPE_MESSAGE, ".t.Int64List")],
-        "Entry": [("key", 1, kind.TYPE_STRING, ""), ("value", 2, kind.TYPE_MESSAGE, ".t.Feature")],
-        "Features": [("feature", 1, kind.TYPE_MESSAGE, ".t.Entry")],
-        "Example": [("features", 1, kind.TYPE_MESSAGE, ".t.Features")],
-    }
-    for message, own in fields.items():
-        added = file.message_type.add(name=message)
-        for name, number, type_, of in own:
-            repeated = (message, name) in (("Int64List", "value"), ("Features", "feature"))
-            label = kind.LABEL_REPEATED if repeated else kind.LABEL_OPTIONAL
-            added.field.add(name=name, number=number, type=type_, label=label, type_name=of or None)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    example = message_factory.GetMessageClass(pool.FindMessageTypeByName("t.Example"))()
-    entry = example.features.feature.add(key="input_ids")
-    entry.value.int64_list.SetInParent()
-    entry.value.int64_list.value.extend(ids)
-    return example.SerializeToString()
 
 
 def test_golden_bytes_of_array_record():
