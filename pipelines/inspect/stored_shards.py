@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
+from pipelines.work.derived_shards import update_content
 from schemas.refs import ShardRef
+from tokcore.errors import TokError
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore.formats.shard_format import ShardFormat, ShardReader
+from tokcore.token_batch import ShardContent
 
 
 class OpenShard(NamedTuple):
@@ -55,3 +60,27 @@ def open_documents(folder: str, shard: ShardRef) -> Documents | None:
 def open_provenance(folder: str, shard: ShardRef) -> Provenance:
     """Where the documents of a shuffled shard came from. folder: of all shards. Raises FormatError if it is damaged."""
     return Provenance(f"{folder}/{get_provenance_path(shard.facts.stem)}")
+
+
+@contextlib.contextmanager
+def naming_stored_files(folder: str, stage: str) -> Iterator[None]:
+    """Errors of the block name files of the output, not their copies on this machine. folder: of the copies."""
+    try:
+        yield
+    except TokError as error:
+        raise TokError(str(error).replace(f"{folder}/", f"{stage}/")) from error
+
+
+def hash_documents(one: OpenShard) -> str:
+    """The digest of a shard's content as this format and its documents file have it. Reads all documents."""
+    content = ShardContent()
+    for documents in one.reader.batches():
+        update_content(content, documents)
+    return content.hexdigest()
+
+
+def has_content(shard: ShardRef, content: ShardContent) -> bool:
+    """Whether the manifest says of a shard what these documents are."""
+    facts = shard.facts
+    said = (facts.documents, facts.tokens, facts.max_token_id, shard.content_sha256)
+    return said == (content.num_documents, content.num_tokens, content.max_token_id, content.hexdigest())

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pipelines.inspect.stored_shards import (
-    OpenShard,
     copy_shard_if_remote,
+    has_content,
+    hash_documents,
+    naming_stored_files,
     open_documents,
     open_formats,
     open_provenance,
@@ -152,12 +154,17 @@ class _Compared:
         self.content = ShardContent()
         self._shard = shard
         self._copies = copy_shard_if_remote(output, shard, _FOLDER)
-        folder = self._copies.__enter__()
-        self._opened = open_formats(folder, shard)
-        self._documents = open_documents(folder, shard)
-        self._provenance = open_provenance(folder, shard)
+        self._folder = self._copies.__enter__()
+        with naming_stored_files(self._folder, _FOLDER):
+            self._opened = open_formats(self._folder, shard)
+            self._documents = open_documents(self._folder, shard)
+            self._provenance = open_provenance(self._folder, shard)
 
     def compare(self, some: Mixed, found: FoundPart) -> None:
+        with naming_stored_files(self._folder, _FOLDER):
+            self._compare(some, found)
+
+    def _compare(self, some: Mixed, found: FoundPart) -> None:
         first = self.content.num_documents
         last = first + len(some.places)
         tokens = hide_provenance(some.tokens, first)
@@ -176,24 +183,27 @@ class _Compared:
 
     def close(self, found: FoundPart) -> None:
         """Compare what is known once all documents were there."""
-        if found.problems:
-            self.release()
-            return
+        if not found.problems:
+            with naming_stored_files(self._folder, _FOLDER):
+                self._compare_whole(found)
+        self.release()
+
+    def _compare_whole(self, found: FoundPart) -> None:
         content, shard = self.content, self._shard
         place = f"{_FOLDER}/{shard.facts.place}"
-        facts = (content.num_documents, content.num_tokens, content.max_token_id, content.hexdigest())
-        if facts != (shard.facts.documents, shard.facts.tokens, shard.facts.max_token_id, shard.content_sha256):
+        if not has_content(shard, content):
             found.problems.append(f"{place}: its content is not what the manifest says")
         for one in self._opened:
             if len(one.reader) != content.num_documents:
-                found.problems.append(f"{_FOLDER}/{one.path}: {len(one.reader)} documents, expected {facts[0]}")
-            elif _hash_documents(one) != content.hexdigest():
+                found.problems.append(
+                    f"{_FOLDER}/{one.path}: {len(one.reader)} documents, expected {content.num_documents}"
+                )
+            elif hash_documents(one) != content.hexdigest():
                 found.problems.append(f"{_FOLDER}/{one.path}: its documents are described otherwise than they are")
         path = get_provenance_path(shard.facts.stem)
         said = next((file.content_sha256 for file in shard.files if file.path == path), "")
         if len(self._provenance) != content.num_documents or self._provenance.hash_content() != said:
             found.problems.append(f"{_FOLDER}/{path}: its content is not what the manifest says")
-        self.release()
 
     def release(self) -> None:
         """Remove copies of the shard, if there are any."""
@@ -207,11 +217,3 @@ def _has_provenance(provenance: Provenance, some: Mixed, first: int, last: int) 
         and np.array_equal(provenance.ordinals[first:last], some.tokens.ordinals)
         and np.array_equal(provenance.places[first:last], some.places)
     )
-
-
-def _hash_documents(one: OpenShard) -> str:
-    """The digest of a shard's content as a format and its documents file have it."""
-    content = ShardContent()
-    for documents in one.reader.batches():
-        update_content(content, documents)
-    return content.hexdigest()

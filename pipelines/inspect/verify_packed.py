@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.inspect.stored_shards import OpenShard, copy_shard_if_remote, open_documents, open_formats
+from pipelines.inspect.stored_shards import (
+    OpenShard,
+    copy_shard_if_remote,
+    has_content,
+    hash_documents,
+    naming_stored_files,
+    open_documents,
+    open_formats,
+)
 from pipelines.inspect.verify_derived import check_folder_indexes, check_shard_entries
 from pipelines.stages.pack_corpus import find_unpacked
 from pipelines.work.derived_shards import update_content
@@ -43,7 +51,7 @@ def check_packed_manifest(
 ) -> Iterator[str]:
     """That the manifest has the shards, sums and indexes that its configuration and the build's shards give it.
 
-    packed_from: of the shards whose documents are packed.
+    packed_from: the manifest of the shards whose documents are packed.
     """
     if made is None:
         return
@@ -79,9 +87,10 @@ def check_group(output: str, job: PackJob, group: PackGroup, shards: Sequence[Sh
         for shard in waiting:
             with copy_shard_if_remote(output, shard, _FOLDER) as folder:
                 try:
-                    _check_shard(folder, shard, rows, found)
+                    with naming_stored_files(folder, _FOLDER):
+                        _check_shard(folder, shard, rows, found)
                 finally:
-                    # Errors of tokcore name local paths.
+                    # Open files name local paths.
                     found.problems[:] = [one.replace(f"{folder}/", f"{_FOLDER}/") for one in found.problems]
         if rows.take(1) is not None:
             found.problems.append(f"{_FOLDER}: group {group.number}: rows of its documents are in no shard")
@@ -141,13 +150,12 @@ def _check_shard(folder: str, shard: ShardRef, rows: _Rows, found: FoundRows) ->
         at += num
     if at != len(pieces.rows):
         found.problems.append(f"{pieces_file.path}: has more pieces than the rows")
-    facts = (content.num_documents, content.num_tokens, content.max_token_id, content.hexdigest())
-    if facts != (shard.facts.documents, shard.facts.tokens, shard.facts.max_token_id, shard.content_sha256):
+    if not has_content(shard, content):
         found.problems.append(f"{_FOLDER}/{shard.facts.place}: its content is not what the manifest says")
     for one in opened:
         if len(one.reader) != content.num_documents:
             found.problems.append(f"{_FOLDER}/{one.path}: {len(one.reader)} rows, expected {content.num_documents}")
-        if (told := _hash_rows(one)) != content.hexdigest():
+        if (told := hash_documents(one)) != content.hexdigest():
             found.problems.append(f"{_FOLDER}/{one.path}: its rows are described otherwise than they are ({told:.12})")
     said = next((file.content_sha256 for file in shard.files if file.path == get_pieces_path(shard.facts.stem)), "")
     if pieces_file.hash_content() != said:
@@ -170,11 +178,3 @@ def _find_first_other(one: OpenShard, batch: RowBatch, first: int) -> int | None
         if i >= len(lengths) or not np.array_equal(one.reader.tokens(first + i), own):
             return first + i
     return first
-
-
-def _hash_rows(one: OpenShard) -> str:
-    """The digest of a shard's content as a format and its documents file have it."""
-    content = ShardContent()
-    for rows in one.reader.batches():
-        update_content(content, rows)
-    return content.hexdigest()

@@ -350,6 +350,13 @@ def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments
             if entry["path"] == str(path.relative_to(output / "mixed")):
                 entry["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
 
+    def damage(output, mixed):
+        path = sorted((output / "mixed" / "provenance").iterdir())[0]
+        path.write_bytes(b"no provenance")
+        for entry in mixed["files"]:
+            if entry["path"] == str(path.relative_to(output / "mixed")):
+                entry["sha256"], entry["size_bytes"] = hashlib.sha256(path.read_bytes()).hexdigest(), 13
+
     def take_more(output, mixed):
         lang = list(SIZES)[2]
         mixed["languages"][lang]["copies"] += 1
@@ -360,6 +367,7 @@ def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments
 
     assert forge("sound", lambda output, mixed: None) == ()
     assert any("not the documents that follow" in one for one in forge("swapped", swap))
+    assert any(one.startswith("mixed: part 0: mixed/provenance/") for one in forge("damaged", damage))
     assert any("from the shards follows" in one for one in forge("more", take_more))
     assert any("its totals are" in one for one in forge("otherwise", count_otherwise))
 

@@ -323,6 +323,9 @@ def test_an_edit_with_corrected_hashes_is_found(folder, output):
         content = writer.close()
     correct_hashes(output, path, content)
     assert any("not the pieces that follow" in one for one in verify(str(output)).problems)
+    path.write_bytes(b"no pieces")
+    correct_hashes(output, path, None)
+    assert any(one.startswith(f"packed: group 0: packed/pieces/{path.name}: ") for one in verify(str(output)).problems)
 
 
 def test_only_what_changes_is_made_again(folder, tmp_path):
