@@ -38,10 +38,10 @@ def read_extended(config: BuildConfig, read: Callable[[str], bytes]) -> BuildCon
                 f"{config.at('learn', 'vocab_size')} = {size}: the tokenizer that learn.extend names has {num} tokens, "
                 f"special ones included. Write more than that."
             )
-    return _take_over(config, spec, key)
+    return _take_over(config, spec)
 
 
-def _take_over(config: BuildConfig, spec: TokenizerSpec, key: str) -> BuildConfig:
+def _take_over(config: BuildConfig, spec: TokenizerSpec) -> BuildConfig:
     pattern: dict[str, Any] = (
         {"pattern": spec.pattern["name"]} if "name" in spec.pattern else {"regex": spec.pattern["regex"]}
     )

@@ -230,7 +230,7 @@ STAGE_COMMANDS = (
         "packed",
         lambda build: build.pack(),
         ("pack",),
-        "Pack the documents of the shards into rows of one length, as [pack] says.",
+        "Pack the documents of the mixture, or of the shards, into rows of one length, as [pack] says.",
         "tokcore pack BUILD.toml",
     ),
 )

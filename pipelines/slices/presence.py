@@ -117,7 +117,7 @@ class Presence:
                 self._seen[number] = _Seen(frozenset(found), now)
 
     def is_lost(self, number: int) -> bool:
-        """Whether a slice said goodbye, or gave no new sign for a lease, or none at all since this host looks."""
+        """Whether a slice said goodbye, or has given no new sign for a lease, on this host's clock."""
         seen = self._seen.get(number)
         if number == self._share.number or seen is None:
             return False

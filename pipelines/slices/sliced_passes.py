@@ -193,9 +193,7 @@ def _list_merges(attempts: Attempts, written: Mapping[int, ItemEncoded | PartGat
     """The merges of counts of token ids. written: by number."""
     num = count_groups(len(written))
     counts = _group((number % num, one.token_counts) for number, one in written.items())
-    return [
-        *(Task(make_token_counts_key(one), keep_token_counts, (attempts, one, runs)) for one, runs in counts.items()),
-    ]
+    return [Task(make_token_counts_key(one), keep_token_counts, (attempts, one, runs)) for one, runs in counts.items()]
 
 
 def _group(keyed: Iterable[tuple[K, RunRef]]) -> dict[K, tuple[RunRef, ...]]:

@@ -139,7 +139,7 @@ def _check_and_finish(
 
 
 def _make_job(
-    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+    run: BuildRun, config: ShardsConfig, learned: TokenizerManifest, attempts: Attempts
 ) -> tuple[TokenizerSpec, EncodeJob]:
     """What the tokenizer is made of, and what workers are told."""
     url = urls.join(run.output, "tokenizer", FILE_NAME)
@@ -152,7 +152,7 @@ def _encode_items(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """Have all work items encoded; return what the tokenizer is made of."""
-    spec, job = _make_job(run, config, plan, learned, attempts)
+    spec, job = _make_job(run, config, learned, attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         run.metrics["encode"] = find_passes(run, attempts).encode_items(plan, job, shown.report)
@@ -163,7 +163,7 @@ def _shuffle_items(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """As _encode_items, in two passes: tokenize all work items, then put each part of the documents in order."""
-    spec, job = _make_job(run, config, plan, learned, attempts)
+    spec, job = _make_job(run, config, learned, attempts)
     num_buckets = choose_num_buckets(plan.size_bytes)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()

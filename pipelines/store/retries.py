@@ -33,11 +33,11 @@ _lock = threading.Lock()
 _watcher: Callable[[str], None] | None = None
 
 
-def _ask_nobody(url: str) -> Exception | None:
+def _know_no_reason(url: str) -> Exception | None:
     return None
 
 
-_ask_why: Callable[[str], Exception | None] = _ask_nobody
+_ask_why: Callable[[str], Exception | None] = _know_no_reason
 
 
 def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 0) -> Result:

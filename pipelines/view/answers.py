@@ -234,19 +234,19 @@ def _show_tokens(volume: Volume, ids: list[int], start: int) -> dict[str, Any]:
         "total": len(ids),
         "start": start,
         "tokens": [
-            [id, _spell_part(whole[a:b]), whole[a:b].hex(), int(id in specials)]
+            [id, _spell_bytes(whole[a:b]), whole[a:b].hex(), int(id in specials)]
             for id, (a, b) in zip(shown, spans, strict=True)
         ],
     }
 
 
-def _spell_part(data: bytes) -> str:
-    r"""A token's text with escapes; line feeds, tabs and no other spaces are escapes, too."""
+def _spell_bytes(data: bytes) -> str:
+    r"""Text with escapes, without quotation marks around it: of white space, only a space stands as it is."""
     return spell_token(data)[1:-1].replace('\\"', '"')
 
 
 def _spell(text: str | None) -> str | None:
-    return None if text is None else spell_token(text.encode("utf-8", "surrogateescape"))[1:-1].replace('\\"', '"')
+    return None if text is None else _spell_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def _describe_token(volume: Volume, id: int) -> dict[str, Any]:

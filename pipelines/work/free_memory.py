@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def freeing_memory(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function, after which free_memory is called, whatever its end is."""
+    """The same function, which calls free_memory when it ends, also if it raises."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -31,7 +31,7 @@ def freeing_memory(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def free_memory() -> None:
-    """Give unused memory back to the system. Other libraries of C than glibc do that by themselves."""
+    """Give unused memory back to the system. Other C libraries than glibc do that by themselves."""
     pa.default_memory_pool().release_unused()
     trim = _find_trim()
     if trim is not None:
