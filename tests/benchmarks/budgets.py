@@ -10,6 +10,7 @@ what many killed work items would have left. Prints the peak memory of the drive
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import itertools
 import json
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import zstandard
 from large_corpus import permutation
-from measuring import ROOT, Table
+from measuring import ROOT, Table, read_peak_mb
 from stores.budgets import Line, list_lines
 from stores.files import open_system
 from stores.servers import Store, start_s3
@@ -75,18 +76,15 @@ def make_files(num: int, size_bytes: int) -> Iterator[bytes]:
 
 def run_and_watch(command: list[str | Path], **options: object) -> tuple[float, float]:
     """(seconds, megabytes of memory that the process itself took at most) of a command; those it starts not counted."""
-    began, peak_kb = time.monotonic(), 0
+    began, peak_mb = time.monotonic(), 0.0
     process = subprocess.Popen(list(map(str, command)), cwd=ROOT, **options)  # type: ignore[call-overload]
     while process.poll() is None:
-        try:
-            status = Path(f"/proc/{process.pid}/status").read_text()
-            peak_kb = max(peak_kb, int(status.partition("VmHWM:")[2].split()[0]))
-        except (OSError, IndexError):  # it has just ended
-            pass
+        with contextlib.suppress(OSError, IndexError):  # it has just ended
+            peak_mb = max(peak_mb, read_peak_mb(process.pid))
         time.sleep(0.2)
     if process.returncode:
         raise SystemExit(process.returncode)
-    return time.monotonic() - began, peak_kb / 1000
+    return time.monotonic() - began, peak_mb
 
 
 def tokcore(*arguments: str) -> list[str | Path]:

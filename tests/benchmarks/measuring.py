@@ -102,6 +102,12 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
+def read_peak_mb(pid: int) -> float:
+    """The largest resident size of another process so far, on Linux. Raises OSError or IndexError once it has ended."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1000
+
+
 def memory_before() -> float:
     """The resident size now, in megabytes. Resets the peak that peak_mb returns, if the system allows it."""
     with contextlib.suppress(OSError):

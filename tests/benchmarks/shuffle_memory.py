@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 from budgets import make_files, tokcore
-from measuring import ROOT, Table
+from measuring import ROOT, Table, read_peak_mb
 
 BUILD = """
 version = 1
@@ -55,8 +55,7 @@ def run_and_watch_workers(command: list[str | Path]) -> tuple[float, float, floa
         while process.poll() is None:
             try:
                 for who, one in [("driver", process), *(("worker", child) for child in process.children(True))]:
-                    status = Path(f"/proc/{one.pid}/status").read_text()
-                    peaks[who] = max(peaks[who], int(status.partition("VmHWM:")[2].split()[0]) / 1000)
+                    peaks[who] = max(peaks[who], read_peak_mb(one.pid))
             except (psutil.NoSuchProcess, OSError, IndexError):  # it has just ended
                 continue
             time.sleep(0.1)
