@@ -3,19 +3,32 @@
     python tests/benchmarks/loader.py [--rounds 3]
 
 The corpus is made: 64 million random ids in documents of about 700, in eight shards. Rows are first compared with the
-files. Loaders that need torch (datatrove, MosaicML's streaming) are measured where torch is installed. The bare memmap
+files. The loaders of loader_peers.py are measured in the environments that `make clients` has made. The bare memmap
 knows neither the bounds of documents nor an order without repetition.
 """
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import loader_peers
 import numpy as np
-from measuring import Options, Result, Table, interleaved, measured, memory_before, peak_mb, program, timed, version
+from measuring import (
+    ROOT,
+    Options,
+    Result,
+    Table,
+    interleaved,
+    measured,
+    memory_before,
+    peak_mb,
+    program,
+    timed,
+    version,
+)
 
 from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
@@ -30,6 +43,7 @@ VOCAB_SIZE = 50_000
 BATCHES = 1000
 SHAPES = ((2048, 8), (4096, 16))  # length, batch_size
 ROWS_BATCHES = 60  # of formats that decode rows
+PEER_BATCHES = 100
 START_DOCUMENTS = 10_000_000
 
 _FORMATS = ("megatron", "datatrove", "mds", "huggingface")
@@ -93,28 +107,20 @@ def _read_datasets(folder: str, length: int, batch_size: int) -> Callable[[int],
     return read
 
 
-def _read_datatrove(folder: str, length: int, batch_size: int) -> Callable[[int], Any]:
-    from datatrove.utils.dataset import DatatroveFolderDataset
-
-    rows = DatatroveFolderDataset(folder, length - 1, "*.ds", token_size=2, shuffle=True)
-    return lambda step: [rows[step * batch_size + i]["input_ids"] for i in range(batch_size)]
-
-
-READERS = {
-    "tokcore, Megatron": ("megatron", _read_tokcore, None),
-    "tokcore, datatrove (uint16)": ("datatrove", _read_tokcore, None),
-    "tokcore, huggingface": ("huggingface", _read_tokcore, None),
-    "bare numpy memmap": ("megatron", _read_memmap, None),
-    "datasets": ("huggingface", _read_datasets, "datasets"),
-    "datatrove": ("datatrove", _read_datatrove, "torch"),
+READERS: dict[str, tuple[str, Callable[[str, int, int], Callable[[int], Any]]]] = {
+    "tokcore, Megatron": ("megatron", _read_tokcore),
+    "tokcore, datatrove (uint16)": ("datatrove", _read_tokcore),
+    "tokcore, mds": ("mds", _read_tokcore),
+    "tokcore, huggingface": ("huggingface", _read_tokcore),
+    "bare numpy memmap": ("megatron", _read_memmap),
+    "datasets": ("huggingface", _read_datasets),
 }
 
 
-def read_batches(reader: str, folder: str, length: int, batch_size: int) -> Result:
-    """CPU time of some batches, after as many that are not measured."""
-    name, make, _ = READERS[reader]
+def read_batches(reader: str, folder: str, length: int, batch_size: int, num: int) -> Result:
+    """CPU time of num batches, after some that are not measured."""
+    _, make = READERS[reader]
     read = make(folder, length, batch_size)
-    num = ROWS_BATCHES if SHARD_FORMATS[name].has_columns else BATCHES
     for step in range(num // 4):
         read(step)
     before = memory_before()
@@ -122,6 +128,23 @@ def read_batches(reader: str, folder: str, length: int, batch_size: int) -> Resu
         for step in range(num // 4, num + num // 4):
             read(step)
     return {"cpu": cost.cpu / num * 1e6, "mb": peak_mb() - before}
+
+
+def list_jobs(folders: Mapping[str, Path], length: int, batch_size: int) -> dict[str, Callable[[], Result]]:
+    """Our loader over formats, the bare memmap, and all other loaders."""
+    shape = {"length": length, "batch_size": batch_size}
+    jobs: dict[str, Callable[[], Result]] = {}
+    for name, (of_format, _) in READERS.items():
+        num = ROWS_BATCHES if SHARD_FORMATS[of_format].has_columns else BATCHES
+        more = {"reader": name, "folder": folders[of_format], "num": num}
+        jobs[name] = functools.partial(measured, read_batches, **shape, **more)
+    for name, (environment, of_format, _) in loader_peers.PEERS.items():
+        python = ROOT / "build" / "clients" / environment / "bin" / "python"
+        documents = -(-length * batch_size // DOCUMENT_TOKENS)
+        more = {"reader": name, "folder": folders[of_format], "num": PEER_BATCHES, "documents": documents}
+        if python.exists():
+            jobs[name] = functools.partial(measured, loader_peers.read_batches, python=python, **shape, **more)
+    return jobs
 
 
 def start(folder: str, documents: int) -> Result:
@@ -152,25 +175,18 @@ def tables(options: Options) -> list[Table]:
     check_rows(folders["megatron"])
     made = []
     for length, batch_size in SHAPES:
-        jobs = {
-            name: lambda name=name, length=length, batch_size=batch_size: measured(
-                read_batches, reader=name, folder=folders[READERS[name][0]], length=length, batch_size=batch_size
-            )
-            for name, (_, _, needed) in READERS.items()
-            if needed is None or importlib.util.find_spec(needed)
-        }
-        found = interleaved(options.rounds, jobs)
+        found = interleaved(options.rounds, list_jobs(folders, length, batch_size))
         bare = found["bare numpy memmap"]["cpu"]
         rows = []
         for name, result in found.items():
             if "error" in result:
-                rows.append([name, result["error"], ""])
+                rows.append([name, result["error"], "", ""])
             else:
-                rows.append([name, f"{result['cpu']:.0f}", f"{bare / result['cpu']:.2f}"])
-        missing = ", ".join(name for name in READERS if name not in found) or "none"
-        note = f"CPU microseconds per batch. datasets {version('datasets')}. Not installed: {missing}."
+                rows.append([name, f"{result['cpu']:.0f}", f"{bare / result['cpu']:.2f}", f"{result['mb']:.0f}"])
+        missing = ", ".join(name for name in loader_peers.PEERS if name not in found) or "none"
+        note = f"CPU microseconds per batch. datasets {version('datasets')}. Not installed by make clients: {missing}."
         title = f"Shuffled batches of {batch_size} rows of {length} ids"
-        made.append(Table(title, ["loader", "µs", "times as fast as a bare memmap"], rows, note))
+        made.append(Table(title, ["loader", "µs", "times as fast as a bare memmap", "MB more"], rows, note))
     many = options.work / "many"
     shards = 100
     short = np.full(START_DOCUMENTS // shards, 4)

@@ -115,7 +115,9 @@ def memory_before() -> float:
     return peak_mb()
 
 
-def measured(function: Callable[..., Result], cores: int = 1, **arguments: Any) -> Result:
+def measured(
+    function: Callable[..., Result], cores: int = 1, python: str | Path = sys.executable, **arguments: Any
+) -> Result:
     """function(**arguments) in a process of its own that has that many cores; {"error": ...} if it fails."""
     module = Path(sys.modules[function.__module__].__file__ or "").stem
     request = json.dumps([module, function.__name__, arguments], default=str)
@@ -130,7 +132,7 @@ def measured(function: Callable[..., Result], cores: int = 1, **arguments: Any) 
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
     done = subprocess.run(
-        [sys.executable, __file__, request], env=environment, preexec_fn=pin, capture_output=True, text=True
+        [str(python), __file__, request], env=environment, preexec_fn=pin, capture_output=True, text=True
     )
     with contextlib.suppress(ValueError, IndexError):
         return json.loads(done.stdout.splitlines()[-1])
