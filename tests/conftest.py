@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 from support.sanitized import NotPossibleError, Programs
@@ -9,6 +11,10 @@ from support.sanitized import NotPossibleError, Programs
 # No deadline: how long an example takes depends more on the machine's other load.
 settings.register_profile("tokcore", deadline=None)
 settings.load_profile("tokcore")
+
+# A shell starts what runs in the background with SIGINT ignored, and children inherit that. Tests interrupt theirs.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
