@@ -41,7 +41,9 @@ def read_parallel_text(folder: str) -> dict[str, list[bytes]]:
                 f"line N must be the same sentence in all files"
             )
     if len(found) < 2:
-        raise ConfigError(f"--parallel {redact(folder)}: holds {len(found)} files LANG.txt or LANG.txt.zst, expected 2")
+        raise ConfigError(
+            f"--parallel {redact(folder)}: holds {len(found)} files LANG.txt or LANG.txt.zst, expected two or more"
+        )
     return found
 
 
@@ -58,7 +60,8 @@ def _decompress(data: bytes, place: str) -> bytes:
 def choose_reference(langs: Sequence[str], asked: str) -> str:
     """The language that the others are compared with. Raises ConfigError for one that is not there."""
     if asked and asked not in langs:
-        raise ConfigError(f"--reference {asked}: the parallel text has {', '.join(langs[:10])}...")
+        more = f" and {len(langs) - 10} more" if len(langs) > 10 else ""
+        raise ConfigError(f"--reference {asked}: the parallel text has {', '.join(langs[:10])}{more}")
     return asked or next((lang for lang in _FIRST_CHOICES if lang in langs), langs[0])
 
 

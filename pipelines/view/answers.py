@@ -64,7 +64,7 @@ def cut_text(shelf: Shelf, question: Question) -> dict[str, Any]:
         "characters": len(text),
         "bytes": len(data),
         "cuts": [
-            _show_tokens(one, one.tokenizer.encode(data, allow_special="all" if with_special else ()).tolist(), 0)
+            show_tokens(one, one.tokenizer.encode(data, allow_special="all" if with_special else ()).tolist(), 0)
             for one in shelf
         ],
     }
@@ -102,7 +102,7 @@ def read_document(shelf: Shelf, question: Question) -> dict[str, Any]:
         raise ConfigError(f"document {number}: there are {len(shards)}, numbered from 0")
     about = shards.document(number)
     ids = shards[number]
-    shown = _show_tokens(volume, ids.tolist(), max(start, 0))
+    shown = show_tokens(volume, ids.tolist(), max(start, 0))
     named = {name: value if isinstance(value, int) else _spell(value) for name, value in about._asdict().items()}
     return {"number": number, **named, **shown}
 
@@ -169,7 +169,7 @@ def compare_documents(shelf: Shelf, question: Question) -> dict[str, Any]:
                 "volume": shelf.index(one),
                 "number": place,
                 "same_text": _read_ordinary_text(one, place) == text,
-                **_show_tokens(one, one.shards[place].tolist(), 0),
+                **show_tokens(one, one.shards[place].tolist(), 0),
             }
         )
     return {"number": number, "id": _spell(about.id), "lang": _spell(about.lang), "of": found}
@@ -223,19 +223,19 @@ ANSWERS: Mapping[str, Callable[[Shelf, Question], dict[str, Any]]] = {
 }
 
 
-def _show_tokens(volume: Volume, ids: list[int], start: int) -> dict[str, Any]:
+def show_tokens(volume: Volume, ids: list[int], start: int) -> dict[str, Any]:
     """Up to 5,000 tokens of a text: of each its id, its bytes and how it is shown."""
-    specials = set(volume.tokenizer.specials.values())
     tokenizer = volume.tokenizer
-    shown = ids[start : start + MOST_TOKENS]
-    whole = tokenizer.decode(shown)
-    spans = tokenizer.offsets(shown).bytes.tolist()
+    specials = set(tokenizer.specials.values())
+    before = ids[: start + MOST_TOKENS]  # from the first one on: decoders may leave out a space at the start of a text
+    whole = tokenizer.decode(before)
+    spans = tokenizer.offsets(before).bytes.tolist()
     return {
         "total": len(ids),
         "start": start,
         "tokens": [
             [id, _spell_bytes(whole[a:b]), whole[a:b].hex(), int(id in specials)]
-            for id, (a, b) in zip(shown, spans, strict=True)
+            for id, (a, b) in zip(before[start:], spans[start:], strict=True)
         ],
     }
 

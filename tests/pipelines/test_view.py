@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import sentencepiece_models
 from support.builds import build_file, run, small_corpus, tokcore
 from support.view_servers import serving
 
 import tokcore as api
+from pipelines.view import answers
 from pipelines.view.answers import compare_documents
 from pipelines.view.scanning import find_record, find_text
 from pipelines.view.scanning import search as search_shards
@@ -35,6 +37,18 @@ def built(tmp_path_factory) -> Path:
 def server(built) -> Iterator[ViewServer]:
     with serving({name: built / name for name in ("one", "two")}) as server:
         yield server
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_pages_of_a_text_are_the_text(kind, monkeypatch, tmp_path):
+    """Also of decoders that leave out the space at the start of a text: every page would lose one."""
+    monkeypatch.setattr(answers, "MOST_TOKENS", 3)
+    (tmp_path / "some.model").write_bytes(sentencepiece_models.train(kind, "plain"))
+    volume = Volume("some", api.Tokenizer.load(tmp_path / "some.model"))
+    ids = volume.tokenizer.encode("every word of this text has a space before it").tolist()
+    pages = [answers.show_tokens(volume, ids, start)["tokens"] for start in range(0, len(ids), 3)]
+    assert [len(page) for page in pages[:-1]] == [3] * (len(pages) - 1)
+    assert b"".join(bytes.fromhex(token[2]) for page in pages for token in page) == volume.tokenizer.decode(ids)
 
 
 def request(
