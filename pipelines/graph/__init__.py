@@ -1,7 +1,7 @@
 """The Beam graphs. The only folder that imports Beam.
 
-beam_passes: runs the stages. runner: opens a pipeline on the chosen runner, for a
-stage_on_beam. local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam
+beam_passes: runs the stages. runner: opens a pipeline for a stage_on_beam, on the chosen runner.
+local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam
 warns of.
 spread_items: work items to all workers. count_graph, encode_graph, learn_graph, mix_graph, pack_graph: the transforms
 of a stage.
