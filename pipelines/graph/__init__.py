@@ -1,12 +1,9 @@
 """The Beam graphs. The only folder that imports Beam.
 
 beam_passes: runs the stages. runner: opens a pipeline for a stage_on_beam, on the chosen runner.
-local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam
-warns of.
+local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam warns of.
 spread_items: work items to all workers. count_graph, encode_graph, learn_graph, mix_graph, pack_graph: the transforms
-of a stage.
-collect_graph: records of many work items into one object.
-coders: how their elements are encoded.
+of a stage. collect_graph: records of many work items into one object. coders: how their elements are encoded.
 bind: where servers listen that Beam starts.
 boot_worker: the program tokcore-worker, which engines start. driver_options: what a driver tells it.
 read_documents, transforms, write_shards: for pipelines of your own. checks: what they ask of their input.

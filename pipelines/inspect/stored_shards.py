@@ -64,7 +64,7 @@ def open_provenance(folder: str, shard: ShardRef) -> Provenance:
 
 @contextlib.contextmanager
 def naming_stored_files(folder: str, stage: str) -> Iterator[None]:
-    """Errors of the block name files of the output, not their copies on this machine. folder: of the copies."""
+    """In this block, errors name files of the output, not their copies here. folder: where the copies lie."""
     try:
         yield
     except TokError as error:
@@ -80,7 +80,7 @@ def hash_documents(one: OpenShard) -> str:
 
 
 def has_content(shard: ShardRef, content: ShardContent) -> bool:
-    """Whether the manifest says of a shard what these documents are."""
+    """Whether what the manifest says of a shard is true of these documents."""
     facts = shard.facts
     said = (facts.documents, facts.tokens, facts.max_token_id, shard.content_sha256)
     return said == (content.num_documents, content.num_tokens, content.max_token_id, content.hexdigest())

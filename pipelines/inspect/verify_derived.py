@@ -1,4 +1,4 @@
-"""What verification asks of manifests whose shards are made out of shards, and of indexes. No Beam."""
+"""Checks of manifests whose shards are made out of other shards, and of the indexes of folders. No Beam."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tokcore.formats.shard_format import ShardFacts
 
 
 def check_shard_entries(made: MixtureManifest | PackedManifest, shards: Sequence[ShardRef]) -> Iterator[str]:
-    """That each shard has its files, names and result key, and that the entries of its files say the same of it."""
+    """Check that each shard has its files, names and result key, and that the entries of its files agree."""
     where, config = f"{made.stage}/manifest.json", made.config
     key = make_table_key(made.identity)
     entries = {entry.path: entry for entry in made.files}
@@ -47,7 +47,7 @@ def check_folder_indexes(
     vocab_size: int,
     other_files: Collection[str] = (),
 ) -> Iterator[str]:
-    """That the indexes of formats' folders are what follows from the shards. other_files: that are neither."""
+    """Check that each format's index of its folder follows from the shards. other_files: neither shards nor indexes."""
     settings = make_shard_settings(made.config, made.totals.fingerprint, vocab_size)
     about = CorpusAbout(*(sum(getattr(one.facts, name) for one in shards) for name in ("documents", "tokens")))
     expected = {

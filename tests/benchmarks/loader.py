@@ -23,8 +23,6 @@ from measuring import (
     Table,
     interleaved,
     measured,
-    memory_before,
-    peak_mb,
     program,
     timed,
     version,
@@ -118,16 +116,8 @@ READERS: dict[str, tuple[str, Callable[[str, int, int], Callable[[int], Any]]]] 
 
 
 def read_batches(reader: str, folder: str, length: int, batch_size: int, num: int) -> Result:
-    """CPU time of num batches, after some that are not measured."""
     _, make = READERS[reader]
-    read = make(folder, length, batch_size)
-    for step in range(num // 4):
-        read(step)
-    before = memory_before()
-    with timed() as cost:
-        for step in range(num // 4, num + num // 4):
-            read(step)
-    return {"cpu": cost.cpu / num * 1e6, "mb": peak_mb() - before}
+    return loader_peers.time_batches(make(folder, length, batch_size), num)
 
 
 def list_jobs(folders: Mapping[str, Path], length: int, batch_size: int) -> dict[str, Callable[[], Result]]:

@@ -83,10 +83,8 @@ PEERS: dict[str, tuple[str, str, Callable[[str, int, int, int], Read]]] = {
 }
 
 
-def read_batches(reader: str, folder: str, length: int, batch_size: int, documents: int, num: int) -> Result:
+def time_batches(read: Read, num: int) -> Result:
     """CPU time of num batches, after some that are not measured."""
-    _, _, make = PEERS[reader]
-    read = make(folder, length, batch_size, documents)
     for step in range(num // 4):
         read(step)
     before = memory_before()
@@ -94,3 +92,8 @@ def read_batches(reader: str, folder: str, length: int, batch_size: int, documen
         for step in range(num // 4, num + num // 4):
             read(step)
     return {"cpu": cost.cpu / num * 1e6, "mb": peak_mb() - before}
+
+
+def read_batches(reader: str, folder: str, length: int, batch_size: int, documents: int, num: int) -> Result:
+    _, _, make = PEERS[reader]
+    return time_batches(make(folder, length, batch_size, documents), num)
