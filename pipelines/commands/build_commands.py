@@ -19,7 +19,16 @@ from pipelines.commands.command_inputs import (
     print_json,
     show_progress,
 )
-from pipelines.commands.command_options import ALL, BUILD_FILE, JSON, OUTPUT, SET, add_run_options, format_examples
+from pipelines.commands.command_options import (
+    ALL,
+    BUILD_FILE,
+    JSON,
+    OUTPUT,
+    SET,
+    RunChoices,
+    add_run_options,
+    format_examples,
+)
 from tokcore.errors import ConfigError
 
 
@@ -99,51 +108,47 @@ def _make_stage_command(
     @JSON
     def command(
         build_file: str,
-        output: str,
-        assigned: tuple[str, ...],
-        engine: str | None,
-        shared_filesystem: bool,
-        detach: bool,
-        share: str | None,
-        lease: float,
-        waits: bool,
-        workers: int | None,
-        runner_options: tuple[str, ...],
-        quiet: bool,
-        verbose: bool,
+        chosen: RunChoices,
         replace: str | None,
         reuse: str | None,
         as_json: bool,
         show_all: bool = False,
     ) -> None:
-        if quiet and verbose:
-            raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
-        from_other = make_absolute(reuse) if reuse else ""
-        if engine is not None:
-            assigned += (f"engine.name={engine}",)
-        if shared_filesystem:
-            assigned += ("engine.shared_filesystem=true",)
-        build = open_build(
-            build_file,
-            output,
-            assigned,
-            workers,
-            runner_options,
-            detach,
-            _find_slice(share, lease, waits),
-            replace=replace or "",
-            reuse=from_other,
-        )
-        build.progress.level = -1 if quiet else int(verbose)
+        build = _open_to_run(build_file, chosen, replace, reuse)
         manifest = run(build)
         if as_json:
             _print_as_json(build, manifest)
-        elif quiet:
+        elif chosen.quiet:
             click.echo(manifest.root or manifest.content_id())
         else:
             _print_for_people(build, manifest, done, show_all)
 
     return ALL(command) if name == "build" else command
+
+
+def _open_to_run(build_file: str, chosen: RunChoices, replace: str | None, reuse: str | None) -> Any:
+    """The build, with the stage to make again and the output to take stages from."""
+    if chosen.quiet and chosen.verbose:
+        raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
+    from_other = make_absolute(reuse) if reuse else ""
+    assigned = chosen.assigned
+    if chosen.engine is not None:
+        assigned += (f"engine.name={chosen.engine}",)
+    if chosen.shared_filesystem:
+        assigned += ("engine.shared_filesystem=true",)
+    build = open_build(
+        build_file,
+        chosen.output,
+        assigned,
+        chosen.workers,
+        chosen.runner_options,
+        chosen.detach,
+        _find_slice(chosen.share, chosen.lease, chosen.waits),
+        replace=replace or "",
+        reuse=from_other,
+    )
+    build.progress.level = -1 if chosen.quiet else int(chosen.verbose)
+    return build
 
 
 def _find_slice(share: str | None, lease: float, waits: bool) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -82,9 +85,34 @@ _QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress, and
 _VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Also say what each stage finds, makes and commits.")
 
 
+@dataclass(frozen=True)
+class RunChoices:
+    """What a command line says of how to run stages: the options that add_run_options adds, by their names there."""
+
+    output: str
+    assigned: tuple[str, ...]
+    engine: str | None
+    shared_filesystem: bool
+    detach: bool
+    share: str | None
+    lease: float
+    waits: bool
+    workers: int | None
+    quiet: bool
+    verbose: bool
+    runner_options: tuple[str, ...]
+
+
 def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that run stages; the command gets them as one argument, chosen."""
+
+    @functools.wraps(command)
+    def gather(*arguments: Any, **given: Any) -> Any:
+        chosen = RunChoices(**{field.name: given.pop(field.name) for field in dataclasses.fields(RunChoices)})
+        return command(*arguments, chosen=chosen, **given)
+
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return OUTPUT(SET(_ENGINE(_SHARED(_DETACH(_SLICE(_LEASE(_WAIT(WORKERS(_QUIET(_VERBOSE(runner(command))))))))))))
+    return OUTPUT(SET(_ENGINE(_SHARED(_DETACH(_SLICE(_LEASE(_WAIT(WORKERS(_QUIET(_VERBOSE(runner(gather))))))))))))
 
 
 def format_examples(*lines: str) -> str:

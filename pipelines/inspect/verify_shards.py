@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inspect.stored_shards import copy_shard_if_remote, open_documents, open_formats, open_provenance
+from pipelines.inspect.stored_shards import (
+    OpenShard,
+    copy_shard_if_remote,
+    open_documents,
+    open_formats,
+    open_provenance,
+)
 from pipelines.inspect.verify_order import Order, PlanOrder, ShuffledOrder
 from pipelines.work.make_jobs import find_special_ids
 from schemas.plan import Assignment, Plan
@@ -156,6 +162,22 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found
         some = _check_documents(rules, shard.facts, named, first, order, found)
         content.update(batch, some)
         digests += some
+    _check_files(rules, opened, content, found)
+    _check_content(leader.path, shard, content, found)
+    if provenance is not None:
+        _check_provenance(provenance, shard, content.num_documents, found)
+    if documents is not None:
+        if documents.vocab_size != rules.settings.vocab_size:
+            found.problems.append(
+                f"{documents.path}: vocab_size {documents.vocab_size}, the tokenizer's is {rules.settings.vocab_size}"
+            )
+        if leader.format.has_columns:  # else they are what was read
+            _compare_documents(documents, content, digests, found)
+
+
+def _check_files(rules: Rules, opened: Sequence[OpenShard], content: ShardContent, found: Found) -> None:
+    """Compare what the file of each format says of itself with the first one's content."""
+    leader = opened[0]
     for path, one, reader in opened:
         # Where there is no id, some formats cannot say its dtype.
         if content.num_tokens and reader.dtype != (dtype := one.dtype(rules.settings)):
@@ -167,16 +189,6 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found
                 f"shards/{path}: written with tokenizer {reader.fingerprint}, "
                 f"the build's is {rules.settings.fingerprint}"
             )
-    _check_content(leader.path, shard, content, found)
-    if provenance is not None:
-        _check_provenance(provenance, shard, content.num_documents, found)
-    if documents is not None:
-        if documents.vocab_size != rules.settings.vocab_size:
-            found.problems.append(
-                f"{documents.path}: vocab_size {documents.vocab_size}, the tokenizer's is {rules.settings.vocab_size}"
-            )
-        if leader.format.has_columns:  # else they are what was read
-            _compare_documents(documents, content, digests, found)
 
 
 def _check_content(path: str, shard: ShardRef, content: ShardContent, found: Found) -> None:

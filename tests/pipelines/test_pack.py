@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 from chaos.kills import check_kills
 from support import eager
-from support.builds import WORDS, build_file, drop_result_key, jsonl, run, texts, tree, write
+from support.builds import (
+    WORDS,
+    build_file,
+    build_here,
+    drop_result_key,
+    drop_result_keys,
+    jsonl,
+    run,
+    texts,
+    tree,
+    write,
+)
 from support.builds import tokcore as command
 
 import tokcore
@@ -81,12 +92,6 @@ def other_corpus(folder):
     return '[[source]]\nlang_field = "l"\nfiles = "deep/*"\n'
 
 
-def build(path, output):
-    """Build in this process: many small builds."""
-    eager.seed(0, 0)
-    return run(path, output, runner=eager.RUNNER)
-
-
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
     """Several windows of few documents; worker processes keep the true size, which these corpora never reach."""
@@ -130,7 +135,7 @@ def read_rows(folder):
 def test_every_id_of_every_document_is_in_one_row(tmp_path, strategy, by, last):
     """And the sums of the manifest are those of the rows."""
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy, by=by, more=f'last = "{last}"'))
-    build(path, tmp_path / "out")
+    build_here(path, tmp_path / "out")
     assert verify(str(tmp_path / "out")).problems == ()
     manifest, documents, rows = read_rows(tmp_path / "out")
     end = tokcore.Tokenizer.load(tmp_path / "out").eos_id
@@ -167,7 +172,7 @@ def test_rows_are_those_of_the_packer(tmp_path, monkeypatch, strategy):
     """Windows follow from the order of documents alone; groups, of which there are several, decide nothing."""
     monkeypatch.setattr(pack_groups, "_SHARDS_PER_GROUP", 1)
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy))
-    build(path, tmp_path / "out")
+    build_here(path, tmp_path / "out")
     assert verify(str(tmp_path / "out")).problems == ()
     _, documents, rows = read_rows(tmp_path / "out")
     assert len({path.name.split("-")[1] for path in (tmp_path / "out/packed/pieces").iterdir()}) > 2
@@ -191,7 +196,7 @@ def test_empty_documents_are_kept_where_nothing_is_appended(tmp_path):
     for strategy in ("concatenate", "best-fit", "one"):
         more = settings(strategy, append="[]", more='padding = "<|endoftext|>"').replace("size = 300", "size = 280")
         path = build_file(tmp_path, '[[source]]\nlang_field = "l"\nfiles = "a.jsonl"\n', more)
-        build(path, tmp_path / strategy)
+        build_here(path, tmp_path / strategy)
         assert verify(str(tmp_path / strategy)).problems == ()
         assert read_rows(tmp_path / strategy)[0].totals.documents == 36
 
@@ -229,12 +234,12 @@ def test_with_a_shuffle_every_file_is_equal_however_inputs_are_cut(tmp_path, str
         place.mkdir()
         told = settings(strategy, sorted(SHARD_FORMATS), shuffle="[shuffle]\nseed = 7", range_bytes=range_bytes)
         build_file(place, make(place), told)
-        build(place / "build.toml", place / "out")
+        build_here(place / "build.toml", place / "out")
         assert verify(str(place / "out")).problems == ()
         files = {}
         packed = place / "out" / "packed"
         for path in sorted(packed.rglob("*")):
-            keyless = "/".join(drop_result_key(part) for part in path.relative_to(packed).parts)
+            keyless = drop_result_keys(path.relative_to(packed))
             if path.is_file() and keyless != str(path.relative_to(packed)):  # others name shards with their keys
                 files[keyless] = hashlib.sha256(path.read_bytes()).hexdigest()
         found.append(files)
@@ -273,7 +278,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
     shutil.copytree(folder, tmp_path / "corpus", ignore=shutil.ignore_patterns("out"))
     other = tmp_path / "corpus" / "build.toml"
     other.write_text(other.read_text().replace("length = 64", "length = 70"))
-    build(other, tmp_path / "longer")
+    build_here(other, tmp_path / "longer")
     told = diff(str(output), str(tmp_path / "longer"))
     assert told["configuration"] == {"packed.length": [64, 70]}
     assert told["packed"]["other_content"]["number"] > 0
@@ -334,7 +339,7 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     before = tree(output)
     path.write_text(path.read_text().replace('strategy = "best-fit"', 'strategy = "one"'))
     with pytest.raises(ConfigError, match=r'pack.strategy was "best-fit", now "one"\n.*packed again.*--replace pack'):
-        build(path, output)
+        build_here(path, output)
     again = Build(load_config(str(path)), output=str(output), replace="pack")
     again.run()
     assert again.made == ["packed", "build"]
@@ -345,7 +350,7 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     }
     path.write_text(path.read_text().partition("[pack]")[0])
     with pytest.raises(ConfigError, match=r"pack\.length was 64, now not set"):
-        build(path, output)
+        build_here(path, output)
 
 
 def test_settings_that_neither_side_has_are_not_told():
@@ -360,9 +365,9 @@ def test_a_document_that_may_not_be_cut_fails_the_build_by_name(tmp_path):
     for shuffle in ("", "[shuffle]\nseed = 1"):
         path = build_file(tmp_path, corpus(tmp_path), settings(more='cut = "never"', shuffle=shuffle))
         with pytest.raises(ConfigError, match=r'cut = "never": document \d+ of shard .* ids, a row has 64\. Raise'):
-            build(path, tmp_path / f"out{len(shuffle)}")
+            build_here(path, tmp_path / f"out{len(shuffle)}")
     path.write_text(path.read_text().replace("length = 64", "length = 4000"))
-    build(path, tmp_path / "long")
+    build_here(path, tmp_path / "long")
     assert read_rows(tmp_path / "long")[0].totals.cut == 0
 
 
@@ -392,12 +397,12 @@ def test_padding_is_a_special_token_of_the_tokenizer(tmp_path, folder):
             ConfigError,
             match=r"build\.toml:\d+: pack\.padding = \"<\|pad\|>\": is not a special token of the .* it has \"<\|end",
         ):
-            build(path, tmp_path / "out")
+            build_here(path, tmp_path / "out")
         path = build_file(tmp_path, corpus(tmp_path), told(append="[]"))
         with pytest.raises(
             ConfigError, match=r"build\.toml:\d+: pack\.padding is missing: .* Name one .* it has \"<\|end"
         ):
-            build(path, tmp_path / "out")
+            build_here(path, tmp_path / "out")
         assert not (tmp_path / "out").exists()
         path = build_file(tmp_path, corpus(tmp_path), told(append="[]", more='padding = "<|endoftext|>"'))
         assert parse_config(path.read_text(), "build.toml").pack.padding == "<|endoftext|>"
@@ -406,7 +411,7 @@ def test_padding_is_a_special_token_of_the_tokenizer(tmp_path, folder):
 @pytest.mark.parametrize("strategy", ["best-fit", "concatenate"])
 def test_the_loader_gives_rows_and_the_bounds_of_their_documents(tmp_path, strategy):
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy, more='last = "keep"'))
-    build(path, tmp_path / "out")
+    build_here(path, tmp_path / "out")
     _, _, rows = read_rows(tmp_path / "out")
     expected = [(ids, pieces) for split, ids, pieces, _ in rows if split == "train" and len(ids) == LENGTH]
     loader = Loader(tmp_path / "out" / "packed", length=LENGTH, batch_size=3, shuffle=False)

@@ -8,14 +8,14 @@ import io
 import json
 import shutil
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from chaos.kills import check_kills
 from support import eager
-from support.builds import WORDS, build_file, drop_result_key, jsonl, run, texts, tree, write
+from support.builds import WORDS, build_file, build_here, drop_result_keys, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
 from support.forging import Forger
 
@@ -94,18 +94,12 @@ def read_tokens(output):
     for path in sorted((output / "shards").rglob("*")):
         name = str(path.relative_to(output / "shards"))
         if path.is_file() and not name.startswith(("provenance/", "manifest.json", "run.json")):
-            keyless = "/".join(drop_result_key(part) for part in name.split("/"))
+            keyless = drop_result_keys(PurePath(name))
             data = path.read_bytes()
             if keyless == name:
                 data = data.replace(key.encode(), b"KEY")
             found[keyless] = hashlib.sha256(data).hexdigest()
     return found
-
-
-def build(path, output):
-    """Build in this process: many small builds."""
-    eager.seed(0, 0)
-    return run(path, output, runner=eager.RUNNER)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +122,7 @@ def test_every_file_of_tokens_is_equal_however_inputs_are_cut_named_ordered_and_
         place = tmp_path / name
         place.mkdir()
         build_file(place, make(place), settings(range_bytes, by, formats=sorted(SHARD_FORMATS)))
-        made = build(place / "build.toml", place / "out")
+        made = build_here(place / "build.toml", place / "out")
         assert verify(str(place / "out")).problems == ()
         found.append((read_tokens(place / "out"), made.totals.documents_digest))
     names = found[0][0]
@@ -162,7 +156,7 @@ def test_documents_are_in_the_order_of_their_places(folder):
 
 def test_another_seed_is_another_order_of_the_same_documents(folder):
     (folder / "other.toml").write_text((folder / "build.toml").read_text().replace("seed = 7", "seed = 8"))
-    other = build(folder / "other.toml", folder / "other")
+    other = build_here(folder / "other.toml", folder / "other")
     first = json.loads((folder / "out" / "manifest.json").read_bytes())
     assert other.totals.documents_digest == first["totals"]["documents_digest"]
     one, two = (

@@ -10,8 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import eager
-from support.builds import build_file, jsonl, run, texts, write
+from support.builds import build_file, build_here, jsonl, texts, write
 
 import tokcore
 from pipelines.inspect.verify import verify
@@ -50,8 +49,7 @@ def corpus(folder):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("groups")
-    eager.seed(0, 0)
-    run(build_file(folder, corpus(folder), SETTINGS, build="max_rejected = 1"), folder / "out", runner=eager.RUNNER)
+    build_here(build_file(folder, corpus(folder), SETTINGS, build="max_rejected = 1"), folder / "out")
     return folder
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import eager
-from support.builds import WORDS, build_file, jsonl, run, texts, write
+from support.builds import WORDS, build_file, build_here, jsonl, texts, write
 
 import tokcore
 from pipelines.inspect import verify_shards
@@ -34,10 +33,9 @@ def build(tmp_path):
         sources += "validation = true\n" if lang in ("hi", "zh") else ""
 
     def build(share, shuffle=""):
-        eager.seed(0, 0)
         path = build_file(tmp_path, sources, SETTINGS.format(share=share, shuffle=shuffle))
         output = tmp_path / f"out-{share}-{bool(shuffle)}"
-        run(path, output, runner=eager.RUNNER)
+        build_here(path, output)
         return output
 
     return build

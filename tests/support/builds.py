@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import zstandard
@@ -127,6 +127,14 @@ def run(path: Path, output: Path, workers: int = 2, runner: tuple[str, ...] = ()
     return Build(load_config(str(path)), RunOptions(workers, runner), str(output)).run()
 
 
+def build_here(path: Path, output: Path) -> BuildManifest:
+    """Build in this process, in an order of its own and without repeats: many small builds."""
+    from support import eager
+
+    eager.seed(0, 0)
+    return run(path, output, runner=eager.RUNNER)
+
+
 def tokcore(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own."""
     command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
@@ -145,6 +153,11 @@ def find_file(output: Path, name: str) -> Path:
 def drop_result_key(name: str) -> str:
     """The name of a shard or a count table as if it had no result key."""
     return re.sub(r"-[0-9a-f]{12}(?=[._])", "", name)
+
+
+def drop_result_keys(path: PurePath) -> str:
+    """The path as if no folder or file in it had a result key."""
+    return "/".join(map(drop_result_key, path.parts))
 
 
 def tree(output: Path) -> dict[str, str]:
