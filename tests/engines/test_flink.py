@@ -96,7 +96,9 @@ def test_a_slot_has_a_worker_of_its_own(cluster, corpus, tmp_path):
     done = tokcore(*command, timeout=LIMIT_S)
     assert done.returncode == 0, f"{done.stderr}{cluster.describe()}"
     workers = Counter(worker["ancestors"][0] for worker in read_processes(tmp_path / "out", "counts")["processes"])
-    assert [*workers.values()] == [2, 2], workers
+    # Of one worker for each TaskManager both would serve two slots. A slot that got no item has no worker to show.
+    assert max(workers.values()) == 2, workers
+    assert sum(workers.values()) > 2, workers
 
 
 def test_transforms_in_a_pipeline_of_ones_own(cluster, tmp_path):
