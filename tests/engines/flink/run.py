@@ -59,15 +59,14 @@ def compare(cluster: FlinkCluster, build: Path, workers: int) -> bool:
     """Build locally and on Flink; whether both have one root."""
     name = build.parent.name
     local_s, local_root, _ = measure(build, OUT / f"{name}-local", f"--workers={workers}")
-    flink_s, flink_root, peak = measure(build, OUT / f"{name}-flink", *cluster.options)
+    flink_s, flink_root, peaks = measure(build, OUT / f"{name}-flink", *cluster.options)
     served: Counter[str] = Counter()
     for stage in ("counts", "shards"):
         told = json.loads((OUT / f"{name}-flink" / stage / "run.json").read_bytes())
         for worker in told["processes"]:
             served.update({one: worker["items"] for one in TASK_MANAGERS if is_below(worker, cluster, one)})
-    print(
-        f"{name}: {local_s:.1f} s locally, {flink_s:.1f} s on Flink; largest worker {peak / 1e6:.0f} MB; {dict(served)}"
-    )
+    print(f"{name}: {local_s:.1f} s locally, {flink_s:.1f} s on Flink; items: {dict(served)}")
+    print(f"{name}: largest worker: {', '.join(f'{stage} {peak / 1e6:.0f} MB' for stage, peak in peaks.items())}")
     print(f"{name}: {local_root} locally, {flink_root} on Flink", flush=True)
     return local_root == flink_root
 
@@ -77,37 +76,46 @@ def is_below(worker: dict, cluster: FlinkCluster, part: str) -> bool:
     return cluster.processes[part].pid in worker["ancestors"]
 
 
-def measure(build: Path, output: Path, *options: str) -> tuple[float, str, int]:
-    """Seconds, root and memory of the largest worker, in bytes."""
+def measure(build: Path, output: Path, *options: str) -> tuple[float, str, Counter[str]]:
+    """Seconds, root, and memory of the largest worker in each stage, in bytes."""
     began = time.monotonic()
-    with watch_workers() as peak:
+    with watch_workers(output) as peaks:
         done = tokcore("build", build, "--output", output, *options)
     if done.returncode:
         sys.exit(done.stderr)
     root = json.loads((output / "manifest.json").read_bytes())["root"]
-    return time.monotonic() - began, root, max(peak, default=0)
+    return time.monotonic() - began, root, peaks
 
 
 @contextlib.contextmanager
-def watch_workers() -> Iterator[set[int]]:
-    """Collects the memory of processes that tokcore-worker started, in bytes, while the block runs."""
-    seen: set[int] = set()
+def watch_workers(output: Path) -> Iterator[Counter[str]]:
+    """Collects the memory of the largest process that tokcore-worker started, by stage, while the block runs."""
+    peaks: Counter[str] = Counter()
     done = threading.Event()
 
     def look() -> None:
         while not done.wait(1):
+            stage = find_stage(output)
             for process in psutil.process_iter(["cmdline"]):
                 if any(one.endswith("tokcore-worker") for one in process.info["cmdline"] or ()):
                     with contextlib.suppress(psutil.NoSuchProcess):
-                        seen.add(process.memory_info().rss)
+                        peaks[stage] = max(peaks[stage], process.memory_info().rss)
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        yield seen
+        yield peaks
     finally:
         done.set()
         thread.join()
+
+
+def find_stage(output: Path) -> str:
+    """The stage that a build is in, by the manifests that are there. Learning needs memory for all pre-tokens."""
+    for stage, folder in (("count", "counts"), ("learn", "tokenizer")):
+        if not (output / folder / "manifest.json").exists():
+            return stage
+    return "encode"
 
 
 # --------------------------------------------------------------------------------------------------------- its corpus
