@@ -74,7 +74,7 @@ def published_page(request, tmp_path_factory) -> Path:
     build, parallel = ROOT / "deploy" / "demo" / "build.toml", None
     if request.param == "corpus":
         if CORPUS is None:
-            # The project may not ship these texts. `.ci/run` fails without them where they lie beside the project.
+            # The project may not ship these texts. `.ci/run` names their folder where it has one.
             pytest.skip("TOKCORE_CORPUS names no folder with corpus/ and parallel/")
         build, parallel = folder / "build.toml", str(CORPUS / "parallel" / "flores")
         assert tokcore("init", CORPUS / "corpus", "-o", build).returncode == 0
