@@ -1,0 +1,134 @@
+"""What verification asks of an output's log: that it is unbroken, and that its parts are those of this output. No Beam.
+
+What the parts hold is asked of each of them, as of any output.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.find_removed import find_removed
+from pipelines.stages.plan_corpus import FILES, read_pinned_files
+from pipelines.stages.read_log import Log, describe_break, list_numbers, locate_part
+from pipelines.store import storage, urls
+from schemas.commit_log import OWN, Commit, Part, describe_part, name_commit, name_part, parse_commit, sum_up_parts
+from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.tombstones import Tombstones
+from tokcore.errors import TokError
+
+_MOST_NAMED = 5
+
+
+def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
+    """The log of an output, as far as it is sound; what is wrong with it becomes problems. build: commit 0."""
+    log = Log(build, ())
+    builds: dict[Part, BuildManifest] = {}
+    numbers = list_numbers(output)
+    oldest = _find_oldest(output, numbers)
+    for number in numbers:
+        name = name_commit(number)
+        try:
+            storage.require_inside(output, name)
+            commit = parse_commit(storage.read_bytes(urls.join(output, name)), name)
+        except TokError as error:
+            problems.append(str(error) if str(error).startswith(name) else f"{name}: {error}")
+            return log
+        if number != log.newest + 1:
+            problems.append(f"{name}: there is no {name_commit(log.newest + 1)}: the log has a gap")
+            return log
+        if problem := describe_break(log, commit):
+            problems.append(f"{name}: {problem}")
+            return log
+        # What only expired commits name is gone: of these, the chain alone is checked.
+        if number >= oldest and (wrong := [*_check_parts(output, log, commit, builds)]):
+            problems.extend(f"{name}: {one}" for one in wrong)
+            return log
+        log = Log(build, (*log.commits, commit))
+    return log
+
+
+def _find_oldest(output: str, numbers: Sequence[int]) -> int:
+    """The oldest commit that can be read, as the newest one says; 0 if that cannot be read, which is a problem."""
+    if not numbers:
+        return 0
+    name = name_commit(numbers[-1])
+    try:
+        storage.require_inside(output, name)
+        return parse_commit(storage.read_bytes(urls.join(output, name)), name).oldest
+    except TokError:
+        return 0
+
+
+def _check_parts(output: str, log: Log, commit: Commit, builds: dict[Part, BuildManifest]) -> Iterator[str]:
+    """What is wrong with the parts of the next commit. builds: the manifests of parts that were looked at."""
+    for part in commit.parts:
+        if part not in builds:
+            try:
+                storage.require_inside(output, f"{part.path}/{MANIFEST}")
+                found = find_manifest(locate_part(output, part), BUILD)
+            except TokError as error:
+                yield f"{part.path}: {error}"
+                return
+            if found is None:
+                yield f"{part.path}/{MANIFEST}: missing"
+                return
+            if describe_part(part.path, found) != part:
+                yield f"{part.path}/{MANIFEST}: not the manifest that the log names"
+                return
+            if part.path != OWN and (wrong := _find_foreign(output, part, log.build, found)):
+                yield wrong
+                return
+            if wrong := _find_unburied(output, part, log, commit):
+                yield wrong
+                return
+            builds[part] = found
+    if commit.totals != (totals := sum_up_parts(builds[part] for part in commit.parts)):
+        yield f"its totals are {commit.totals}, those of its parts {totals}"
+    if commit.why.removed and commit.why.removed != (before := _count_documents(log)) - totals.documents:
+        yield f"says that it removes {commit.why.removed} documents: there were {before}, and are {totals.documents}"
+    held = Counter(file.uri for part in commit.parts for file in read_pinned_files(locate_part(output, part)))
+    for uri, num in sorted(held.items()):
+        if num > 1:
+            yield f"{uri}: is in {num} parts"
+
+
+def _find_foreign(output: str, part: Part, build: BuildManifest, found: BuildManifest) -> str:
+    """Why a part cannot be one of this output; empty if it can."""
+    if found.totals.fingerprint != build.totals.fingerprint:
+        return f"{part.path}: a part of another output: its tokenizer is {found.totals.fingerprint}"
+    if (found.config.shards, found.config.counts) != (build.config.shards, build.config.counts):
+        return f"{part.path}: a part of another output: it was built with other settings"
+    planned = find_manifest(locate_part(output, part), "plan")
+    if planned is None or part.path != name_part(planned.identity):
+        return f"{part.path}: a part of another output: its name does not follow from its plan"
+    return ""
+
+
+def _count_documents(log: Log) -> int:
+    return log.commits[-1].totals.documents if log.commits else log.build.totals.records.documents
+
+
+def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
+    """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
+    planned = find_manifest(locate_part(output, part), "plan")
+    buried = {one for earlier in (*log.commits, commit) for one in earlier.removed}
+    for settings in planned.config.settings if planned is not None else ():
+        removed = settings.removed
+        if removed is not None and (removed.key != log.tombstone_key or not buried >= {*removed.hashes}):
+            return f"{part.path}: leaves out documents that no commit says were removed"
+    return ""
+
+
+def find_brought_back(output: str, part: Part, removed: Tombstones) -> Iterator[str]:
+    """The documents and files of a part that tombstones say were removed, a few of them. Reads its shards."""
+    url = locate_part(output, part)
+    for file in read_pinned_files(url):
+        if removed.spell("source", file.uri) in removed:
+            yield f"plan/{FILES}: {file.uri}: was removed, and is there"
+    made = find_manifest(url, "shards")
+    if made is not None:
+        for found in itertools.islice(find_removed(url, made, removed), _MOST_NAMED):
+            yield f"shards: {found.source}, ordinal {found.ordinal}: was removed, and is there"

@@ -1,0 +1,127 @@
+"""`tokcore verify OUTPUT --removed FILE`: proof that documents are in no commit that can still be read.
+
+Shards are read, and each document is looked up by its id, language and source. Count tables follow: a part's tables
+were counted from the documents that are in its shards, which `tokcore verify` checks. Rejects are looked through for
+the ids as text, since no id of a rejected record is stored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipelines.stages import ledger
+from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.find_removed import find_removed
+from pipelines.stages.plan_corpus import read_pinned_files
+from pipelines.stages.read_log import Log, locate_part, read_log
+from pipelines.stages.rejects import REJECTED
+from pipelines.store import storage, urls
+from schemas.commit_log import EXPIRE, OWN, Part
+from schemas.stage_manifests import LearnedConfig
+from schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
+from tokcore.canonical import parse_canonical
+from tokcore.jsonable import from_jsonable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """What a part still holds of what was removed."""
+
+    path: str
+    commits: tuple[int, ...]  # that have the part
+    documents: int
+    files: int  # of its plan
+    rejects: int  # whose sample or detail spells an id, or whose file was removed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemovalReport:
+    """What was found; nothing is left if problems is empty."""
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    held: tuple[Held, ...]
+    names: int  # ids that were looked for
+    commits: int  # that can be read, and were looked at
+
+
+def verify_removed(output: str, ids: Sequence[str]) -> RemovalReport:
+    """Look for documents in all commits: those of these ids, and all that the log says were removed.
+
+    Raises ConfigError if there is no finished build, FormatError for a broken log or a damaged file.
+    """
+    log = read_log(output)
+    known = log.tombstones()
+    wanted = [spell_tombstone(log.tombstone_key, "id", one) for one in ids]
+    removed = merge_tombstones(log.tombstone_key, [*wanted, *(known.hashes if known is not None else ())])
+    if removed is None:
+        return RemovalReport((), ("nothing was removed, and no id is given",), (), 0, log.newest + 1 - log.oldest)
+    num_commits = log.newest + 1 - log.oldest
+    held = [_look(output, part, numbers, removed, ids) for part, numbers in log.reachable().items()]
+    left = tuple(one for one in held if one.documents or one.files or one.rejects)
+    problems = [_describe(log, one) for one in left]
+    if lacking := {*wanted} - {*(known.hashes if known is not None else ())}:
+        problems.append(
+            f"log: no commit removes {len(lacking):,} of the ids, so an update may bring them: run `tokcore remove`"
+        )
+    return RemovalReport(
+        tuple(problems),
+        tuple(_name_tokenizers(output, log, held)),
+        left,
+        len(ids),
+        num_commits,
+    )
+
+
+def _look(output: str, part: Part, commits: Iterable[int], removed: Tombstones, ids: Sequence[str]) -> Held:
+    url = locate_part(output, part)
+    gone = {file.uri for file in read_pinned_files(url) if removed.spell("source", file.uri) in removed}
+    documents = sum(1 for _ in find_removed(url, require_manifest(url, "shards", "encode"), removed))
+    return Held(part.path, tuple(commits), documents, len(gone), _count_rejects(url, gone, ids))
+
+
+def _count_rejects(url: str, gone: Iterable[str], ids: Sequence[str]) -> int:
+    """The rejects of a part that are of removed files, or spell an id in what they quote."""
+    spelled = re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in ids)) if ids else None
+    gone, num = {*gone}, 0
+    place = urls.join(url, "rejected", REJECTED)
+    with io.BufferedReader(storage.open_read(place)) as lines:
+        for line in lines:
+            reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, place), place)
+            quoted = f"{reject.detail}\n{reject.sample}"
+            num += reject.file in gone or (spelled is not None and spelled.search(quoted) is not None)
+    return num
+
+
+def _describe(log: Log, held: Held) -> str:
+    what = [
+        f"{number:,} {name}"
+        for number, name in (
+            (held.documents, "documents in shards and tables"),
+            (held.files, "input files"),
+            (held.rejects, "rejects"),
+        )
+        if number
+    ]
+    first, last = held.commits[0], held.commits[-1]
+    commits = f"commit {first}" if first == last else f"commits {first} to {last}"
+    keep = len([one for one in log.commits[last:] if one.why.command != EXPIRE])
+    fix = "run `tokcore remove`" if last == log.newest else f"run `tokcore expire --keep {keep}`"
+    return f"{held.path}: {commits}: {', '.join(what)} that should be gone: {fix}"
+
+
+def _name_tokenizers(output: str, log: Log, held: Iterable[Held]) -> Iterator[str]:
+    """The tokenizer, if it was learned from documents that are to be gone."""
+    made = find_manifest(output, "tokenizer")
+    if made is None or not isinstance(made.config, LearnedConfig):
+        return
+    named = f"tokenizer/ ({made.totals.fingerprint}) was learned from commit 0"
+    fix = "build with another one if it must not have seen them"
+    own = next((one for one in held if one.path == OWN), None)
+    if own is not None and own.documents:
+        yield f"{named}, with {own.documents:,} of the documents: {fix}"
+    elif own is None and log.oldest:
+        yield f"{named}, which is expired and may have had the documents: {fix}"

@@ -1,0 +1,142 @@
+"""What `tokcore log`, `update`, `status`, `remove`, `expire`, `compact` and `verify --removed` print."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from pipelines.inspect.verify_removed import RemovalReport
+from pipelines.local.terminal import format_size
+from pipelines.stages.commit import describe_commit_date
+from pipelines.stages.compact_output import Compacted
+from pipelines.stages.expire_commits import Expired
+from pipelines.stages.read_log import locate_part, read_log
+from pipelines.stages.remove_documents import Removed
+from pipelines.store.redaction import redact
+from schemas.commit_log import OWN, Commit, Reason, sum_up_parts
+from schemas.stage_manifests import BUILD
+from tokcore.jsonable import to_jsonable
+
+
+def describe_log(output: str) -> list[dict[str, Any]]:
+    """The commits of an output, the build first, as JSON. Raises as read_log does."""
+    log = read_log(output)
+    first = {
+        "number": 0,
+        "date": describe_commit_date(output, BUILD).removeprefix(" on "),
+        "why": {"command": "build"},
+        "root": log.build.root,
+        "totals": to_jsonable(sum_up_parts([log.build])),
+        "added": [OWN],
+        "dropped": [],
+    }
+    commits = [first, *(_describe_commit(output, commit) for commit in log.commits)]
+    return [{**commit, "expired": commit["number"] < log.oldest} for commit in commits]
+
+
+def _describe_commit(output: str, commit: Commit) -> dict[str, Any]:
+    dates = [describe_commit_date(locate_part(output, part), BUILD).removeprefix(" on ") for part in commit.added]
+    return {
+        "number": commit.number,
+        "date": max(dates, default=""),  # when its parts were built; a commit itself holds no time
+        "why": to_jsonable(commit.why),
+        "root": commit.root,
+        "totals": to_jsonable(commit.totals),
+        "added": [part.path for part in commit.added],
+        "dropped": list(commit.dropped),
+    }
+
+
+def print_log(commits: list[dict[str, Any]]) -> None:
+    """Print commits as describe_log gives them, the newest first."""
+    for commit in reversed(commits):
+        totals = commit["totals"]
+        expired = "expired" if commit.get("expired") else ""
+        said = (f"commit {commit['number']}", commit["date"], _describe_reason(commit["why"]), expired)
+        click.echo("  ".join(word for word in said if word))
+        click.echo(
+            f"  {totals['documents']:,} documents with {format_size(totals['text_bytes'])} of text, "
+            f"{totals['tokens']:,} tokens in {totals['shards']:,} shards"
+        )
+        for word in ("added", "dropped"):
+            if commit[word] and commit["number"]:
+                click.echo(f"  {word} {', '.join(commit[word])}")
+        click.echo(f"  root {commit['root']}")
+
+
+def print_updated(output: str, commit: Commit | None, quiet: bool) -> None:
+    """Print what an update did. commit: None if nothing had changed. quiet: only the root."""
+    if commit is not None:
+        click.echo(commit.root) if quiet else print_log([_describe_commit(output, commit)])
+        return
+    log = read_log(output)
+    root = log.commits[-1].root if log.commits else log.build.root
+    click.echo(root if quiet else f"{redact(output)}: nothing changed since commit {log.newest}, root {root}")
+
+
+def print_removed(output: str, done: Removed) -> None:
+    """Print what a removal did."""
+    if done.unknown:
+        click.echo(f"{done.unknown:,} of the names are of no document; later commits leave them out, too")
+    if done.commit is not None:
+        print_log([_describe_commit(output, done.commit)])
+    else:
+        click.echo(f"{redact(output)}: nothing to remove: all of it was removed before")
+
+
+def print_expired(output: str, done: Expired) -> None:
+    """Print what an expiry did."""
+    if done.commit is None:
+        click.echo(f"{redact(output)}: no further commit expires")
+    else:
+        click.echo(f"commit {done.commit.number}: the oldest that can be read is commit {done.commit.oldest}")
+    click.echo(f"removed {done.files:,} files of {format_size(done.size_bytes)}")
+
+
+def print_compacted(output: str, done: Compacted) -> None:
+    """Print what a compaction did."""
+    if done.commit is None:
+        click.echo(f"{redact(output)}: nothing to gain: {done.shards_before:,} small shards stay as they are")
+        return
+    click.echo(f"{done.shards_before:,} shards became {done.shards_after:,}")
+    print_log([_describe_commit(output, done.commit)])
+
+
+def print_removal_report(report: RemovalReport) -> None:
+    """Print what is left of documents that were removed."""
+    for line in (*report.problems, *(f"note: {note}" for note in report.notes)):
+        click.echo(line)
+    if not report.problems:
+        click.echo(f"none of the documents is left in {report.commits:,} commits")
+
+
+def _describe_reason(why: dict[str, Any]) -> str:
+    """The reason of a commit in words: `update: files 3 new, 1 changed`."""
+    files = Reason(**why).describe_files() if "new" in why else ""
+    documents = f"{why['removed']:,} documents removed" if why.get("removed") else ""
+    told = "; ".join(filter(None, (documents, files)))
+    return f"{why['command']}: {told}" if told else str(why["command"])
+
+
+def print_status(output: str, status: dict[str, Any]) -> None:
+    """Print what read_status gives."""
+    totals = status["totals"]
+    click.echo(
+        f"{redact(output)}: commit {status['newest_commit']}, {totals['files']:,} files, {totals['documents']:,} "
+        f"documents, {totals['tokens']:,} tokens"
+    )
+    if status["gap"]:
+        click.echo(f"  commit {status['gap']} is missing, though later ones are there: see `tokcore verify`")
+    for one in status["watchers"]:
+        waiting = f"{one['waiting_files']:,} files with {format_size(one['waiting_bytes'])} wait"
+        oldest = f", the oldest for {one['oldest_waiting_s']:,} s" if one["waiting_files"] else ""
+        click.echo(f"  watcher on {one['host']}, process {one['process']}: {one['role']}; {waiting}{oldest}")
+        click.echo(f"    last sign {max(0, int(time.time()) - one['said']):,} s ago, by this machine's clock")
+        if one["trouble"]:
+            click.echo(f"    trouble: {one['trouble']}")
+    if not status["watchers"]:
+        click.echo("  no watcher: tokcore watch BUILD.toml")
+    for note in status["quarantine"]:
+        click.echo(f"  left alone: {note['uri']}: {note['error']}")

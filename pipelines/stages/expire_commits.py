@@ -1,0 +1,99 @@
+"""An expiry: a commit after which earlier commits cannot be read, and the removal of what only they name.
+
+The files of the log stay, so the chain of commits can be checked from the build on. Of the build's own folder,
+manifests and tokenizers stay, too: all parts follow from these.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.make_commit import create_commit
+from pipelines.stages.read_log import Log, read_log
+from pipelines.store import storage, urls
+from pipelines.store.crashpoints import reach
+from schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
+from tokcore.errors import ConfigError
+
+# Stages of a build's own folder whose files go when its commit does. What others need is in none of them.
+EXPIRING_STAGES = ("shards", "counts", "rejected", "plan")
+
+
+class Expired(NamedTuple):
+    """What an expiry did."""
+
+    commit: Commit | None  # None: no further commit was given up
+    files: int  # that were removed
+    size_bytes: int
+
+
+def expire(output: str, keep: int | None = None, older_than_s: int | None = None) -> Expired:
+    """Give up all commits but the newest ones, and remove what only they name.
+
+    keep: how many states of the output stay, at least 1. older_than_s: give up those that were followed by another
+    one so many seconds ago. One of the two is needed. Raises ConfigError if there is no finished build.
+    """
+    if keep is not None and keep < 1:
+        raise ConfigError(f"--keep {keep}: the newest commit always stays: at least 1")
+    commit = None
+    while True:
+        log = read_log(output)
+        oldest = _choose_oldest(output, log, keep, older_than_s)
+        if oldest <= log.oldest:
+            break
+        commit = create_commit(output, log, Reason(EXPIRE), (), (), oldest=oldest)
+        if commit is not None:
+            reach("expire.committed")
+            break
+    removed = _remove(output, read_log(output))
+    return Expired(commit, len(removed), sum(removed.values()))
+
+
+def _choose_oldest(output: str, log: Log, keep: int | None, older_than_s: int | None) -> int:
+    """The number of the oldest commit that stays. An expiry is no state of its own: it holds what was before."""
+    states = [0, *(one.number for one in log.commits if one.why.command != EXPIRE)]
+    if keep is not None:
+        return states[-keep:][0]
+    assert older_than_s is not None
+    for state, following in itertools.pairwise(states):
+        found = storage.read_footprint(urls.join(output, name_commit(following)))
+        if found is None or time.time() - found.changed < older_than_s:
+            return state
+    return states[-1]
+
+
+def _remove(output: str, log: Log) -> dict[str, int]:
+    """Remove what no commit can be read for; path -> size in bytes. Manifests of a part go first.
+
+    So a build that begins in the folder of a part never takes half of it for the whole.
+    """
+    there = storage.list_footprints(output)
+    going = sorted(list_expired(output, log, there))
+    first = [path for path in going if path.endswith(f"/{MANIFEST}")]
+    storage.remove_files(output, first)
+    if first:
+        reach("expire.removing")
+    storage.remove_files(output, [path for path in going if path not in {*first}])
+    for place in (PARTS, *EXPIRING_STAGES):
+        storage.remove_empty_folders(urls.join(output, place))
+    return {path: there[path].size_bytes for path in going}
+
+
+def list_expired(output: str, log: Log, there: Collection[str]) -> Iterator[str]:
+    """Of the files below an output, those that only expired commits name: parts, and what the build's own folder has.
+
+    Nothing of a part that no commit has ever named, as that of an update that is at work.
+    """
+    reachable = {part.path for part in log.reachable()}
+    gone = {part.path for number in range(log.oldest) for part in log.parts(number)} - reachable
+    folders = tuple(f"{path}/" for path in gone if path != OWN)
+    yield from (path for path in there if path.startswith(folders))
+    if OWN in gone:
+        for stage in EXPIRING_STAGES:
+            made = find_manifest(output, stage)
+            named = {f"{stage}/{entry.path}" for entry in made.files} if made is not None else set()
+            yield from named & {*there}

@@ -1,0 +1,174 @@
+"""What all that adds commits to an output shares: what its parts hold, a new part, and the next commit."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.plan_corpus import make_plan_key, read_pinned_files
+from pipelines.stages.read_log import Log, locate_part, read_part
+from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
+from pipelines.store.attempts import FOLDER
+from pipelines.store.redaction import redact
+from pipelines.work.work_items import make_plan
+from schemas.build_tables import TokenizerTable
+from schemas.commit_log import (
+    Commit,
+    CommitTotals,
+    Part,
+    Reason,
+    add_up_totals,
+    describe_part,
+    hash_parts,
+    name_commit,
+    name_part,
+    sum_up_part,
+)
+from schemas.config import BuildConfig
+from schemas.plan import InputFile, Plan, ReadSettings
+from schemas.stage_manifests import BuildManifest
+from schemas.tombstones import Tombstones
+from tokcore.errors import ConfigError, StageError
+
+_MOST_NAMED = 3
+_SCRATCH = "commit"  # in the folder of unfinished work
+
+
+class HeldFile(NamedTuple):
+    """An input file whose documents are in an output."""
+
+    part: str  # path of the part that holds them
+    file: InputFile  # as it was then
+    settings: ReadSettings  # how it was read
+
+    @property
+    def pin(self) -> tuple[int, str, ReadSettings]:
+        """What is equal while the documents of the file are: tombstones aside, which only leave some out."""
+        return make_pin(self.file, self.settings)
+
+
+def make_pin(file: InputFile, settings: ReadSettings) -> tuple[int, str, ReadSettings]:
+    """As HeldFile.pin."""
+    return file.size_bytes, file.version, dataclasses.replace(settings, removed=None)
+
+
+def read_held(output: str, parts: Iterable[Part]) -> dict[str, HeldFile]:
+    """uri -> the file, for those of all parts of a commit."""
+    held: dict[str, HeldFile] = {}
+    for part in parts:
+        url = locate_part(output, part)
+        read_part(output, part)
+        settings = require_manifest(url, "plan", "plan").config.settings
+        held |= {file.uri: HeldFile(part.path, file, settings[file.settings]) for file in read_pinned_files(url)}
+    return held
+
+
+def require_parts_apart(output: str, build: BuildManifest, what: str) -> None:
+    """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible."""
+    whole = {
+        "[shuffle]": (build.config.shards.shuffle is not None, "any document may be in any shard"),
+        "[mixture]": (build.config.mixed is not None, "its shares follow from all documents"),
+        "[pack]": (build.config.packed is not None, "rows are filled with documents of all shards"),
+    }
+    for table, (is_set, why) in whole.items():
+        if is_set:
+            raise ConfigError(
+                f"{redact(output)}: was built with {table}, so it cannot be {what} in parts: {why}. "
+                f"Build again into a new output, with --from {redact(output)} for what still applies."
+            )
+
+
+def plan_part(config: BuildConfig, output: str, plan: Plan) -> tuple[str, BuildConfig]:
+    """(path, build file) of the part of this plan. config: of the output."""
+    config = dataclasses.replace(
+        config,
+        tokenizer=TokenizerTable(from_=output),
+        special=(),
+        counts_too=config.counts_too or config.tokenizer is None,
+    )
+    return name_part(make_plan_key(config, plan).identity), config
+
+
+def make_plan_again(files: Iterable[HeldFile], removed: Tombstones | None, range_bytes: int) -> Plan:
+    """The plan of files that an output holds, to read them as they were read, without what was removed."""
+    settings: dict[ReadSettings, int] = {}
+    planned = []
+    for held in sorted(files, key=lambda one: one.file.uri):
+        read = dataclasses.replace(held.settings, removed=removed)
+        planned.append(dataclasses.replace(held.file, settings=settings.setdefault(read, len(settings))))
+    return make_plan(planned, [*settings], range_bytes)
+
+
+def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
+    """The uris of input files that are gone, or are not those that were pinned. base: where relative uris start."""
+    files = list(files)
+
+    def is_as_pinned(file: InputFile) -> bool:
+        url = urls.resolve(base, file.uri)
+        return storage.exists(url) and storage.stat(url)[1:] == (file.size_bytes, file.version)
+
+    return [file.uri for file, as_pinned in zip(files, run_at_once(is_as_pinned, files), strict=True) if not as_pinned]
+
+
+def build_part(config: BuildConfig, output: str, plan: Plan, options: RunOptions, progress: StageProgress) -> Part:
+    """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has."""
+    path, config = plan_part(config, output, plan)
+    return describe_part(path, Build(config, options, urls.join(output, path), progress, chosen=plan).run())
+
+
+def create_commit(
+    output: str,
+    log: Log,
+    why: Reason,
+    added: Sequence[Part],
+    dropped: Sequence[str],
+    removed: Sequence[str] = (),
+    oldest: int | None = None,
+) -> Commit | None:
+    """Create the commit after the newest one of a log; None if another one was first.
+
+    dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
+    as before.
+    """
+    kept = [part for part in log.parts() if part.path not in dropped]
+    parts = (*kept, *added)
+    if not parts:
+        raise StageError(f"{redact(output)}: no input file would be left. Nothing was changed: delete the output.")
+    number = log.newest + 1
+    commit = Commit(
+        number=number,
+        previous=log.hash_newest(),
+        why=why,
+        added=tuple(added),
+        dropped=tuple(dropped),
+        parts=parts,
+        root=hash_parts(parts),
+        totals=add_up_totals(run_at_once(lambda part: _sum_up(output, part), parts)),
+        removed=tuple(removed),
+        oldest=log.oldest if oldest is None else oldest,
+    )
+    scratch = urls.join(output, FOLDER, _SCRATCH)
+    url, data = urls.join(output, name_commit(number)), commit.to_bytes()
+    is_ours = storage.create_exclusive(url, data, scratch) or storage.read_bytes(url) == data
+    storage.remove_empty_folders(urls.join(output, FOLDER))
+    return commit if is_ours else None
+
+
+@functools.lru_cache(maxsize=100_000)
+def _sum_up(output: str, part: Part) -> CommitTotals:
+    """The totals of a part. Kept: parts never change, and a watcher makes commit after commit."""
+    return sum_up_part(read_part(output, part))
+
+
+def name_some(uris: Iterable[str]) -> str:
+    """The first uris, for a message, and how many more there are."""
+    named = sorted(uris)
+    more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(map(redact, named[:_MOST_NAMED])) + more

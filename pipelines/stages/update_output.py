@@ -1,0 +1,236 @@
+"""An update: what is new or changed among the inputs becomes a part of its own, and a commit says so.
+
+A part is a build, so all that holds of builds holds of parts: kills, retries, engines, slices. The parts of a commit
+hold each input file once. If documents of a part are to go, because a file of it changed or vanished, the commit drops
+the part, and its other files are read again, into the new part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.make_commit import (
+    HeldFile,
+    build_part,
+    create_commit,
+    make_pin,
+    name_some,
+    plan_part,
+    read_held,
+    require_parts_apart,
+)
+from pipelines.stages.plan_corpus import plan_build
+from pipelines.stages.read_log import Log, read_log
+from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
+from pipelines.store.crashpoints import reach
+from pipelines.store.redaction import redact
+from pipelines.work.inputs import LeftOut
+from pipelines.work.work_items import make_plan
+from schemas.changed_settings import describe_changed_settings
+from schemas.commit_log import Commit, Part, Reason, name_commit
+from schemas.config import BuildConfig
+from schemas.plan import Plan
+from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.tombstones import Tombstones
+from tokcore.errors import ConfigError, StageError
+
+Vanished = Literal["keep", "remove", "fail"]
+
+
+class Changes(NamedTuple):
+    """What an update does, by the uris of input files."""
+
+    plan: Plan  # of the inputs as they are now
+    new: list[str]
+    changed: list[str]
+    vanished: list[str]  # those whose documents are to go
+    read_again: list[str]  # as before, but in a part that is dropped
+    dropped: list[str]  # paths of parts
+
+    @property
+    def wanted(self) -> list[str]:
+        """The files of the new part."""
+        return [*self.new, *self.changed, *self.read_again]
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted or self.dropped)
+
+
+@dataclasses.dataclass(slots=True)
+class Update:
+    """One build file, whose finished output is to follow its inputs."""
+
+    config: BuildConfig
+    options: RunOptions = dataclasses.field(default_factory=RunOptions)
+    output: str = ""  # URL; empty: as the build file says
+    progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+    vanished: Vanished = "keep"  # what to do with the documents of files that are no longer there
+    grows: bool = False  # as for plan_inputs; changes that cannot be followed wait, and the others do not
+    stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
+    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
+    _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
+    _held: dict[str, dict[str, HeldFile]] = dataclasses.field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.output = Build(self.config, self.options, self.output).output  # refuses what no build can be written to
+
+    def run(self) -> Commit | None:
+        """List the inputs again, and commit what changed; None if nothing did.
+
+        Raises ConfigError if the output is not a finished build of this build file, or is one that cannot be updated;
+        StageError if files vanished and that is to fail, or if a stage fails.
+        """
+        while changes := self.look():
+            if (commit := self.make(changes)) is not None:
+                return commit
+            self.progress.say("another update has committed meanwhile: the inputs are compared with its commit")
+        return None
+
+    def look(self) -> Changes:
+        """What changed between what the output holds and the inputs as they are now. Raises as run() does."""
+        self._read_log()
+        with self.progress.stage("plan", minor=True):
+            self.left_out = LeftOut()
+            everything = plan_build(self.config, self.output, self.left_out, grows=self.grows)
+            plan = _leave_out(everything, self._removed(), self.config.plan.range_bytes)
+            return self._compare(plan, self.held())
+
+    def choose(self, changes: Changes, uris: Collection[str], lost: Collection[str] = ()) -> Changes:
+        """What became of some files alone, of all changes of the last look.
+
+        A part that is dropped is read again as a whole. So of a file that changed or vanished nothing is chosen unless
+        all others of its part that did are among uris, too, or among lost: those whose documents are then left out.
+        """
+        held = self.held()
+        gone = {*changes.changed, *changes.vanished}
+        waiting = {held[uri].part for uri in gone if uri not in uris and uri not in lost}
+        dropped = {held[uri].part for uri in gone if uri in uris} - waiting
+        vanished = [uri for uri in changes.vanished if held[uri].part in dropped]
+        left_out = [uri for uri in changes.changed if held[uri].part in dropped and uri not in uris]
+        return Changes(
+            changes.plan,
+            [uri for uri in changes.new if uri in uris],
+            [uri for uri in changes.changed if held[uri].part in dropped and uri in uris],
+            [*vanished, *left_out],
+            [uri for uri in changes.read_again if held[uri].part in dropped],
+            sorted(dropped),
+        )
+
+    def make(self, changes: Changes) -> Commit | None:
+        """Read what is wanted, and commit; None if another update has committed since look()."""
+        assert self._log is not None
+        added = [self._make_part(changes.plan, changes.wanted)] if changes.wanted else []
+        reach("update.built")
+        counts = (changes.new, changes.changed, changes.vanished, changes.read_again)
+        reason = Reason("update", *map(len, counts))
+        commit = create_commit(self.output, self._log, reason, added, changes.dropped)
+        if commit is not None:
+            reach("update.committed")
+        return commit
+
+    def held(self) -> dict[str, HeldFile]:
+        """uri -> what the output holds of that file, as of the last look."""
+        return {uri: one for files in self._held.values() for uri, one in files.items()}
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest commit, as of the last look."""
+        return self._log.newest if self._log is not None else 0
+
+    def _read_log(self) -> None:
+        """Read the commits that are new since the last look, and what their parts hold."""
+        log = read_log(self.output, known=self._log)
+        if self._log is None:
+            self._require_own(log.build)
+        if log.gap:
+            raise StageError(
+                f"{redact(self.output)}: {name_commit(log.gap)} is missing, and later commits are there. Put the file "
+                f"back: nothing can be added to a log with a gap. `tokcore verify` says more."
+            )
+        parts = {part.path: part for part in log.parts()}
+        self._held = {path: files for path, files in self._held.items() if path in parts}
+        new = [path for path in parts if path not in self._held]
+        found = run_at_once(lambda path: read_held(self.output, [parts[path]]), new)
+        self._held |= dict(zip(new, found, strict=True))
+        self._log = log
+
+    def _removed(self) -> Tombstones | None:
+        return self._log.tombstones() if self._log is not None else None
+
+    def _require_own(self, build: BuildManifest) -> None:
+        """Raise ConfigError unless the build was made with these settings, and of stages that parts can have."""
+        if reasons := describe_changed_settings(build.config, self.config.stage_configs()):
+            raise ConfigError(
+                f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "
+                f"and the tokenizer: correct the build file, or build into a new output."
+            )
+        require_parts_apart(self.output, build, "updated")
+
+    def _compare(self, plan: Plan, held: Mapping[str, HeldFile]) -> Changes:
+        now = {file.uri: file for file in plan.files}
+        new = [uri for uri in now if uri not in held]
+        pins = {uri: make_pin(file, plan.settings[file.settings]) for uri, file in now.items()}
+        changed = [uri for uri in now if uri in held and pins[uri] != held[uri].pin]
+        gone = [uri for uri in held if uri not in now]
+        if gone and self.vanished == "fail":
+            raise StageError(
+                f"{name_some(gone)}: vanished since they were read. Choose what becomes of their documents: "
+                f"--vanished keep or --vanished remove. Nothing was changed."
+            )
+        removed = gone if self.vanished == "remove" else []
+        dropped = {held[uri].part for uri in [*changed, *removed]}
+        others = [uri for uri in held if held[uri].part in dropped and uri not in {*changed, *removed}]
+        self.stuck = ""
+        if lost := [uri for uri in others if uri not in now]:
+            self.stuck = (
+                f"{name_some(lost)}: vanished, and is in a part with {name_some([*changed, *removed])}, so it would "
+                f"have to be read again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
+            )
+            if not self.grows:
+                raise StageError(self.stuck)
+            parts = {held[uri].part for uri in lost}
+            changed = [uri for uri in changed if held[uri].part not in parts]
+            others = [uri for uri in others if held[uri].part not in parts]
+            dropped -= parts
+        return Changes(plan, new, changed, removed, others, sorted(dropped))
+
+    def discard(self, changes: Changes) -> None:
+        """Remove what a failed make() left, where the same changes will not be made again."""
+        path, _ = plan_part(self.config, self.output, self._choose_files(changes.plan, changes.wanted))
+        url = urls.join(self.output, path)
+        if find_manifest(url, BUILD) is None:
+            storage.remove_tree(url)
+
+    def _make_part(self, plan: Plan, wanted: Sequence[str]) -> Part:
+        """Build the part of these files; or find that a killed update, or another one, has."""
+        chosen = self._choose_files(plan, wanted)
+        return build_part(self.config, self.output, chosen, self.options, self.progress)
+
+    def _choose_files(self, plan: Plan, wanted: Sequence[str]) -> Plan:
+        """The plan of these files alone."""
+        chosen = {*wanted}
+        return make_plan(
+            [file for file in plan.files if file.uri in chosen],
+            plan.settings,
+            self.config.plan.range_bytes,
+            [uri for uri in plan.duplicates if uri in chosen],
+        )
+
+
+def _leave_out(plan: Plan, removed: Tombstones | None, range_bytes: int) -> Plan:
+    """The plan of an output's inputs, without the files and documents that were removed from it."""
+    if removed is None:
+        return plan
+    return make_plan(
+        [file for file in plan.files if removed.spell("source", file.uri) not in removed],
+        [dataclasses.replace(settings, removed=removed) for settings in plan.settings],
+        range_bytes,
+        plan.duplicates,
+    )

@@ -1,0 +1,53 @@
+"""Tombstones: keyed hashes of what was removed from an output, so that no later commit brings it back.
+
+A hash tells whether a name that is at hand was removed. It holds neither the name nor the text. Its key follows from
+the build, so tombstones of two outputs cannot be compared; but who has the output can test names by guessing them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable
+from typing import Literal
+
+Kind = Literal["id", "lang", "source"]
+
+_KEY_TAG = b"tokcore-removed-v1\0"
+_HASH_BYTES = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tombstones:
+    """What was removed from an output, sorted and distinct, as hexadecimal keyed hashes."""
+
+    key: str  # hexadecimal
+    hashes: tuple[str, ...]
+
+    def __contains__(self, tombstone: str) -> bool:
+        return tombstone in self.hashes
+
+    def spell(self, kind: Kind, name: str) -> str:
+        """The tombstone of a name, whether or not it is among these."""
+        return spell_tombstone(self.key, kind, name)
+
+
+def make_key(build_sha256: str) -> str:
+    """The key of the tombstones of an output, hexadecimal. build_sha256: of the file of its commit 0."""
+    return hashlib.sha256(_KEY_TAG + bytes.fromhex(build_sha256)).hexdigest()
+
+
+def spell_tombstone(key: str, kind: Kind, name: str) -> str:
+    """The keyed hash of a document's id, of a language, or of the uri of an input file: 32 hexadecimal digits.
+
+    >>> spell_tombstone("00" * 32, "id", "page-1") == spell_tombstone("00" * 32, "lang", "page-1")
+    False
+    """
+    content = kind.encode() + b"\0" + name.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=_HASH_BYTES, key=bytes.fromhex(key)).hexdigest()
+
+
+def merge_tombstones(key: str, hashes: Iterable[str]) -> Tombstones | None:
+    """These tombstones, sorted and each once; None if there are none, so that what was never touched stays equal."""
+    distinct = tuple(sorted({*hashes}))
+    return Tombstones(key, distinct) if distinct else None
