@@ -1,4 +1,4 @@
-"""init, check, and the commands that run stages: build, count, learn, encode, pack."""
+"""init, check, update, and the commands that run stages: build, count, learn, encode, pack."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _make_stage_command(
         as_json: bool,
         show_all: bool = False,
     ) -> None:
-        build = _open_to_run(build_file, chosen, replace, reuse)
+        build = open_to_run(build_file, chosen, replace, reuse)
         manifest = run(build)
         if as_json:
             _print_as_json(build, manifest)
@@ -126,7 +126,7 @@ def _make_stage_command(
     return ALL(command) if name == "build" else command
 
 
-def _open_to_run(build_file: str, chosen: RunChoices, replace: str | None, reuse: str | None) -> Any:
+def open_to_run(build_file: str, chosen: RunChoices, replace: str | None = None, reuse: str | None = None) -> Any:
     """The build, with the stage to make again and the output to take stages from."""
     if chosen.quiet and chosen.verbose:
         raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
@@ -183,6 +183,36 @@ def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> N
         print_no_work(build.output, manifest.stage, done)
     if line := describe_retries():
         click.echo(line)
+
+
+@click.command(
+    epilog=format_examples("tokcore update BUILD.toml", "tokcore update BUILD.toml --vanished remove"),
+)
+@BUILD_FILE
+@add_run_options
+@click.option(
+    "--vanished",
+    type=click.Choice(("keep", "remove", "fail")),
+    help="What becomes of the documents of input files that are no longer there; replaces update.vanished.",
+)
+@JSON
+def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: bool) -> None:
+    """Follow the inputs of a finished build.
+
+    Lists the sources again. Counts and encodes the files that are new, with the tokenizer that is there, as a part of
+    its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
+    none if nothing changed.
+    """
+    from pipelines.print_log import print_updated
+    from pipelines.stages.update_output import Update
+
+    build = open_to_run(build_file, chosen)
+    rule: Any = vanished or build.config.update.vanished
+    commit = Update(build.config, build.options, build.output, build.progress, rule).run()
+    if as_json:
+        print_json(json.loads(commit.to_bytes()) if commit is not None else None)
+    else:
+        print_updated(build.output, commit, chosen.quiet)
 
 
 STAGE_COMMANDS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, TokError
 
 # The exit codes that commands choose; pipelines/cli.py has those of signals.
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE, EXIT_WAITS = 1, 2, 3, 4
@@ -37,6 +38,24 @@ def show_progress(name: str) -> AbstractContextManager[object]:
     from pipelines.local.progress import StageProgress
 
     return StageProgress().stage(name, minor=True)
+
+
+def find_build(output: str) -> str:
+    """As make_absolute, for a command that reads one build. Says on stderr if the output was updated since."""
+    from pipelines.stages.read_log import has_commits
+    from pipelines.store.redaction import redact
+
+    url = make_absolute(output)
+    updated = False
+    with contextlib.suppress(TokError):  # the command itself says what is wrong with the place
+        updated = has_commits(url)
+    if updated:
+        click.echo(
+            f"note: {redact(url)} was updated since it was built, and this reads the build alone. "
+            f"Parts are outputs, too: `tokcore log` names them.",
+            err=True,
+        )
+    return url
 
 
 def make_absolute(output: str) -> str:
@@ -70,6 +89,14 @@ def expand_path(path: str) -> str:
         return expand(path)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file on this machine, empty ones left out. Raises ConfigError if it is not in UTF-8."""
+    try:
+        return [line for line in Path(expand_path(path)).read_text("utf-8-sig").split("\n") if line]
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8, and byte {error.start} is not") from error
 
 
 def expand_local_path(path: str) -> Path:

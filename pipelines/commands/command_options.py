@@ -76,6 +76,10 @@ VOCAB_SIZE = click.option(
 
 PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file: its split pattern.")
 
+AT = click.option(
+    "--at", type=click.IntRange(0), metavar="COMMIT", help="The output as it was at this commit; default: the newest."
+)
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute
+from pipelines.commands.command_inputs import expand_local_path, find_build, load_tokenizer, make_absolute
 from pipelines.commands.command_options import format_examples
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
@@ -74,7 +74,7 @@ def report(
 
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
-    url = make_absolute(output)
+    url = find_build(output)
     place = expand_local_path(path)
     check_place(place, url, force)
     wishes = Wishes(

@@ -1,4 +1,4 @@
-"""Commands that inspect or repair an output: verify, repair, show, curve, audit, diff, gc."""
+"""Commands that look at an output or change it: verify, log, remove, expire, compact, repair, show and so on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import click
 from pipelines.commands.command_inputs import (
     EXIT_PROBLEM,
     expand_path,
+    find_build,
     load_tokenizer,
     make_absolute,
     print_json,
+    read_lines,
     show_progress,
 )
-from pipelines.commands.command_options import ALL, JSON, VOCAB_SIZE, WORKERS, format_examples
+from pipelines.commands.command_options import ALL, AT, JSON, VOCAB_SIZE, WORKERS, format_examples
+from tokcore.jsonable import to_jsonable
 
 
 @click.command(
@@ -23,6 +26,8 @@ from pipelines.commands.command_options import ALL, JSON, VOCAB_SIZE, WORKERS, f
         "tokcore verify out/first",
         "tokcore verify out/first --decode 1000 --root a689...d024",
         "tokcore verify out/first --rebuild train-00000-00000",
+        "tokcore verify out/first --prove tokenizer/tokenizer.json",
+        "tokcore verify out/first --removed takedown.txt",
     )
 )
 @click.argument("output")
@@ -35,7 +40,10 @@ from pipelines.commands.command_options import ALL, JSON, VOCAB_SIZE, WORKERS, f
 @click.option("--root", metavar="HEX", help="Fail unless the output has this root.")
 @click.option("--quick", is_flag=True, help="Only hash the files; do not read shards and tables.")
 @click.option("--rebuild", metavar="SHARD", help="Only compute this shard again from its inputs, and compare.")
+@click.option("--prove", metavar="FILE", help="Only print a proof that the root covers this file, as JSON.")
+@click.option("--removed", metavar="FILE", help="Only prove that the documents of these ids, a line each, are gone.")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@AT
 @WORKERS
 @JSON
 def verify(
@@ -44,20 +52,40 @@ def verify(
     root: str | None,
     quick: bool,
     rebuild: str | None,
+    prove: str | None,
+    removed: str | None,
     base: str,
+    at: int | None,
     workers: int | None,
     as_json: bool,
 ) -> None:
     """Check that an output is what was committed.
 
     Hashes every file, then checks that shards, tables, ledgers and manifests agree. With --decode, also compares
-    documents with their source. Exit code 1 if there is a problem.
+    documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
+    if there is a problem.
     """
     from pipelines.inspect.verify import verify as run
     from pipelines.local.progress import StageProgress
     from pipelines.local.run_options import RunOptions
     from pipelines.print_reports import print_verified
 
+    if removed is not None:
+        if decode != "0" or root is not None or quick or rebuild is not None or prove is not None or at is not None:
+            raise click.UsageError(
+                "--removed looks through all commits; leave out --decode, --root, --quick, --rebuild, --prove and --at"
+            )
+        _verify_removed(make_absolute(output), removed, as_json)
+        return
+    if prove is not None:
+        if decode != "0" or root is not None or quick or rebuild is not None:
+            raise click.UsageError(
+                "--prove proves one file; leave out --decode, --root, --quick and --rebuild, which check others"
+            )
+        from pipelines.inspect.prove_file import prove_file
+
+        print_json(dataclasses.asdict(prove_file(make_absolute(output), prove, at)))
+        return
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
             raise click.UsageError(
@@ -75,6 +103,7 @@ def verify(
         root=(root or "").lower(),
         quick=quick,
         base=expand_path(base),
+        at=at,
         options=RunOptions(workers),
         progress=StageProgress(),
     )
@@ -94,6 +123,130 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
         sys.exit(EXIT_PROBLEM)
 
 
+def _verify_removed(output: str, path: str, as_json: bool) -> None:
+    from pipelines.inspect.verify_removed import verify_removed
+    from pipelines.print_log import print_removal_report
+
+    with show_progress("verify"):
+        report = verify_removed(output, read_lines(path))
+    print_json(dataclasses.asdict(report)) if as_json else print_removal_report(report)
+    if report.problems:
+        sys.exit(EXIT_PROBLEM)
+
+
+@click.command(epilog=format_examples("tokcore log out/first"))
+@click.argument("output")
+@JSON
+def log(output: str, as_json: bool) -> None:
+    """Show the commits of an output: when, why, and what it held then."""
+    from pipelines.print_log import describe_log, print_log
+
+    commits = describe_log(make_absolute(output))
+    print_json(commits) if as_json else print_log(commits)
+
+
+@click.command(
+    epilog=format_examples(
+        "tokcore remove out/first --ids takedown.txt",
+        "tokcore remove out/first --source 'crawl/2024-*.jsonl' --lang xx",
+    )
+)
+@click.argument("output")
+@click.option("--ids", metavar="FILE", help="Remove the documents of these ids, a line each.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="GLOB",
+    help="Remove the documents of these input files, named as the build file does; without / by name. Repeatable.",
+)
+@click.option("--lang", "langs", multiple=True, metavar="XX", help="Remove the documents of this language. Repeatable.")
+@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@WORKERS
+@JSON
+def remove(
+    output: str,
+    ids: str | None,
+    sources: tuple[str, ...],
+    langs: tuple[str, ...],
+    base: str,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Take documents out of a finished output.
+
+    Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
+    keyed hash of each name, so that no later commit brings a document back. Earlier commits still hold the documents:
+    `tokcore verify --removed` names these.
+    """
+    from pipelines.local.progress import StageProgress
+    from pipelines.local.run_options import RunOptions
+    from pipelines.print_log import print_removed
+    from pipelines.stages.remove_documents import Remove
+
+    if ids is None and not sources and not langs:
+        raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
+    url = make_absolute(output)
+    chosen = tuple(read_lines(ids)) if ids is not None else ()
+    done = Remove(url, chosen, langs, sources, expand_path(base), RunOptions(workers), StageProgress()).run()
+    if as_json:
+        print_json({"commit": to_jsonable(done.commit) if done.commit is not None else None, "unknown": done.unknown})
+    else:
+        print_removed(url, done)
+
+
+@click.command(epilog=format_examples("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d"))
+@click.argument("output")
+@click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the N newest states of the output.")
+@click.option(
+    "--older-than", metavar="DURATION", help="Give up what was followed by another commit so long ago: 90s, 24h, 30d."
+)
+@JSON
+def expire(output: str, keep: int | None, older_than: str | None, as_json: bool) -> None:
+    """Give up earlier commits of an output, and remove what only they name.
+
+    Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
+    checked. Let no other command change the output meanwhile.
+    """
+    from pipelines.inspect.gc import parse_seconds
+    from pipelines.print_log import print_expired
+    from pipelines.stages.expire_commits import expire as run
+
+    if (keep is None) == (older_than is None):
+        raise click.UsageError("what is to stay? Name one of the two: --keep N or --older-than DURATION")
+    url = make_absolute(output)
+    with show_progress("expire"):
+        done = run(url, keep, parse_seconds(older_than) if older_than is not None else None)
+    if as_json:
+        print_json({**done._asdict(), "commit": to_jsonable(done.commit) if done.commit is not None else None})
+    else:
+        print_expired(url, done)
+
+
+@click.command(epilog=format_examples("tokcore compact out/first"))
+@click.argument("output")
+@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@WORKERS
+@JSON
+def compact(output: str, base: str, workers: int | None, as_json: bool) -> None:
+    """Make few large shards out of the many small ones of updates.
+
+    Reads the inputs of parts with small shards again, into one part, and compares all documents by their digest. Ends
+    with one commit; readers of earlier ones go on. `tokcore expire` gives the room of the small shards back.
+    """
+    from pipelines.local.progress import StageProgress
+    from pipelines.local.run_options import RunOptions
+    from pipelines.print_log import print_compacted
+    from pipelines.stages.compact_output import Compact
+
+    url = make_absolute(output)
+    done = Compact(url, expand_path(base), RunOptions(workers), StageProgress()).run()
+    if as_json:
+        print_json({**done._asdict(), "commit": to_jsonable(done.commit) if done.commit is not None else None})
+    else:
+        print_compacted(url, done)
+
+
 @click.command(epilog=format_examples("tokcore repair out/first"))
 @click.argument("output")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
@@ -109,7 +262,7 @@ def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
     from pipelines.local.run_options import RunOptions
     from pipelines.print_reports import print_repaired
 
-    report = run(make_absolute(output), base, RunOptions(workers))
+    report = run(find_build(output), base, RunOptions(workers))
     print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
     if report.left:
         sys.exit(EXIT_PROBLEM)
@@ -118,15 +271,22 @@ def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
 @click.command(
     epilog=format_examples(
         "tokcore show out/first",
+        "tokcore show out/first --at 3",
         "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow",
         "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow:7 --all",
     )
 )
 @click.argument("what", metavar="OUTPUT|SHARD[:N]")
 @click.option("--tokenizer", "path", default="", help="Tokenizer that wrote the shard; default: that of its output.")
+@click.option(
+    "--at",
+    type=click.IntRange(0),
+    metavar="COMMIT",
+    help="The shards of all parts of this commit, not the build's.",
+)
 @ALL
 @JSON
-def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
+def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) -> None:
     """Show an output's shards, a shard's header, or a document.
 
     For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen.
@@ -135,14 +295,17 @@ def show(what: str, path: str, show_all: bool, as_json: bool) -> None:
 
     url = make_absolute(what)
     name, _, row = url.rpartition(":")
-    if name and row.isdecimal():
+    if at is not None:
+        shards = run.list_shards_at(url, at)
+        print_json(shards) if as_json else run.print_shards(url, shards, show_all, at)
+    elif name and row.isdecimal():
         document = run.read_document(name, int(row), load_tokenizer(path) if path else None)
         print_json(document.as_json()) if as_json else run.print_document(document, show_all)
     elif run.names_a_shard(url):
         described = run.describe_shard(url)
         print_json(described) if as_json else run.print_described(described)
     else:
-        shards = run.list_shards(url)
+        shards = run.list_shards(find_build(what))
         print_json(shards) if as_json else run.print_shards(url, shards, show_all)
 
 
@@ -169,7 +332,7 @@ def audit(output: str, rare: int, sources: bool, vocab_size: int | None, as_json
     from pipelines.inspect.audit import print_audit
 
     with show_progress("audit"):
-        report = run(make_absolute(output), load_tokenizer(output, vocab_size=vocab_size), rare, sources)
+        report = run(find_build(output), load_tokenizer(output, vocab_size=vocab_size), rare, sources)
     print_json(report) if as_json else print_audit(report)
 
 
@@ -189,26 +352,39 @@ def curve(output: str, sizes: str, as_json: bool) -> None:
         raise click.BadParameter(f"{sizes!r}: expected numbers with commas between them", param_hint="--sizes")
     chosen = [int(size) for size in sizes.split(",")] if sizes else []
     with show_progress("curve"):
-        report = compute_curve(make_absolute(output), load_tokenizer(output), chosen)
+        report = compute_curve(find_build(output), load_tokenizer(output), chosen)
     print_json(report) if as_json else print_curve(report)
 
 
-@click.command(epilog=format_examples("tokcore diff out/first out/second"))
+@click.command(
+    epilog=format_examples("tokcore diff out/first out/second", "tokcore diff out/first out/first --at 3 --with 5")
+)
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
+@click.option("--at", type=click.IntRange(0), metavar="COMMIT", help="Compare commits: this one of A; default: newest.")
+@click.option(
+    "--with", "other_at", type=click.IntRange(0), metavar="COMMIT", help="Compare commits: this one of B; likewise."
+)
 @JSON
-def diff(one: str, other: str, as_json: bool) -> None:
-    """Show what differs between two outputs.
+def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bool) -> None:
+    """Show what differs between two outputs, or between two commits.
 
-    Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Exit
-    code 1 if anything differs.
+    Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Of
+    commits, compares inputs, totals, tombstones, counts and tokenizers over all their parts. Exit code 1 if anything
+    differs.
     """
     from pipelines.inspect.diff import diff as run
+    from pipelines.inspect.diff_commits import diff_commits
     from pipelines.print_reports import print_diff
 
-    one, other = (make_absolute(output) for output in (one, other))
-    with show_progress("diff"):
-        found = run(one, other)
+    if at is None and other_at is None:
+        one, other = (find_build(output) for output in (one, other))
+        with show_progress("diff"):
+            found = run(one, other)
+    else:
+        one, other = (make_absolute(output) for output in (one, other))
+        with show_progress("diff"):
+            found = diff_commits(one, other, at, other_at)
     print_json(found) if as_json else print_diff(found, one, other)
     if found:
         sys.exit(EXIT_PROBLEM)

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
+from pipelines.commands.command_inputs import EXIT_PROBLEM, find_build, make_absolute, print_json, show_progress
 from pipelines.commands.command_options import JSON, format_examples
 from tokcore.format_table import SHARD_FORMATS
 
@@ -81,7 +81,7 @@ def convert(
         raise click.UsageError("--end and --whole exclude each other: leave one of them out")
     with show_progress("convert"):
         report = convert_shards(
-            make_absolute(source),
+            find_build(source),
             target,
             make_absolute(path),
             Reading(end, whole, read_dtype),

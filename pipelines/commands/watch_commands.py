@@ -1,0 +1,79 @@
+"""watch and status: the service, and what it says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from pipelines.commands.build_commands import open_to_run
+from pipelines.commands.command_inputs import make_absolute, print_json
+from pipelines.commands.command_options import BUILD_FILE, JSON, RunChoices, add_run_options, format_examples
+from tokcore.errors import ConfigError
+
+
+@click.command(
+    epilog=format_examples(
+        "tokcore watch BUILD.toml",
+        "tokcore watch BUILD.toml --output s3://bucket/out --tokenizer tokcore.json",
+        "tokcore watch BUILD.toml --set watch.batch_seconds=300 --log-format json",
+    )
+)
+@BUILD_FILE
+@add_run_options
+@click.option(
+    "--tokenizer", "tokenizer", metavar="URL", help="Encode with this one; needed where nothing is built yet."
+)
+@click.option("--count", "counts_too", is_flag=True, help="With --tokenizer: also count, ready for `tokcore learn`.")
+@click.option("--listen", metavar="HOST:PORT", help="Of /healthz, /readyz and /metrics; replaces watch.listen.")
+@click.option(
+    "--log-format", "log_format", type=click.Choice(("text", "json")), default="text", help="Of lines on stderr."
+)
+def watch(
+    build_file: str,
+    chosen: RunChoices,
+    tokenizer: str | None,
+    counts_too: bool,
+    listen: str | None,
+    log_format: str,
+) -> None:
+    """Follow the inputs until told to end.
+
+    Does what `tokcore update` does, again and again, in batches. Takes files that have settled. SIGTERM and Ctrl-C end
+    it after the batch; SIGHUP has it read the build file again. Start it twice, and one stands by for the other.
+    """
+    from pipelines.watch.service import Service
+    from schemas.build_tables import TokenizerTable
+
+    if chosen.share is not None or chosen.detach:
+        raise ConfigError("watch: --slice and --detach are for builds. Leave them out.")
+    if counts_too and tokenizer is None:
+        raise ConfigError("--count: is for an output that begins with --tokenizer; others count as they were built")
+
+    def complete(config: Any) -> Any:
+        if tokenizer is not None:
+            table = TokenizerTable(from_=make_absolute(tokenizer))
+            config = dataclasses.replace(config, tokenizer=table, special=(), counts_too=counts_too)
+        if listen is not None:
+            config = dataclasses.replace(config, watch=dataclasses.replace(config.watch, listen=listen))
+        return config
+
+    build = open_to_run(build_file, chosen)
+    build.progress.as_json = log_format == "json"
+    # Of the new settings: a build file that cannot be read leaves the service as it is.
+    reload = lambda: complete(open_to_run(build_file, chosen).config)  # noqa: E731
+    Service(complete(build.config), build.options, build.output, build.progress, reload=reload).run()
+
+
+@click.command(epilog=format_examples("tokcore status out/first", "tokcore status s3://bucket/out --json"))
+@click.argument("output")
+@JSON
+def status(output: str, as_json: bool) -> None:
+    """Show who watches for an output, what waits, and which files are left alone."""
+    from pipelines.print_log import print_status
+    from pipelines.watch.read_status import read_status
+
+    url = make_absolute(output)
+    found = read_status(url)
+    print_json(found) if as_json else print_status(url, found)

@@ -1,0 +1,69 @@
+"""What a watcher measures, in Prometheus' terms: https://prometheus.io/docs/practices/naming/."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from pipelines.store.retries import count_retries
+from schemas.commit_log import Commit
+from schemas.stage_manifests import BuildManifest
+
+_LAG_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600)
+
+
+class Meters:
+    """Counters are of this process, and of the commits that it made."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+
+        def count(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"tokcore_{name}", about, labels, registry=registry)
+
+        def gauge(name: str, about: str) -> Gauge:
+            return Gauge(f"tokcore_{name}", about, registry=registry)
+
+        def spread(name: str, about: str) -> Histogram:
+            return Histogram(f"tokcore_{name}", about, registry=registry, buckets=_LAG_SECONDS)
+
+        self._documents = count("documents", "Documents in shards.", "language")
+        self._text_bytes = count("text_bytes", "Bytes of text in shards, UTF-8.", "language")
+        self._tokens = count("tokens", "Tokens in shards.", "language")
+        self._rejected = count("rejected_records", "Records that are no document.", "reason")
+        self._files = count("files", "Input files that were committed: new or changed, or gone.", "change")
+        self._commits = count("commits", "Commits of this watcher.")
+        self._failures = count("failures", "What failed and is tried again.", "what")
+        self._lag = spread("lag_seconds", "From the first look at a file to the commit that holds it.")
+        self._batch = spread("batch_seconds", "From the choice of a batch to its commit.")
+        self.waiting_files = gauge("waiting_files", "Files that are seen and not committed.")
+        self.waiting_bytes = gauge("waiting_bytes", "Their stored bytes.")
+        self.oldest = gauge("oldest_waiting_seconds", "For how long the oldest of them has waited.")
+        self.quarantined = gauge("quarantined_files", "Files that failed too often, and are left alone.")
+        self.newest = gauge("newest_commit", "The number of the newest commit.")
+        self.has_turn = gauge("has_turn", "1 if this watcher commits, 0 if it stands by.")
+        gauge("store_retries", "Requests to stores that were tried again.").set_function(count_retries)
+
+    def note_commit(self, commit: Commit, parts: list[BuildManifest], lags_s: list[float], seconds: float) -> None:
+        """Count a commit. parts: those that it adds. lags_s: of its new and changed files."""
+        for part in parts:
+            for name, language in part.languages.items():
+                self._documents.labels(name).inc(language.documents)
+                self._text_bytes.labels(name).inc(language.text_bytes)
+                self._tokens.labels(name).inc(language.tokens)
+            for reason, number in part.totals.records.rejected.items():
+                self._rejected.labels(reason).inc(number)
+        for change in ("new", "changed", "vanished"):
+            self._files.labels(change).inc(getattr(commit.why, change))
+        for lag in lags_s:
+            self._lag.observe(lag)
+        self._batch.observe(seconds)
+        self._commits.inc()
+        self.newest.set(commit.number)
+
+    def note_failure(self, what: str) -> None:
+        """what: look, or batch."""
+        self._failures.labels(what).inc()
+
+    def write(self) -> bytes:
+        """All of it, in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,43 @@
+"""`tokcore status`: what the watchers of an output say of themselves, and what its log says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+from pipelines.stages.read_log import read_log
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER, WATCHERS
+from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.turn import SIGN
+from schemas.commit_log import sum_up_parts
+from tokcore.jsonable import to_jsonable
+
+
+def read_status(output: str) -> dict[str, Any]:
+    """The newest commit, its totals, the watchers and the files in quarantine, as JSON. Raises as read_log does."""
+    log = read_log(output)
+    totals = log.commits[-1].totals if log.commits else sum_up_parts([log.build])
+    quarantine = Quarantine(output)
+    quarantine.read()
+    return {
+        "newest_commit": log.newest,
+        "gap": log.gap,
+        "totals": to_jsonable(totals),
+        "watchers": _read_signs(output),
+        "quarantine": sorted(quarantine.notes.values(), key=lambda note: note["uri"]),
+    }
+
+
+def _read_signs(output: str) -> list[dict[str, Any]]:
+    """The newest sign of each watcher, that of the one that commits first."""
+    folder = urls.join(output, FOLDER, WATCHERS)
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(storage.list_tree(folder)):
+        kind, _, rest = name.partition(".")
+        if kind != SIGN or (data := storage.read_if_there(urls.join(folder, name))) is None:
+            continue
+        with contextlib.suppress(ValueError):  # one that is being written: the one before is there, too
+            found[rest.partition(".")[0]] = json.loads(data)
+    return sorted(found.values(), key=lambda sign: (sign["role"], sign["host"], sign["process"]))

@@ -1,0 +1,359 @@
+"""The loop of `tokcore watch`: look, choose a batch, make it a part of the output, commit; wait, and look again.
+
+Exactly once: what the output holds is what its log says, and a batch is an update of it (stages/update_output.py). So a
+watcher that is killed leaves nothing that the next one, or `tokcore update`, does not find or make again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.local.terminal import format_size
+from pipelines.stages.build import Build
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.read_log import read_part
+from pipelines.stages.update_output import Changes, Update
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER, WATCHERS
+from pipelines.store.crashpoints import reach
+from pipelines.store.options import use_options
+from pipelines.store.redaction import redact
+from pipelines.watch.marked import find_marked
+from pipelines.watch.meters import Meters
+from pipelines.watch.pages import METRICS_TYPE, Page, Pages
+from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.signals import Wishes
+from pipelines.watch.turn import Turn
+from pipelines.watch.waiting_files import Waiting, WaitingFiles
+from pipelines.work.work_items import make_plan
+from schemas.changed_settings import describe_changed_settings
+from schemas.commit_log import Commit
+from schemas.config import BuildConfig
+from schemas.stage_manifests import BUILD
+from tokcore.errors import ConfigError, TokError
+
+_LONGEST_PAUSE_S = 300.0
+_MOST_SHOWN = 600  # characters of an error
+
+# Not the fault of a file that is read: the output, or this machine, has no room or does not let us write.
+_OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+class Service:
+    """One watcher. run() returns when it was told to end, and is done with its batch."""
+
+    def __init__(
+        self,
+        config: BuildConfig,
+        options: RunOptions,
+        output: str = "",
+        progress: StageProgress | None = None,
+        *,
+        reload: Callable[[], BuildConfig] | None = None,
+    ) -> None:
+        """output: URL; empty: as the build file says. reload: reads the build file again, on SIGHUP."""
+        use_options(dataclasses.asdict(config.storage))
+        self.config = config
+        self.options = options
+        self.progress = progress or StageProgress()
+        self.settings = config.watch
+        self.wishes = Wishes(float(self.settings.drain_seconds))
+        self.meters = Meters()
+        self._stages = self.progress if self.progress.level > 0 else StageProgress(level=-1)
+        self.output = Build(config, options, output).output
+        self._reload = reload
+        self._waiting = WaitingFiles(self.settings)
+        self._quarantine = Quarantine(self.output)
+        self._turn = Turn(self.output, float(self.settings.lease_seconds), self._describe)
+        self._changes: dict[str, Waiting] = {}
+        self._update: Update | None = None
+        self._has_turn = False
+        self._looked_at: float | None = None  # when the sources were last listed
+        self._trouble = ""  # what the last look or batch failed of
+        self._num_failed = 0  # looks and batches that failed in a row, through no fault of a file
+        self._newest = 0
+        self._told: set[str] = set()  # about files that are not taken
+        self._began = time.time()
+
+    def run(self) -> None:
+        """Follow the sources until told to end.
+
+        Raises ConfigError if the output holds something else, or if the build file does not fit it; KeyboardInterrupt
+        if the batch did not end in time, of which nothing is committed.
+        """
+        with self.wishes.heard(), self.at_work():
+            while not self.wishes.is_over:
+                if self.wishes.take_reload():
+                    self._read_config_again()
+                self.wishes.wait(self.go_round())
+        self.progress.say("watch: ended, as it was told to; nothing is half done")
+
+    # ---------------------------------------------------------------------------------------------------------- begin
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Begin the output if there is none, and let others see this watcher while the block runs."""
+        self._begin_output()
+        self._update = self._make_update(self.config)
+        pages = self._serve()
+        self._turn.begin()
+        try:
+            yield
+        finally:
+            self._turn.end()
+            if pages is not None:
+                pages.end()
+
+    def _begin_output(self) -> None:
+        """Commit the build of no files, if there is no build: it holds the tokenizer."""
+        if (build := find_manifest(self.output, BUILD)) is not None:
+            if self.config.tokenizer is not None:
+                if self.config.counts_too and build.config.counts is None:
+                    raise ConfigError(f"--count: {redact(self.output)} was begun without it. Name another output.")
+                self.config = dataclasses.replace(self.config, counts_too=build.config.counts is not None)
+            return
+        if self.config.tokenizer is None:
+            raise ConfigError(
+                f"{redact(self.output)}: holds no finished build, so there is no tokenizer to go on with. Build it "
+                f"first: tokcore build {self.config.as_argument}; or begin with a tokenizer that is there: --tokenizer"
+            )
+        empty = make_plan([], [], self.config.plan.range_bytes, [])
+        Build(self.config, self.options, self.output, self._stages, chosen=empty).run()
+        self.progress.say(f"commit 0 of {redact(self.output)}: no documents yet, and the tokenizer")
+
+    def _make_update(self, config: BuildConfig) -> Update:
+        vanished = "keep" if config.update.vanished == "fail" else config.update.vanished
+        return Update(config, self.options, self.output, self._stages, vanished, grows=True)
+
+    def _serve(self) -> Pages | None:
+        if not self.settings.listen:
+            return None
+        pages = Pages(
+            self.settings.listen,
+            {
+                "/healthz": lambda: Page(True, b"ok\n"),
+                "/readyz": self.show_ready,
+                "/metrics": lambda: Page(True, self.meters.write(), METRICS_TYPE),
+            },
+        )
+        self.progress.say(f"watch: http://{pages.address} has /healthz, /readyz and /metrics")
+        return pages
+
+    def show_ready(self) -> Page:
+        if self._trouble:
+            return Page(False, f"{self._trouble}\n".encode())
+        if self._looked_at is None:
+            return Page(False, b"the sources are not listed yet\n")
+        return Page(True, b"commits\n" if self._has_turn else b"stands by\n")
+
+    def _read_config_again(self) -> None:
+        """Take over a changed build file, unless the output would be another one."""
+        if self._reload is None:
+            return
+        try:
+            config = self._reload()
+            config = dataclasses.replace(config, counts_too=self.config.counts_too)
+            if reasons := describe_changed_settings(self.config.stage_configs(), config.stage_configs()):
+                raise ConfigError(
+                    f"{config.path}: the output would be another one: {'; '.join(reasons)}. "
+                    f"The watcher goes on with the settings that it has."
+                )
+            update = self._make_update(config)
+        except TokError as error:
+            self.progress.say(f"watch: reload refused: {redact(str(error))}")
+            return
+        self.config, self._update = config, update
+        self.settings = self._waiting.settings = config.watch
+        self.progress.say(f"watch: {config.path} is read again")
+
+    # ---------------------------------------------------------------------------------------------------------- rounds
+
+    def go_round(self) -> float:
+        """Look, and commit all batches that are due; for how many seconds to wait then."""
+        poll = float(self.settings.poll_seconds)
+        try:
+            had_turn, self._has_turn = self._has_turn, self._turn.take()
+            self.meters.has_turn.set(self._has_turn)
+            if self._has_turn != had_turn:
+                self._turn.beat()
+            if self._has_turn and not had_turn:
+                self.progress.say("watch: this watcher commits")
+            elif not self._has_turn and (had_turn or self._looked_at is None):
+                self.progress.say("watch: another watcher commits, and this one stands by")
+            changes = self._look()
+            if not self._has_turn:
+                return poll
+            while not self.wishes.is_over and self._make_batch(changes):
+                changes = self._look()
+        except (TokError, OSError) as error:
+            if self._looked_at is None and isinstance(error, ConfigError):
+                raise  # the build file is wrong, not a store in trouble
+            return self._note_trouble("look", error)
+        self._trouble, self._num_failed = "", 0
+        return poll
+
+    def _look(self) -> Changes:
+        """List the sources; what changed, all of it."""
+        assert self._update is not None
+        changes = self._update.look()
+        held = self._update.held()
+        now = {file.uri: file for file in changes.plan.files}
+        if changes.vanished and not now and held:
+            self.progress.say("watch: the sources are empty: nothing is removed until one of their files is back")
+            changes = changes._replace(vanished=[])
+        self._changes = {
+            uri: Waiting(
+                now[uri].size_bytes if uri in now else 0,
+                now[uri].version if uri in now else "",
+                held[uri].part if uri in held else "",
+            )
+            for uri in [*changes.new, *changes.changed, *changes.vanished]
+        }
+        marked = find_marked(self.config, self._changes, self.settings.marker) if self.settings.marker else None
+        self._waiting.observe(self._changes, time.monotonic(), marked)
+        self._quarantine.read()
+        if self._has_turn:
+            self._quarantine.forget_others(self._changes)
+        self._looked_at = time.monotonic()
+        self._newest = self._update.newest
+        for url, why in self._update.left_out.no_data.items():
+            self._tell_once(f"{redact(url)}: is not taken: {why}")
+        if self._update.stuck:
+            self._tell_once(self._update.stuck.replace("--vanished remove", 'update.vanished = "remove"'))
+        self._measure()
+        return changes
+
+    def _make_batch(self, changes: Changes) -> bool:
+        """Read and commit the next batch; whether to look again at once. A failure of a batch is noted here."""
+        assert self._update is not None
+        quarantined = self._quarantine.find(self._changes)
+        uris = self._waiting.choose_batch(time.monotonic(), quarantined)
+        chosen = self._update.choose(changes, uris, quarantined) if uris else None
+        if not chosen:
+            return False
+        began = time.monotonic()
+        reach("watch.chosen")
+        try:
+            commit = self._update.make(chosen)
+        except (TokError, OSError) as error:
+            self._note_failed_batch(uris, error)
+            self._update.discard(chosen)
+            return True
+        if commit is None:
+            self.progress.say("watch: another watcher has committed meanwhile")
+            return True
+        reach("watch.committed")
+        self._tell_commit(commit, chosen, time.monotonic() - began)
+        return True
+
+    def _tell_commit(self, commit: Commit, chosen: Changes, seconds: float) -> None:
+        now = time.monotonic()
+        parts = [read_part(self.output, part) for part in commit.added]
+        lags = [self._waiting.age(uri, now) for uri in [*chosen.new, *chosen.changed]]
+        self.meters.note_commit(commit, parts, lags, seconds)
+        text = sum(part.totals.text_bytes for part in parts)
+        documents = sum(part.totals.records.documents for part in parts)
+        self._trouble, self._num_failed = "", 0
+        self._newest = commit.number
+        self.progress.say(
+            f"commit {commit.number}: {commit.why.describe_files()}, {documents:,} documents, {format_size(text)} of "
+            f"text, {seconds:.1f} s; the oldest file waited {max(lags, default=0.0):.0f} s"
+        )
+        self._turn.beat()
+
+    # --------------------------------------------------------------------------------------------------------- trouble
+
+    def _note_failed_batch(self, uris: Collection[str], error: Exception) -> None:
+        """Blame the machine, or the files; those that are to blame too often go into quarantine."""
+        self.meters.note_failure("batch")
+        if self._blames_machine(error):
+            raise error
+        shown = _shorten(error)
+        spent = self._waiting.fail([*uris], time.monotonic())
+        for uri in spent:
+            self._quarantine.put(uri, self._changes[uri], shown)
+            self.progress.say(f"watch: {redact(uri)}: failed {self.settings.tries} times, and is left alone: {shown}")
+        if not spent:
+            files = f"{len(uris):,} files" if len(uris) > 1 else redact(next(iter(uris)))
+            self.progress.say(f"watch: a batch of {files} failed and is tried again: {shown}")
+        self._measure()
+
+    def _blames_machine(self, error: BaseException) -> bool:
+        """Whether an error is no fault of the files that were read: nothing can be written, or a store does not answer.
+
+        Errors of workers arrive as text, so their words are looked at, too.
+        """
+        chain: BaseException | None = error
+        while chain is not None:
+            if isinstance(chain, OSError) and chain.errno in _OF_MACHINE:
+                return True
+            chain = chain.__cause__ or chain.__context__
+        if any(os.strerror(number) in str(error) for number in _OF_MACHINE):
+            return True
+        probe = urls.join(self.output, FOLDER, WATCHERS, "probe")
+        try:
+            with storage.write_attempt(probe) as file:
+                file.write(bytes(1 << 16))
+            storage.remove_file(probe)
+        except (TokError, OSError):
+            return True
+        return False
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.progress.say(f"watch: {text}")
+
+    def _note_trouble(self, what: str, error: Exception) -> float:
+        """Say what is wrong, once for each cause; for how many seconds to wait."""
+        self.meters.note_failure(what)
+        said = _shorten(error)
+        pause: float = min(float(self.settings.poll_seconds) * 2.0**self._num_failed, _LONGEST_PAUSE_S)
+        self._num_failed += 1
+        if said != self._trouble:
+            self.progress.say(f"watch: {said}. Nothing is lost: it is tried again, at first in {pause:.0f} s")
+        self._trouble = said
+        self._measure()
+        return pause
+
+    # ---------------------------------------------------------------------------------------------------------- status
+
+    def _measure(self) -> None:
+        quarantined = self._quarantine.find(self._changes)
+        files, size = self._waiting.count(quarantined)
+        self.meters.waiting_files.set(files)
+        self.meters.waiting_bytes.set(size)
+        self.meters.oldest.set(self._waiting.find_oldest(time.monotonic(), quarantined))
+        self.meters.quarantined.set(len(self._quarantine.notes))
+        self.meters.newest.set(self._newest)
+
+    def _describe(self) -> dict[str, Any]:
+        """What `tokcore status` is told."""
+        quarantined = self._quarantine.find(self._changes)
+        files, size = self._waiting.count(quarantined)
+        return {
+            "host": os.uname().nodename,
+            "process": os.getpid(),
+            "role": "commits" if self._has_turn else "stands by",
+            "began": int(self._began),
+            "said": int(time.time()),
+            "waiting_files": files,
+            "waiting_bytes": size,
+            "oldest_waiting_s": round(self._waiting.find_oldest(time.monotonic(), quarantined)),
+            "newest_commit": self._newest,
+            "trouble": self._trouble,
+            "listen": self.settings.listen,
+        }
+
+
+def _shorten(error: Exception) -> str:
+    """An error in one line, without secrets."""
+    return " ".join(redact(str(error)).split())[:_MOST_SHOWN]
