@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets servers prism flink flink-faults check lint chaos fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test budgets servers prism flink flink-faults check lint chaos soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,9 @@ check: lint test ## linters and tests
 
 chaos: $(VENV)/installed ## play 1,000 seeded schedules of killed builds and broken stores: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)
+
+soak: servers ## let 10,000 files land in a bucket that two watchers follow, killed and refused: make soak [SOAK="--files 2000"]
+	PYTHONPATH=tests $(BIN)/python -m stores.soak $(SOAK)
 
 fuzz: $(VENV)/installed ## give broken input to every reader, under sanitizers: make fuzz [FUZZ_SECONDS=60] [TARGET=scan] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --seconds $(or $(FUZZ_SECONDS),60) --seed $(or $(SEED),1) \

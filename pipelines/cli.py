@@ -22,7 +22,14 @@ import click
 # use no linear algebra.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pipelines.commands import build_commands, look_commands, output_commands, shard_commands, tokenizer_commands
+from pipelines.commands import (
+    build_commands,
+    look_commands,
+    output_commands,
+    shard_commands,
+    tokenizer_commands,
+    watch_commands,
+)
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from pipelines.commands.command_options import format_examples
 from pipelines.slices.outcomes import SliceWaits
@@ -33,13 +40,13 @@ EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 # These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
 _TOOLS = frozenset(
     (
-        *("init", "audit", "diff", "gc", "export", "convert", "fsck", "show", "curve", "report", "view"),
-        *("encode-text", "decode-ids", "explain"),
+        *("init", "status", "log", "expire", "audit", "diff", "gc", "export", "convert", "fsck", "show", "curve"),
+        *("report", "view", "encode-text", "decode-ids", "explain"),
     )
 )
 
 # These run stages, on the runner that the options after -- name.
-_STAGES = frozenset({"build", "count", "learn", "encode", "mix", "pack"})
+_STAGES = frozenset({"build", "update", "watch", "count", "learn", "encode", "mix", "pack"})
 
 
 class _Terminated(KeyboardInterrupt):
@@ -167,7 +174,14 @@ for command in (
     build_commands.init,
     build_commands.check,
     *build_commands.STAGE_COMMANDS,
+    build_commands.update,
+    watch_commands.watch,
+    watch_commands.status,
     output_commands.verify,
+    output_commands.log,
+    output_commands.remove,
+    output_commands.expire,
+    output_commands.compact,
     output_commands.repair,
     output_commands.show,
     output_commands.curve,

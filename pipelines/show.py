@@ -26,9 +26,11 @@ from pipelines.local.terminal import (
     make_printable,
 )
 from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
+from schemas.commit_log import OWN, PARTS
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import MixtureManifest
 from tokcore.errors import ConfigError, FormatError, IdentityError
@@ -76,14 +78,29 @@ def list_shards(output: str) -> list[dict[str, Any]]:
     ]
 
 
+def list_shards_at(output: str, at: int) -> list[dict[str, Any]]:
+    """The shards of all parts of an output at a commit, named from the output on: parts/KEY/shards/NAME.
+
+    Raises ConfigError if there is no such commit, or it is expired.
+    """
+    found = []
+    for part in read_log(output, at).parts(at):
+        prefix = "" if part.path == OWN else f"{part.path}/shards/"
+        for shard in list_shards(locate_part(output, part)):
+            found.append(
+                {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
+            )
+    return found
+
+
 def _find_stage(url: str) -> tuple[str, str]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")
     return (above, last) if last in (_PACKED, _MIXED) else (url, "shards")
 
 
-def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool) -> None:
-    """Print a line for each shard, the first ones only unless all are asked for."""
+def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool, at: int | None = None) -> None:
+    """Print a line for each shard, the first ones only unless all are asked for. at: the commit that they are of."""
     output, stage = _find_stage(output)
     what = "rows" if stage == _PACKED else "documents"
     shown = shards if all_shards else shards[:MOST_ROWS]
@@ -100,7 +117,8 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
     if len(shown) < len(shards):
         print(f"and {len(shards) - len(shown):,} more (--all shows all)")
     documents, tokens = (sum(one[name] for one in shards) for name in ("documents", "tokens"))
-    print(f"\n{len(shards):,} shards in {urls.join(output, stage)}: {documents:,} {what}, {tokens:,} tokens")
+    place = urls.join(output, stage) if at is None else f"commit {at} of {output}"
+    print(f"\n{len(shards):,} shards in {place}: {documents:,} {what}, {tokens:,} tokens")
     mixed = find_manifest(output, _MIXED)
     if stage == _MIXED and mixed is not None:
         _print_receipts(mixed)
@@ -114,7 +132,8 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
         for size, one in several.totals.list_ascending():
             print(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
     if shards:
-        name = urls.join(output, stage, shards[0]["files"][0])
+        first = shards[0]["files"][0]
+        name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage, first)
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")
 
 

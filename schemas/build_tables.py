@@ -482,6 +482,45 @@ class StorageTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTable:
+    """[update]: how tokcore update follows the inputs; changes no byte of a build"""
+
+    vanished: Annotated[
+        Literal["keep", "remove", "fail"],
+        "what becomes of the documents of input files that are no longer there; fail: nothing is changed",
+    ] = "keep"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WatchTable:
+    """[watch]: how tokcore watch follows the inputs; changes no byte of a commit, but which files are in it"""
+
+    poll_seconds: Annotated[Decimal, "from one listing of the sources to the next", Limits(above=0)] = Decimal(10)
+    settle_seconds: Annotated[
+        Decimal, "so long a file must look the same before it is taken: it may still be written", Limits(least=0)
+    ] = Decimal(5)
+    marker: Annotated[
+        str | None,
+        "a file is taken once this name is in its folder; * stands for the file's name: *.done, or _SUCCESS",
+    ] = None
+    batch_bytes: Annotated[int, "stored bytes of a batch: a fuller one is begun at once", Limits(least=1)] = 1 << 28
+    batch_files: Annotated[int, "files of a batch", Limits(least=1, most=10_000)] = 10_000
+    batch_seconds: Annotated[
+        Decimal, "a batch is begun once its oldest file has waited for so long", Limits(least=0)
+    ] = Decimal(30)
+    tries: Annotated[int, "so often a file may fail before it is left alone, and named", Limits(least=1)] = 3
+    lease_seconds: Annotated[
+        Decimal, "a watcher without a sign of life for so long is lost, and another one commits", Limits(least=1)
+    ] = Decimal(60)
+    drain_seconds: Annotated[
+        Decimal, "so long a batch may go on after SIGTERM before it is cut short", Limits(least=0)
+    ] = Decimal(30)
+    listen: Annotated[str, "HOST:PORT of /healthz, /readyz and /metrics; empty: none", Limits(may_be_empty=True)] = (
+        "127.0.0.1:9464"
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTable:
     """[engine]: where the work is done; changes no byte"""
 
@@ -532,11 +571,13 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "tokenizer": ("tokenizer", TokenizerTable),
     "storage": ("storage", StorageTable),
     "engine": ("engine", EngineTable),
+    "update": ("update", UpdateTable),
+    "watch": ("watch", WatchTable),
 }
 
 
 # What the result does not follow from.
-_NOT_OF_RESULT = frozenset({"path", "build", "storage", "engine"})
+_NOT_OF_RESULT = frozenset({"path", "build", "storage", "engine", "update", "watch"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,6 +603,8 @@ class BuildConfig:
     tokenizer: TokenizerTable | None = None
     storage: StorageTable = StorageTable()
     engine: EngineTable = EngineTable()
+    update: UpdateTable = UpdateTable()
+    watch: WatchTable = WatchTable()
     text: str = dataclasses.field(default="", repr=False, compare=False)  # of the build file, for messages
     assigned: tuple[str, ...] = dataclasses.field(default=(), compare=False)  # KEY=VALUE of the command line
     assigned_keys: tuple[Key, ...] = dataclasses.field(default=(), compare=False)  # that these set
@@ -570,6 +613,7 @@ class BuildConfig:
     # The tokenizer that learn.extend names, and its fingerprint.
     extended: TokenizerSpec | None = dataclasses.field(default=None, repr=False, compare=False)
     extends: str = ""
+    counts_too: bool = dataclasses.field(default=False, compare=False)  # although the tokenizer is imported
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
@@ -581,6 +625,11 @@ class BuildConfig:
     def as_argument(self) -> str:
         """The build file as a command names it, with what this command line sets."""
         return " ".join([self.path, *(f"{OPTION} {shlex.quote(one)}" for one in self.assigned)])
+
+    @property
+    def counts(self) -> bool:
+        """Whether pre-tokens are counted: to learn a tokenizer, or beside one that is imported."""
+        return self.tokenizer is None or self.counts_too
 
     @property
     def vocab_size(self) -> int:
@@ -655,7 +704,7 @@ class BuildConfig:
 
     def stage_configs(self) -> StageConfigs:
         """Every setting that can change bytes, by stage."""
-        counts = self.count_identity() if self.tokenizer is None else None
+        counts = self.count_identity() if self.counts else None
         configs = self.learn_identity(), self.encode_identity(), counts
         return StageConfigs(*configs, self.pack_identity(), self.sizes_identity(), self.mixture_identity())
 

@@ -1,7 +1,8 @@
 """Manifests: what a stage made, in one canonical byte form, with nothing in it that two equal builds could differ in.
 
 A stage has two names. Its identity (configuration and exact inputs) says whether work can be reused. Its content id
-says what came out, whatever codec version stored it: the build's root is made of content ids alone.
+says what came out, whatever codec version stored it: the build's root is made of content ids alone. It is the root of
+a Merkle tree (schemas.merkle), so that a short proof shows that an output holds a file.
 
 What a manifest holds differs by stage: schemas.stage_manifests says what.
 """
@@ -13,6 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+from schemas.merkle import Step, hash_leaf, hash_tree, prove
 from schemas.refs import StoredFile
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
 from tokcore.errors import FormatError
@@ -25,6 +27,11 @@ About = TypeVar("About")  # the facts about each file
 
 # What depends on codec, file version or how work was keyed rather than on what is in the files.
 _NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity"})
+
+# Consecutive entries of a manifest that have a tree of their own.
+ENTRIES_PER_PART = 10_000
+
+_BUILD = "build"  # stage_manifests.BUILD
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,28 +88,79 @@ class Manifest(Generic[Config, Totals, Language, About]):
         return found
 
     def content_id(self) -> str:
-        """sha256 over all but the root, the identity, what a codec decides (sizes and hashes of stored files), and the
-        result keys in names, which follow from pins.
+        """The root of a Merkle tree over all but the root, the identity, what a codec decides (sizes and hashes of
+        stored files), and the result keys in names, which follow from pins. Of version 1: one sha256 of it all.
         """
+        if self.format_version == 1:
+            return self._hash_as_version_1()
+        return hash_tree(self._list_trees()).hex()
+
+    def list_parts(self) -> list[str]:
+        """The root of each part: of at most ENTRIES_PER_PART entries, in their order."""
+        leaves = [hash_leaf(self.write_leaf(entry)) for entry in self.files]
+        return [hash_tree(part).hex() for part in _cut_into_parts(leaves)]
+
+    def write_leaf(self, entry: FileEntry[About]) -> bytes:
+        """The leaf of an entry: its content in canonical JSON, with the path below the output."""
+        value = _get_content_of_entry(to_jsonable(entry))
+        value["path"] = entry.path if self.stage == _BUILD else f"{self.stage}/{value['path']}"
+        return write_canonical_json(value)
+
+    def prove_entry(self, path: str) -> list[Step]:
+        """The steps from the leaf of a file up to the content id. path: relative to the manifest.
+
+        Raises FormatError if the manifest does not name it, or is of version 1, which has no proofs.
+        """
+        self._require_tree()
+        number = self.files.index(self.file(path))
+        part, place = divmod(number, ENTRIES_PER_PART)
+        leaves = _cut_into_parts([hash_leaf(self.write_leaf(entry)) for entry in self.files])[part]
+        return [*prove(leaves, place), *prove(self._list_trees(), 1 + len(self.inputs) + part)]
+
+    def prove_input(self, stage: str) -> list[Step]:
+        """The steps from the content id of a stage that this one was made from up to its own. Raises as prove_entry."""
+        self._require_tree()
+        return prove(self._list_trees(), 1 + sorted(self.inputs).index(stage))
+
+    def _require_tree(self) -> None:
+        if self.format_version == 1:
+            raise FormatError(
+                f"{self.stage}/manifest.json: of format_version 1, whose root proves no single file. "
+                f"Build again into a new output."
+            )
+
+    def _list_trees(self) -> list[bytes]:
+        """The roots below the content id: of all but the files, of each stage that this one was made from, of parts."""
+        head = _get_content(to_jsonable(dataclasses.replace(self, files=(), root="")))
+        del head["root"]
+        head.update(files=len(self.files), inputs=sorted(self.inputs))
+        made_from = [bytes.fromhex(self.inputs[stage].content_sha256) for stage in sorted(self.inputs)]
+        return [hash_leaf(write_canonical_json(head)), *made_from, *map(bytes.fromhex, self.list_parts())]
+
+    def _hash_as_version_1(self) -> str:
         value = to_jsonable(self)
         del value["root"]
-        for entry in value["files"]:
-            if key := entry["about"].pop("result_key", ""):
-                entry["path"] = remove_result_key(entry["path"], key)
+        value["files"] = [_get_content_of_entry(entry) for entry in value["files"]]
         return hashlib.sha256(write_canonical_json(_get_content(value))).hexdigest()
 
 
 AnyManifest = Manifest[Any, Any, Any, Any]
 
 
-def compute_identity(stage: str, config: object, inputs: Mapping[str, Input], semantics: Mapping[str, Any]) -> str:
+def compute_identity(
+    stage: str,
+    config: object,
+    inputs: Mapping[str, Input],
+    semantics: Mapping[str, Any],
+    format_version: int = MANIFEST_VERSION,
+) -> str:
     """The key under which a stage's work may be reused: equal keys, equal bytes. config: as its manifest has it."""
     key = {
         "stage": stage,
         "config": to_jsonable(config),
         "inputs": {name: entry.sha256 for name, entry in inputs.items()},
         "semantics": dict(semantics),
-        "format_version": MANIFEST_VERSION,
+        "format_version": format_version,
     }
     return hashlib.sha256(write_canonical_json(key)).hexdigest()
 
@@ -115,6 +173,18 @@ def remove_result_key(path: str, key: str) -> str:
     """
     before, dash, after = path.rpartition(f"-{key}")
     return before + after if key and dash else path
+
+
+def _cut_into_parts(leaves: list[bytes]) -> list[list[bytes]]:
+    return [leaves[i : i + ENTRIES_PER_PART] for i in range(0, len(leaves), ENTRIES_PER_PART)]
+
+
+def _get_content_of_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file's entry, with no result key in its name."""
+    about = dict(entry["about"])
+    key = about.pop("result_key", "")
+    content: dict[str, Any] = _get_content({**entry, "about": about, "path": remove_result_key(entry["path"], key)})
+    return content
 
 
 def _get_content(value: Any) -> Any:

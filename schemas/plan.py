@@ -10,6 +10,7 @@ import dataclasses
 from typing import Literal
 
 from schemas.input_format import Compression, FileFormat
+from schemas.tombstones import Tombstones
 from tokcore.jsonable import LEFT_OUT
 
 # One partition of the count tables per this many planned bytes, so that one merge stays within a worker's memory.
@@ -38,6 +39,8 @@ class ReadSettings:
     validation: bool = dataclasses.field(default=False, metadata=LEFT_OUT)  # all documents are of that split
     group: str = dataclasses.field(default="", metadata=LEFT_OUT)  # field or column; its value decides the split
     name: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of the source, for mixtures; empty: it has none
+    # Documents to leave out, since they were removed from the output.
+    removed: Tombstones | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class RangeLedger:
     rejected: dict[str, int]  # reason -> records
     rejected_file: str  # reason for which the file as a whole was rejected; empty if it was not
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
+    num_removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ language, and of each file. A field that is left out of the JSON form is written
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 from schemas.manifest import AnyManifest, Manifest
 from schemas.plan import ReadSettings
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, hash_sha256, parse_canonical
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
 from tokcore.errors import ChecksumError, FormatError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version
@@ -61,6 +62,7 @@ class RecordTotals:
     documents: int
     rejected: dict[str, int]  # reason -> records
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
+    removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -435,6 +437,8 @@ BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]
 STAGES = ("plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed")
 BUILD = "build"
 
+_SHA256 = re.compile("[0-9a-f]{64}")
+
 _KINDS: Mapping[str, Any] = {
     "plan": PlanManifest,
     "rejected": RejectedManifest,
@@ -475,11 +479,14 @@ def parse_manifest(data: bytes, name: str, stage: str = "") -> AnyManifest:
     format, ChecksumError for a false root.
     """
     value = parse_canonical(data, name)
-    require_version(value, name, MANIFEST_FORMAT, MANIFEST_VERSION)
+    require_version(value, name, MANIFEST_FORMAT, *MANIFEST_VERSIONS)
     found = value.get("stage")
     if type(found) is not str or found not in _KINDS or (stage and found != stage):
         raise Place(name, "stage").error(repr(stage) if stage else f"one of {', '.join(_KINDS)}", found)
     manifest: AnyManifest = from_jsonable(_KINDS[found], value, name)
+    for made_from, one in manifest.inputs.items():
+        if not _SHA256.fullmatch(one.content_sha256):
+            raise Place(name, f"inputs.{made_from}.content_sha256").error("a sha256", one.content_sha256)
     if manifest.to_bytes() != data:
         raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing, or says nothing")
     if manifest.root and manifest.root != manifest.content_id():

@@ -35,7 +35,9 @@ ROOMS = {
         "stages",
         "store",
         "view",
+        "watch",
         "print_build.py",
+        "print_log.py",
         "print_reports.py",
         "show.py",
     },
@@ -49,6 +51,7 @@ ROOMS = {
     "inspect": {"local", "reading", "stages", "store", "work"},
     "report": {"inspect", "local", "stages", "store"},
     "view": {"inspect", "report", "stages", "store"},
+    "watch": {"local", "stages", "store", "work"},
 }
 
 

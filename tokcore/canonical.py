@@ -17,7 +17,13 @@ from tokcore.errors import FormatError
 
 # The format that manifests name. It is here because tokcore.shards reads manifests and may not import schemas.
 MANIFEST_FORMAT = "tokcore-manifest"
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+# Versions that this release reads. Those of 1 have another root (schemas.manifest).
+MANIFEST_VERSIONS = (1, MANIFEST_VERSION)
+
+# The format that files of a log name.
+COMMIT_FORMAT = "tokcore-commit"
+COMMIT_VERSION = 1
 
 # Depth of lists and dicts. Without this limit, the space left on the caller's stack would be the limit.
 MAX_DEPTH = 64

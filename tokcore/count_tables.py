@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, hash_sha256, parse_canonical
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
+from tokcore.commits import list_parts
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 from tokcore.jsonable import from_jsonable, require_version
 from tokcore.pretoken_rows import CountRows
@@ -39,13 +40,14 @@ def open_counts(path: str | os.PathLike[str], lang: str, at: int | None = None) 
     [{'pretoken': b' low', 'count': 1, 'documents': 1}]
     """
     place = os.fspath(path).removeprefix("file://")
-    folder, manifest = _read_manifest(place)
-    if at not in (None, 0):
-        raise ConfigError(f"at = {at}: {place} has one commit, 0")
-    if lang not in manifest.languages:
-        raise ConfigError(f"lang = {lang!r}: {place} has counts of {', '.join(sorted(manifest.languages)) or 'none'}")
+    manifests = [_read_manifest(part) for part in list_parts(place, at)]
+    if all(lang not in manifest.languages for _, manifest in manifests):
+        known = sorted({name for _, manifest in manifests for name in manifest.languages})
+        raise ConfigError(f"lang = {lang!r}: {place} has counts of {', '.join(known) or 'none'}")
     # A language all of whose text is masked has no table.
-    runs = [_read_file(folder, file) for file in manifest.files if file.about.lang == lang]
+    runs = [
+        _read_file(folder, file) for folder, manifest in manifests for file in manifest.files if file.about.lang == lang
+    ]
     return convert_rows_to_table(runs[0] if len(runs) == 1 else merge_rows(runs))
 
 
@@ -77,7 +79,7 @@ def _read_manifest(place: str) -> tuple[str, _CountsManifest]:
     content = parse_canonical(found[1], found[0]) if found is not None else None
     if found is None or not isinstance(content, dict) or content.get("stage") != _STAGE:
         raise FormatError(f"{place}: no output of a build that has counted: there is no {_STAGE}/{_MANIFEST} in it")
-    require_version(content, found[0], MANIFEST_FORMAT, MANIFEST_VERSION)
+    require_version(content, found[0], MANIFEST_FORMAT, *MANIFEST_VERSIONS)
     manifest = from_jsonable(_CountsManifest, content, found[0], partial=True)
     for file in manifest.files:
         if file.path != Path(file.path).name:

@@ -78,15 +78,15 @@ def from_jsonable(cls: type[T], value: Any, place: str | Place, *, partial: bool
     return typing.cast(T, _decode(cls, value, place, partial))
 
 
-def require_version(value: Any, name: str, format_name: str, version: int) -> None:
-    """Raise FormatError unless value says that it is of this format, VersionError unless it is of this version."""
+def require_version(value: Any, name: str, format_name: str, *versions: int) -> None:
+    """Raise FormatError unless value says that it is of this format, VersionError unless of a version."""
     if not isinstance(value, dict):
         raise Place(name).error("an object", value)
     if value.get("format") != format_name:
         raise Place(name, "format").error(repr(format_name), value.get("format"))
-    if (found := value.get("format_version")) != version or type(found) is not int:
+    if (found := value.get("format_version")) not in versions or type(found) is not int:
         raise VersionError(
-            f"{name}: format_version {found!r:.80}, this release reads {version}. "
+            f"{name}: format_version {found!r:.80}, this release reads {' and '.join(map(str, versions))}. "
             f"Read it with the tokcore release that wrote it, or upgrade tokcore."
         )
 

@@ -16,13 +16,15 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, parse_canonical
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
+from tokcore.commits import list_parts
 from tokcore.errors import FormatError, IdentityError
+from tokcore.followed_shards import FollowedShards
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, find_shard_at, list_all_paths, list_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents
@@ -279,9 +281,32 @@ def _require_index(index: Any, position: int) -> int:
     return operator.index(index)
 
 
+@overload
 def open_shards(
-    path: str | os.PathLike[str], split: str = "train", cache: str | os.PathLike[str] | None = None
-) -> Shards:
+    path: str | os.PathLike[str],
+    split: str = "train",
+    cache: str | os.PathLike[str] | None = None,
+    at: int | None = None,
+    *,
+    follow: Literal[False] = False,
+) -> Shards: ...
+@overload
+def open_shards(
+    path: str | os.PathLike[str],
+    split: str = "train",
+    cache: str | os.PathLike[str] | None = None,
+    at: int | None = None,
+    *,
+    follow: Literal[True],
+) -> FollowedShards: ...
+def open_shards(
+    path: str | os.PathLike[str],
+    split: str = "train",
+    cache: str | os.PathLike[str] | None = None,
+    at: int | None = None,
+    *,
+    follow: bool = False,
+) -> Shards | FollowedShards:
     """The shards at a local path: a build's output, a folder of shards, or one file of a shard.
 
     A URL of a build's output works, too, by way of fsspec. Only the blocks of a shard that are asked for are read; a
@@ -291,8 +316,12 @@ def open_shards(
 
     split: train, validation or all; a single shard is opened whatever it holds. Where a manifest is there, only what
     it names is read. Where a folder holds several formats, one that maps ids is taken (Megatron's `.bin` files).
+    at: the number of a commit of an output that was updated; 0 is the build, None the newest. Shards of parts come in
+    the order in which the parts were added. follow: the documents of an output one after another, and then those that
+    later commits bring; begins with the commit at, None is the build.
     Raises FormatError if there are no shards or one is damaged, IdentityError if they are of several tokenizers,
-    ChecksumError, when a document is asked for, if its file at a URL is not the one of the manifest.
+    ConfigError if there is no such commit, or it is expired, ChecksumError, when a document is asked for, if its file
+    at a URL is not the one of the manifest.
 
     >>> shards = open_shards("out/first")
     >>> shards[0].tolist(), shards.document(0).id
@@ -302,6 +331,18 @@ def open_shards(
     """
     if split not in SPLITS:
         raise ValueError(f"split = {split!r}: expected one of {', '.join(SPLITS)}")
+    whole = os.fspath(path).removeprefix("file://")
+    if follow:
+        return FollowedShards(
+            whole, lambda parts: _join_shards([_open_part(part, split, cache) for part in parts]), at or 0
+        )
+    if (parts := list_parts(whole, at)) != [whole.rstrip("/") or whole]:
+        return _join_shards([_open_part(part, split, cache) for part in parts])
+    return _open_part(path, split, cache)
+
+
+def _open_part(path: str | os.PathLike[str], split: str, cache: str | os.PathLike[str] | None) -> Shards:
+    """As open_shards, of what one build made, or of files of no build."""
     if "://" in (url := os.fspath(path)) and not url.startswith("file://"):
         return _open_remote(url.rstrip("/"), split, cache)
     place = Path(url.removeprefix("file://")).resolve()
@@ -319,6 +360,18 @@ def open_shards(
         return Shards([], fingerprint)
     below = [file for file in files if Path(file.path).is_relative_to(place)]
     return Shards([file for file in _choose_one_format(place, below) if _is_in_split(file.path, split)], fingerprint)
+
+
+def _join_shards(parts: Sequence[Shards]) -> Shards:
+    """The documents of all parts, in their order. Raises IdentityError if they are of several tokenizers."""
+    if not parts:
+        return Shards([], "")
+    for part in parts:
+        if part.fingerprint != parts[0].fingerprint:
+            raise IdentityError(
+                f"{part.paths[:1]} and {parts[0].paths[:1]} were written with different tokenizers. Open them apart."
+            )
+    return Shards([file for part in parts for file in part.list_files()], parts[0].fingerprint)
 
 
 def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> Shards:
@@ -460,7 +513,7 @@ def _list_named_shards(root: Path | str, content: Any) -> tuple[list[OpenableSha
     root: the folder of the manifest; a str is the URL of one.
     """
     path = f"{root}/{_MANIFEST}"
-    require_version(content, path, MANIFEST_FORMAT, MANIFEST_VERSION)
+    require_version(content, path, MANIFEST_FORMAT, *MANIFEST_VERSIONS)
     manifest = from_jsonable(_ShardsManifest, content, path, partial=True)
     by_path = {file.path: file for file in manifest.files}
     files = []

@@ -3,13 +3,14 @@
 propose, build_text: a folder of data as a build file. language_names: languages that names tell.
 estimate: what a build will take and give, from a sample.
 verify, verify_manifests, verify_shards, verify_order, verify_derived, verify_mixed, verify_packed: is the output what
-was committed? derived_jobs: how shards were made out of shards.
-rebuild: make one shard again and compare.
+was committed? verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?
+derived_jobs: how shards were made out of shards.
+rebuild: make one shard again and compare. prove_file: a proof that a root covers a file.
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.
 convert: shards in another format. new_folder: a folder that appears at once, with all its files.
 fsck: do shards, from any writer, keep the rules of their formats?
-diff: what differs between two outputs. gc: remove unfinished work.
+diff, diff_commits: what differs between two outputs, or commits. gc: remove unfinished work.
 curve: bytes per token at every size of a vocabulary.
 explained: tokens and the merges that made them, as lines and as JSON.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.

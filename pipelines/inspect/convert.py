@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from pipelines.inspect.new_folder import NewFolder, make_folder, require_free
-from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.stages.commit import require_manifest
+from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
 from pipelines.store import urls
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_spec

@@ -28,6 +28,7 @@ from tokcore.pretoken_rows import CountRows, list_rows
 from tokcore.pretoken_tables import read_table
 
 Row = tuple[bytes, int, int]
+Files = Mapping[str, tuple[InputFile, ReadSettings]]  # by uri, with the settings they are read with
 AManifest = TypeVar("AManifest", bound=AnyManifest)
 
 # Of each kind, as many are kept as fit on a screen beside the rest; how many there are is always said.
@@ -53,7 +54,7 @@ def diff(one: str, other: str) -> dict[str, Any]:
         "mixed": _diff_shards(a.mixed, b.mixed),
         "packed": _diff_shards(a.packed, b.packed),
         "card": _diff_card(a, b),
-        "root": _make_pair(a.root, b.root),
+        "root": make_pair(a.root, b.root),
     }
     return {kind: found for kind, found in parts.items() if found}
 
@@ -99,7 +100,7 @@ def _diff_card(a: _Side, b: _Side) -> list[Any]:
     if a.build is None or b.build is None or a.build.inputs != b.build.inputs:
         return []
     hashes = [{entry.path: entry.content_sha256 for entry in build.files}.get(CARD) for build in (a.build, b.build)]
-    return _make_pair(*hashes)
+    return make_pair(*hashes)
 
 
 def _find_both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:
@@ -123,7 +124,7 @@ def _diff_configuration(a: _Side, b: _Side) -> dict[str, Any]:
         if (both := _find_both(a.stages().get(stage), b.stages().get(stage))) is None:
             continue
         one, other = (_flatten(to_jsonable(made.config), stage) for made in both)
-        found |= {key: value for key, value in _diff_by_key(one, other).items() if not key.startswith("plan.settings")}
+        found |= {key: value for key, value in diff_by_key(one, other).items() if not key.startswith("plan.settings")}
     found.pop("tokenizer.fingerprint", None)
     return found
 
@@ -136,7 +137,7 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     return {key: leaf for name, inner in value.items() for key, leaf in _flatten(inner, f"{prefix}{dot}{name}").items()}
 
 
-def _diff_by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def diff_by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Key -> [value in one, in other], where they differ; None where there is none."""
     if not one or not other:
         return {}
@@ -147,11 +148,11 @@ def _diff_by_key(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _make_pair(one: Any, other: Any) -> list[Any]:
+def make_pair(one: Any, other: Any) -> list[Any]:
     return [one, other] if one and other and one != other else []
 
 
-def _summarize(items: Sequence[Any]) -> dict[str, Any]:
+def summarize(items: Sequence[Any]) -> dict[str, Any]:
     """How many there are, and the first of them."""
     return {"number": len(items), "first": list(items[:NUM_EXAMPLES])}
 
@@ -159,27 +160,29 @@ def _summarize(items: Sequence[Any]) -> dict[str, Any]:
 def _diff_rejected(a: _Side, b: _Side) -> dict[str, Any]:
     if (both := _find_both(a.rejected, b.rejected)) is None:
         return {}
-    return _diff_by_key(*(_flatten(to_jsonable(made.totals)) for made in both))
+    return diff_by_key(*(_flatten(to_jsonable(made.totals)) for made in both))
 
 
 def _diff_inputs(a: _Side, b: _Side) -> dict[str, Any]:
-    if _find_both(a.plan, b.plan) is None:
-        return {}
-    one, other = a.files(), b.files()
+    return diff_files(a.files(), b.files()) if _find_both(a.plan, b.plan) is not None else {}
+
+
+def diff_files(one: Files, other: Files) -> dict[str, Any]:
+    """The input files that only one has, and those that are not the same."""
     changed = []
     for uri in sorted(set(one) & set(other)):
         (mine, read), (its, its_read) = one[uri], other[uri]
         if mine.size_bytes != its.size_bytes:
             changed.append(f"{uri}: {mine.size_bytes} / {its.size_bytes} bytes")
         elif read != its_read:
-            keys = sorted(_diff_by_key(to_jsonable(read), to_jsonable(its_read)))
+            keys = sorted(diff_by_key(to_jsonable(read), to_jsonable(its_read)))
             changed.append(f"{uri}: read with another {', '.join(keys)}")
         elif mine.version != its.version:
             changed.append(f"{uri}: {mine.version} / {its.version}")
     found = {
-        "only_a": _summarize(sorted(set(one) - set(other))),
-        "only_b": _summarize(sorted(set(other) - set(one))),
-        "changed": _summarize(changed),
+        "only_a": summarize(sorted(set(one) - set(other))),
+        "only_b": summarize(sorted(set(other) - set(one))),
+        "changed": summarize(changed),
     }
     return {key: some for key, some in found.items() if some["number"]}
 
@@ -203,13 +206,13 @@ def _diff_counts(a: _Side, b: _Side) -> dict[str, Any]:
         }
         if one is None or other is None or one.content_sha256 != other.content_sha256:
             rows = [side.rows(table.path) if table else iter(()) for side, table in ((a, one), (b, other))]
-            entry["different_rows"], entry["examples"] = _find_different_rows(*rows)
+            entry["different_rows"], entry["examples"] = find_different_rows(*rows)
         if entry:
             found[lang] = entry
     return found
 
 
-def _find_different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:
+def find_different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:
     """(rows that only one table has or that differ, those that differ most in count). Both tables are sorted."""
     num = 0
     examples: list[tuple[int, bytes, int, int]] = []
@@ -255,18 +258,18 @@ def _diff_sizes(a: _Side, b: _Side) -> dict[str, Any]:
     """Size -> the fingerprints of its tokenizers, where they differ; None where there is none of that size."""
     if (both := _find_both(a.tokenizers, b.tokenizers)) is None:
         return {}
-    return _diff_by_key(*({size: one.fingerprint for size, one in made.totals.sizes.items()} for made in both))
+    return diff_by_key(*({size: one.fingerprint for size, one in made.totals.sizes.items()} for made in both))
 
 
 def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
     """Fingerprint, vocabulary, and where the lists of what the models learned part."""
     if (both := _find_both(a.tokenizer, b.tokenizer)) is None:
         return {}
-    found: dict[str, Any] = _diff_by_key(
+    found: dict[str, Any] = diff_by_key(
         *({key: value for key, value in to_jsonable(made.totals).items() if key != "mix"} for made in both)
     )
     weights = [of if isinstance(of := made.totals.mix.get("weights"), dict) else {} for made in both]
-    if changed := {lang: pair for lang, pair in _diff_by_key(*weights).items() if pair[0] != pair[1]}:
+    if changed := {lang: pair for lang, pair in diff_by_key(*weights).items() if pair[0] != pair[1]}:
         found["weights"] = changed
     if "fingerprint" not in found:
         return found
@@ -276,7 +279,7 @@ def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
         _diff_rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
     )
     special = [{token.text: [token.id, token.role] for token in spec.special} for spec in specs]
-    if changed := _diff_by_key(*special):
+    if changed := diff_by_key(*special):
         found["special"] = changed
     return found
 
@@ -306,7 +309,7 @@ def _diff_documents(a: _Side, b: _Side) -> dict[str, Any]:
     if (both := _find_both(a.shards, b.shards)) is None:
         return {}
     keys = ("documents_digest", "text_bytes", "tokens")
-    found: dict[str, Any] = _diff_by_key(*({key: getattr(made.totals, key) for key in keys} for made in both))
+    found: dict[str, Any] = diff_by_key(*({key: getattr(made.totals, key) for key in keys} for made in both))
     numbers = [made.totals.records.documents for made in both]
     if numbers[0] != numbers[1]:
         found["documents"] = numbers
@@ -341,9 +344,9 @@ def _diff_shards(one_made: AManifest | None, other_made: AManifest | None) -> di
         if stored[0][path][0] == stored[1][path][0] and stored[0][path][1] != stored[1][path][1]
     ]
     found = {
-        "only_a": _summarize(sorted(set(one) - set(other))),
-        "only_b": _summarize(sorted(set(other) - set(one))),
-        "other_content": _summarize([name for name in shared if one[name] != other[name]]),
-        "same_content_in_other_bytes": _summarize(only_bytes),
+        "only_a": summarize(sorted(set(one) - set(other))),
+        "only_b": summarize(sorted(set(other) - set(one))),
+        "other_content": summarize([name for name in shared if one[name] != other[name]]),
+        "same_content_in_other_bytes": summarize(only_bytes),
     }
     return {key: some for key, some in found.items() if some["number"]}

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 
 from pipelines.stages.commit import MANIFEST, RUN, find_manifest, require_output
 from pipelines.stages.dataset_card import CARD, is_card
+from pipelines.stages.expire_commits import list_expired
+from pipelines.stages.read_log import read_log
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
+from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.store.redaction import redact
+from schemas.commit_log import OWN, PARTS, find_number, name_commit
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError, FormatError
 
@@ -83,20 +86,33 @@ def _find_unnamed(output: str, present: Sequence[str]) -> tuple[list[str], list[
 
     present: the paths of all files of the output.
     """
-    named: set[str] = set()
     try:
-        for stage in (*STAGES, BUILD):
-            if (made := find_manifest(output, stage)) is not None:
-                prefix = f"{stage}/" if stage != BUILD else ""
-                named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
+        named = _list_named(output)
+        if any(find_number(path) is not None for path in present):
+            log = read_log(output)
+            named |= {name_commit(number) for number in range(1, log.newest + 1)}
+            named -= {*list_expired(output, log, present)}
+            for path in {part.path for part in log.reachable() if part.path != OWN}:
+                named |= {f"{path}/{name}" for name in _list_named(urls.join(output, path))}
     except FormatError as error:
         raise ConfigError(f"{error}. What it names is unknown, so nothing is removed; see `tokcore verify`") from error
-    places = {*STAGES, FOLDER}
+    places = {*STAGES, FOLDER, PARTS}
     if not named and not any(path.startswith(f"{FOLDER}/") for path in present):
         raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
-    unnamed = [path for path in present if path not in named]
+    # Watchers remove their own signs. Notes about files in quarantine stay: they are a person's to remove.
+    unnamed = [path for path in present if path not in named and not path.startswith(f"{FOLDER}/{WATCHERS}/")]
     ours = [path for path in unnamed if path.split("/")[0] in places or _is_of_build(output, path)]
     return sorted(ours, key=_order_removal), sorted(set(unnamed) - set(ours))
+
+
+def _list_named(output: str) -> set[str]:
+    """The paths of the files that the manifests of a build name, their own included."""
+    named: set[str] = set()
+    for stage in (*STAGES, BUILD):
+        if (made := find_manifest(output, stage)) is not None:
+            prefix = f"{stage}/" if stage != BUILD else ""
+            named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
+    return named
 
 
 def _is_of_build(output: str, path: str) -> bool:
@@ -124,6 +140,6 @@ def _remove(output: str, paths: list[str]) -> list[str]:
     claims = [path for path in rest if path.endswith(".claim")]
     storage.remove_files(output, rest[: len(rest) - len(claims)])
     storage.remove_files(output, claims)
-    for place in (FOLDER, *STAGES):
+    for place in (FOLDER, PARTS, *STAGES):
         storage.remove_empty_folders(urls.join(output, place))
     return paths

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
-from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
 from pipelines.stages.commit import find_package_versions, read_run_facts, require_output
+from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
 from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import urls
 from pipelines.store.attempts import Attempts, publish

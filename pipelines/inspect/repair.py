@@ -15,12 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
-from pipelines.inspect.stored_shards import copy_shard_if_remote, open_formats
+from pipelines.inspect.stored_shards import open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, require_output
 from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import write_dataset_card
+from pipelines.stages.main_files import copy_shard_if_remote
 from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.replacing import find_command
 from pipelines.stages.tokenizer_files import make_artifact_files

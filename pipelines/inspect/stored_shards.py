@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from pipelines.store import urls
-from pipelines.store.local_copies import copy_if_remote
+from pipelines.stages.main_files import find_main_files
 from pipelines.work.derived_shards import update_content
 from schemas.refs import ShardRef
 from tokcore.errors import TokError
-from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths
+from tokcore.format_table import SHARD_FORMATS, FormatFile
 from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore.formats.shard_format import ShardFormat, ShardReader
@@ -25,18 +23,6 @@ class OpenShard(NamedTuple):
     path: str  # that it goes by, below shards/
     format: ShardFormat
     reader: ShardReader
-
-
-def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") -> AbstractContextManager[str]:
-    """The folder, on this machine, below which the shard's files are, while the block runs. stage: that wrote it."""
-    return copy_if_remote(urls.join(output, stage), [file.path for file in shard.files])
-
-
-def find_main_files(shard: ShardRef) -> list[FormatFile]:
-    """The shard in each format that it is stored in, the one that is read fastest first; paths below shards/."""
-    named = {file.path for file in shard.files}
-    main = [FormatFile(one.name, list_paths(one, shard.facts.stem)[0]) for one in READING_ORDER]
-    return [file for file in main if file.path in named]
 
 
 def open_formats(folder: str, shard: ShardRef) -> list[OpenShard]:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.stored_shards import copy_shard_if_remote, find_main_files, open_provenance
+from pipelines.inspect.stored_shards import open_provenance
+from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
 from pipelines.stages.plan_corpus import read_plan
 from schemas.plan import AssignedRange, Plan
 from schemas.refs import ShardRef

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
-from pipelines.inspect.stored_shards import find_main_files
+from pipelines.inspect.verify_log import check_log, find_brought_back
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
     check_count_table,
@@ -42,14 +42,18 @@ from pipelines.stages.commit import (
     read_run_facts,
     require_output,
 )
+from pipelines.stages.expire_commits import list_expired
 from pipelines.stages.ledger import FileLedger
+from pipelines.stages.main_files import find_main_files
 from pipelines.stages.plan_corpus import read_plan
+from pipelines.stages.read_log import locate_part
 from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, Attempts
+from pipelines.store.attempts import FOLDER, WATCHERS, Attempts
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
 from pipelines.work.mix_part import count_part
+from schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.pack_groups import list_groups
 from schemas.plan import Plan
@@ -66,11 +70,12 @@ from schemas.stage_manifests import (
     parse_manifest,
 )
 from tokcore.documents_digest import DocumentsDigest
-from tokcore.errors import FormatError, TokError
+from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
 
+_OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 _BLOCK_BYTES = 1 << 20
 _DECODED_TOGETHER = 1 << 21  # documents that a worker compares in one go, of shuffled shards
 
@@ -97,22 +102,79 @@ def verify(
     root: str = "",
     quick: bool = False,
     base: str = "",
+    at: int | None = None,
     options: RunOptions | None = None,
     progress: StageProgress | None = None,
 ) -> Report:
     """Check an output against its manifests, these against its content, and documents against their source.
 
-    decode: how many documents, spread over the build; None for all. quick: hash what is stored, and no more. base:
-    folder of the build file, against which relative input uris are resolved; only needed to decode.
-    Raises ConfigError if output does not exist.
+    decode: how many documents of each part, spread over it; None for all. quick: hash what is stored, and no more.
+    base: folder of the build file, against which relative input uris are resolved; only needed to decode. at: the
+    number of a commit; None: the newest. Of other commits, only their files in the log are looked at.
+    Raises ConfigError if output, or the commit, does not exist.
     """
     started = time.monotonic()
     require_output(output)
     options, progress = options or RunOptions(), progress or StageProgress(-1)
+    unread: list[str] = []
+    manifests = read_manifests(output, unread)
+    build = manifests.get(BUILD)
     problems: list[str] = []
-    manifests = read_manifests(output, problems)
+    log = check_log(output, build, problems) if build is not None else None
+    if log is None or unread or problems or (not log.commits and not at):
+        found = _verify_part(output, manifests, unread, decode, root, quick, base, options, progress)
+        return dataclasses.replace(found, problems=tuple(dict.fromkeys([*problems, *found.problems])))
+    if at is not None and not 0 <= at <= log.newest:
+        raise ConfigError(f"--at {at}: the output has the commits 0 to {log.newest}")
+    if at is not None and at < log.oldest:
+        raise ConfigError(f"--at {at}: that commit is expired; the oldest is {log.oldest}")
+    parts, removed = [], log.tombstones(at)
+    for part in log.parts(at):
+        url, unread = locate_part(output, part), list[str]()
+        of_part = manifests if url == output else read_manifests(url, unread)
+        made = _verify_part(url, of_part, unread, decode, "", quick, base, options, progress)
+        parts.append(made)
+        prefix = "" if url == output else f"{part.path}/"
+        if removed is not None and not quick and not made.problems:
+            problems.extend(f"{prefix}{found}" for found in find_brought_back(output, part, removed))
+        problems.extend(f"{prefix}{problem}" for problem in made.problems)
+    found_root = hash_parts(log.parts(at))
+    if root and found_root != root:
+        problems.append(f"{name_commit(log.newest if at is None else at)}: its root is {found_root}, expected {root}")
+    there = storage.list_tree(output)
+    named = {part.path for part in log.reachable()}
+    unnamed = {path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named}
+    unnamed |= {*list_expired(output, log, there)}
+    commit = log.commits[(log.newest if at is None else at) - 1] if at != 0 else None
+    return Report(
+        problems=tuple(problems),
+        root=found_root,
+        num_files=sum(made.num_files for made in parts) + log.newest,
+        size_bytes=sum(made.size_bytes for made in parts),
+        seconds=time.monotonic() - started,
+        num_read=sum(made.num_read for made in parts),
+        num_decoded=sum(made.num_decoded for made in parts),
+        num_leftovers=sum(made.num_leftovers for made in parts) + len(unnamed),
+        totals=to_jsonable(commit.totals if commit is not None else log.build.totals),
+    )
+
+
+def _verify_part(
+    output: str,
+    manifests: Mapping[str, AnyManifest],
+    unread: Sequence[str],
+    decode: int | None,
+    root: str,
+    quick: bool,
+    base: str,
+    options: RunOptions,
+    progress: StageProgress,
+) -> Report:
+    """As verify, of what one build made. unread: why manifests are missing, which are problems."""
+    started = time.monotonic()
+    problems = list(unread)
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
-    present = storage.list_tree(output)
+    present = [path for path in storage.list_tree(output) if not is_of_history(path)]
     named = _check_names(manifests, entries, present, problems)
     _check_files(output, entries, options, problems, progress)
     build = manifests.get("build")
@@ -129,7 +191,7 @@ def verify(
         seconds=time.monotonic() - started,
         num_read=num_read,
         num_decoded=num_decoded,
-        num_leftovers=sum(path.split("/")[0] == FOLDER for path in present),
+        num_leftovers=sum(path.startswith(f"{FOLDER}/") and not path.startswith(_OF_WATCHERS) for path in present),
         totals=to_jsonable(build.totals) if build is not None else {},
     )
 
@@ -225,7 +287,7 @@ def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
         storage.require_inside(output, MANIFEST)
         build = find_manifest(output, BUILD)
     except TokError as error:
-        problems.append(str(error))
+        problems.append(str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}")
         return found
     if build is None:
         problems.append(f"{MANIFEST}: missing; the build did not finish, or it was removed")

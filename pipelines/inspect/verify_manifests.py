@@ -162,6 +162,8 @@ def _check_chain(manifests: BuiltManifests) -> Iterator[str]:
     for stage, made in {**stages, BUILD: build}.items():
         name = _spell_name(stage)
         made_from = set(stages) if stage == BUILD else set(_MADE_FROM[stage]) & set(stages)
+        if isinstance(made.config, ImportedConfig):  # made from nothing, even if there are counts beside it
+            made_from = set()
         if stage == "packed" and manifests.mixed is not None:
             made_from = {"mixed", "tokenizer"}
         if set(made.inputs) != made_from:
@@ -231,7 +233,7 @@ def _find_not_under(semantics: Mapping[str, Any], manifests: Mapping[str, AnyMan
 def compute_identity_under(semantics: Mapping[str, Any], made: AnyManifest) -> str:
     """The identity that a release of these semantics gives to the stage."""
     inputs = {"files": Input(made.files[0].sha256, "")} if made.stage == "plan" and made.files else made.inputs
-    return compute_identity(made.stage, made.config, inputs, semantics)
+    return compute_identity(made.stage, made.config, inputs, semantics, made.format_version)
 
 
 def _check_plan(plan: Plan, made: PlanManifest) -> Iterator[str]:
@@ -248,8 +250,8 @@ def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterat
     for file, pinned in zip(files, plan.files, strict=False):
         if (file.uri, file.stored_bytes) != (pinned.uri, pinned.size_bytes):
             yield f"rejected/{FILES}: {file.uri} of {file.stored_bytes} bytes, planned was {pinned.uri}"
-        if file.records != file.documents + sum(file.rejected.values()):
-            yield f"rejected/{FILES}: {file.uri}: {file.records} records are not its documents and rejects"
+        if file.records != file.documents + sum(file.rejected.values()) + file.removed:
+            yield f"rejected/{FILES}: {file.uri}: {file.records} records are not its documents, rejects and removed"
     if len(files) != len(plan.files):
         yield f"rejected/{FILES}: {len(files)} files, {len(plan.files)} were planned"
     totals = ledger.sum_up_ledgers(files)

@@ -13,7 +13,6 @@ import numpy as np
 
 from pipelines.inspect.stored_shards import (
     OpenShard,
-    copy_shard_if_remote,
     has_content,
     hash_documents,
     naming_stored_files,
@@ -21,6 +20,7 @@ from pipelines.inspect.stored_shards import (
     open_formats,
 )
 from pipelines.inspect.verify_derived import check_folder_indexes, check_shard_entries
+from pipelines.stages.main_files import copy_shard_if_remote
 from pipelines.stages.pack_corpus import find_unpacked
 from pipelines.work.derived_shards import update_content
 from pipelines.work.pack_group import PackJob, iterate_group, number_rows, sum_up

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import shutil
 import sys
 import threading
@@ -89,9 +91,10 @@ class StageProgress:
     def __init__(self, level: int = 0) -> None:
         """level: -1 shows nothing, 0 progress, 1 also notes."""
         self.level = level
+        self.as_json = False  # whether each line is a JSON object
         self._lock = threading.RLock()
         self._phases: list[Phase] = []
-        self._display: _Display = TerminalLine() if sys.stderr.isatty() else LogLines()
+        self._display: _Display = TerminalLine() if sys.stderr.isatty() else LogLines(self._print)
 
     def note(self, text: str) -> None:
         """Say what a stage found or made, to those who asked for it."""
@@ -156,7 +159,13 @@ class StageProgress:
     def _say(self, text: str) -> None:
         with self._lock:
             self._display.clear()
-            print(text, file=sys.stderr, flush=True)
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        if self.as_json:
+            now = datetime.datetime.now(datetime.UTC).isoformat("T", "milliseconds")
+            text = json.dumps({"time": now, "message": text}, ensure_ascii=False)
+        print(text, file=sys.stderr, flush=True)
 
 
 class _Display(Protocol):
@@ -193,7 +202,8 @@ class TerminalLine:
 class LogLines:
     """A line after FIRST_LINE_SECONDS, and then every ten seconds or 5 %, whichever comes later."""
 
-    def __init__(self) -> None:
+    def __init__(self, print: Callable[[str], None]) -> None:
+        self._print = print
         self._phase: Phase | None = None
         self._line_at = 0.0
         self._line_done: int | None = None  # None before the first line
@@ -209,7 +219,7 @@ class LogLines:
             is_due = now - self._line_at >= _LINE_SECONDS and has_moved
         if is_due:
             self._line_at, self._line_done = now, done
-            print(f"{phase.name:<10} {phase.described(now)}", file=sys.stderr, flush=True)
+            self._print(f"{phase.name:<10} {phase.described(now)}")
 
     def clear(self) -> None:
         """Lines of a log stay."""

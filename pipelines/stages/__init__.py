@@ -7,6 +7,11 @@ In the order of work:
 - count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
   stage, from manifests to a manifest.
 
+After a build:
+- update_output: makes what changed among the inputs a part of its own. remove_documents: takes documents out.
+  expire_commits: gives commits up. compact_output: few large shards out of many.
+  make_commit: parts and commits. read_log: the commits of an output. stored_config: settings, out of manifests.
+
 What all stages share:
 - stage: skips a stage, takes it over or makes it. stage_passes: who does its work. commit: claims and manifests.
   named_files: are all files there?
@@ -16,6 +21,7 @@ What all stages share:
 What they read and write:
 - ledger: the sums that must balance.
 - rejects: the files of rejected/. reject_causes: why most records were rejected.
+- main_files, find_removed: shards on this machine, and documents in them that were removed.
 - token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
 - dataset_card: README.md of the output.
 """

@@ -38,6 +38,7 @@ from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
 from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
+from pipelines.stages.read_log import has_commits
 from pipelines.stages.recognition import find_finished
 from pipelines.stages.replacing import (
     are_others_at_work,
@@ -60,6 +61,7 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
+from schemas.commit_log import LOG, PARTS
 from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
 from schemas.plan import Plan
 from schemas.stage_manifests import (
@@ -89,6 +91,7 @@ class Build:
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
     replace: str = ""  # plan, count, learn, encode, mix or pack: what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
+    chosen: Plan | None = None  # of some of the inputs, for a part of an output; None: all are listed and planned
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
     _workers: Workers = dataclasses.field(init=False, repr=False)
@@ -144,7 +147,7 @@ class Build:
                 require_job_server(self.config.engine)
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
-            if self.config.tokenizer is None:
+            if self.config.counts:
                 count_corpus(self._run(), plan, planned)
             learned = self._learn()
             encode_corpus(self._run(), plan, planned, learned)
@@ -159,8 +162,9 @@ class Build:
         with self.progress.stage("plan", minor=True):
             self._refuse_foreign_output()
             self.imported_tokenizer()
-            self._plan = plan_build(self.config, self.output)
-            if find_manifest(self.output, "plan") is None:
+            self._plan = self.chosen or plan_build(self.config, self.output)
+            # A part that is made again from an output's manifests has no sources, and was read once.
+            if self.config.sources and find_manifest(self.output, "plan") is None:
                 for warning in refuse_wrong_sources(self.config, self._plan):
                     self.progress.say(f"warning: {warning}")
         reach("plan.listed")
@@ -292,6 +296,11 @@ class Build:
         """Make room for this build, or refuse what is in its way. plan: None where inputs do not matter."""
         finish_replacing(self.output)
         imported = self.imported_tokenizer()
+        if self.replace and has_commits(self.output):
+            raise ConfigError(
+                f"--replace {self.replace}: {redact(self.output)} was updated since it was built, and its commits need "
+                f"what would be removed. Build into a new output."
+            )
         if self.replace:
             self._begin_work()
             replace(self.output, self.replace, imported is not None, self._identity(plan))
@@ -356,7 +365,7 @@ class Build:
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
         is_ours = find_manifest(self.output, BUILD) is not None or is_replacing(self.output)
-        allowed = {*STAGES, FOLDER, CARD, *((MANIFEST, RUN) if is_ours else ())}
+        allowed = {*STAGES, FOLDER, LOG, PARTS, CARD, *((MANIFEST, RUN) if is_ours else ())}
         for path in storage.list_tree(self.output):
             if path.split("/")[0] not in allowed:
                 raise ConfigError(

@@ -47,7 +47,7 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
 
     Raises LedgerError if what was read, counted and encoded does not add up; StageError for too many rejects.
     """
-    if run.config.tokenizer is not None:
+    if not run.config.counts:
         reuse_rejects(run, planned)
         require_rejects(run, "shards")
         if find_manifest(run.output, "rejected") is None:
@@ -114,7 +114,7 @@ def _check_and_finish(
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.sum_up_ledgers(files)
-    if run.config.tokenizer is not None:
+    if not run.config.counts:
         commit_rejects(run, plan, planned, files, items, attempts)
         check_rejected(run, read)
     else:

@@ -33,6 +33,7 @@ class FileLedger:
     rejected: dict[str, int]
     rejected_file: str
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,10 +69,11 @@ def balance_ledgers(
                 raise LedgerError(f"{uri}: no worker accounts for bytes {planned.start} to {planned.end}")
             if found.size_bytes != planned.end - planned.start:
                 raise LedgerError(f"{uri}: range at byte {planned.start} has {found.size_bytes} bytes, not as planned")
-            if found.num_records != found.num_documents + sum(found.rejected.values()):
+            num_rejected = sum(found.rejected.values())
+            if found.num_records != found.num_documents + num_rejected + found.num_removed:
                 raise LedgerError(
-                    f"{uri}: {found.num_records} records were read, "
-                    f"{found.num_documents} became documents and {sum(found.rejected.values())} were rejected"
+                    f"{uri}: {found.num_records} records were read, {found.num_documents} became documents, "
+                    f"{num_rejected} were rejected and {found.num_removed} left out, since they were removed"
                 )
             per_file.setdefault(planned.file, []).append(found)
     if by_range:
@@ -109,6 +111,7 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         rejected=dict(sorted(rejected.items())),
         rejected_file=rejected_file,
         skipped=dict(sorted(skipped.items())) or None,
+        removed=sum(r.num_removed for r in ranges),
     )
 
 
@@ -128,6 +131,7 @@ def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
             documents=sum(f.documents for f in files),
             rejected=dict(sorted(records.items())),
             skipped=dict(sorted(skipped.items())) or None,
+            removed=sum(f.removed for f in files),
         ),
         FileTotals(
             planned=len(files),

@@ -24,16 +24,16 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 FILES = "files.jsonl"
 
 
-def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None = None) -> Plan:
+def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None = None, *, grows: bool = False) -> Plan:
     """The plan of a build file over the inputs as they are now.
 
     output: URL of the build's output, which no source may read; empty: as the build file says. left_out: is told of
-    the files that match and are not taken. Raises ConfigError for a pattern without files, one that matches the
-    output, a file of unknown format, and a file that two sources read differently; StageError if a store does not
-    answer.
+    the files that match and are not taken. grows: as for plan_inputs. Raises ConfigError for a pattern
+    without files, one that matches the output, a file of unknown format, and a file that two sources read differently;
+    StageError if a store does not answer.
     """
     where_to = urls.resolve(config.base, output or config.build.output)
-    return plan_inputs(config, where_to, _list_forbidden(config), left_out)
+    return plan_inputs(config, where_to, _list_forbidden(config), left_out, grows=grows)
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:

@@ -54,8 +54,10 @@ class Standing:
         removed = [
             one for one in list_stages_to_remove(self.command, self.is_imported) if one in self.found and one != BUILD
         ]
+        follows = self.inputs_changed and BUILD in self.found
+        update = f"To follow the inputs, and leave what is there: `tokcore update {build_file}`.\n" if follows else ""
         return ConfigError(
-            f"{redact(output)}: the output holds a different build:{said}\n"
+            f"{redact(output)}: the output holds a different build:{said}\n{update}"
             f"To make {', '.join(reversed(removed)) or 'it'} again: "
             f"`tokcore build {build_file} --replace {self.command}` with the same output. "
             f"To keep both: name a new --output, and take with --from {redact(output)} what still applies."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -54,7 +55,8 @@ _OTHERS = {
 
 
 def find_source(config: BuildConfig, read: ReadSettings) -> int:
-    """The number of the first source that reads files so."""
+    """The number of the first source that reads files so, whatever was removed from them."""
+    read = dataclasses.replace(read, removed=None)
     for number, source in enumerate(config.sources):
         if make_read_settings(source, read.format, read.compression, read.forbidden) == read:
             return number

@@ -25,6 +25,7 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 T = TypeVar("T")
 
 FOLDER = "_attempts"
+WATCHERS = "watch"  # in it: the signs of watchers, and their notes
 
 
 def name_folder(stage: str, identity: str) -> str:

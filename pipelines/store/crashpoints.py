@@ -54,6 +54,36 @@ PACKING_POINTS = {
     "pack.group": "a group is packed, but not recorded",
 }
 
+# An update reaches these, beside those of the build of its part.
+UPDATING_POINTS = {
+    "update.built": "the new part is a finished build, but no commit names it",
+    "update.committed": "the commit is there, but nothing after it",
+}
+
+# A watcher reaches these, beside those of updates.
+WATCHING_POINTS = {
+    "watch.chosen": "a batch is chosen, and nothing of it is done",
+    "watch.committed": "a batch is committed, but the watcher has told nobody",
+}
+
+# A removal reaches these, beside those of the build of its part.
+REMOVING_POINTS = {
+    "remove.built": "the part without the documents is a finished build, but no commit names it",
+    "remove.committed": "the commit is there, but nothing after it",
+}
+
+# An expiry of commits reaches these.
+EXPIRING_POINTS = {
+    "expire.committed": "the commit is there, and so is all that it gives up",
+    "expire.removing": "some of what no commit can be read for is removed, and the rest is not",
+}
+
+# A compaction reaches these, beside those of the build of its part.
+COMPACTING_POINTS = {
+    "compact.built": "the part with few shards is a finished build, but no commit names it",
+    "compact.committed": "the commit is there, but nothing after it",
+}
+
 # A conversion reaches these, and the first ones of files: it is no build.
 CONVERTING_POINTS = {
     "convert.shard": "a shard is in files of the working folder, and others are not",
@@ -91,6 +121,11 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
             **REPLACING_POINTS,
             **MIXING_POINTS,
             **PACKING_POINTS,
+            **UPDATING_POINTS,
+            **WATCHING_POINTS,
+            **REMOVING_POINTS,
+            **EXPIRING_POINTS,
+            **COMPACTING_POINTS,
             **CONVERTING_POINTS,
             **MENDING_POINTS,
         }

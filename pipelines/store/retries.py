@@ -109,6 +109,11 @@ def list_retries() -> dict[str, int]:
         return dict(sorted(_counts.items()))
 
 
+def count_retries() -> int:
+    """How many requests were tried again in this process."""
+    return sum(list_retries().values())
+
+
 def describe_retries() -> str:
     """A line of the report; "" if nothing was tried again."""
     if not (counts := list_retries()):

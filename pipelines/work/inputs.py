@@ -43,13 +43,14 @@ class LeftOut:
         return ", ".join(shown) + more
 
 
-def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut) -> Iterator[Found]:
+def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut, *, grows: bool = False) -> Iterator[Found]:
     """The files of all sources, in the order of the build file. A file that two patterns match comes twice.
 
-    output: URL of the build's output; None: there is none. left_out: is told of what is not taken. Raises ConfigError
-    for a pattern that leaves no file, and for one that would read the output; StageError if a store does not answer.
+    output: URL of the build's output; None: there is none. left_out: is told of what is not taken. grows:
+    whether files are still to come, so that a pattern may leave none. Raises ConfigError for one that does otherwise,
+    and for one that would read the output; StageError if a store does not answer.
     """
-    listings = _Listings(config, output, left_out)
+    listings = _Listings(config, output, left_out, grows)
     for number, source in enumerate(config.sources):
         excluded = _Excluded(config, number, source)
         for position, pattern in enumerate(source.files):
@@ -65,9 +66,10 @@ def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut) -> I
 class _Listings:
     """What the patterns of all sources match. Those in stores are listed at once, some at a time, not one by one."""
 
-    def __init__(self, config: BuildConfig, output: str | None, left_out: LeftOut) -> None:
-        """output, left_out: as for find_inputs."""
+    def __init__(self, config: BuildConfig, output: str | None, left_out: LeftOut, grows: bool) -> None:
+        """output, left_out, grows: as for find_inputs."""
         self.base = config.base
+        self.grows = grows
         self.output = output
         self.left_out = left_out
         self.own = OwnOutputs()  # outputs of tokcore among the inputs
@@ -133,7 +135,7 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
         found = listings.find(url)
     except ConfigError as error:
         raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
-    if not found:
+    if not found and not listings.grows:
         raise ConfigError(f"{shown}: no file matches {redact(url)}. Relative paths start at the build file's folder.")
     alone = len(found) == 1 and found[0].url == url
     kept = []
@@ -152,7 +154,7 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
             kept.append(pin)
     listings.left_out.excluded += dropped.excluded
     listings.left_out.no_data |= dropped.no_data
-    if not kept:
+    if not kept and not listings.grows:
         raise ConfigError(
             f"{shown}: all {len(found)} files that match are left out: {dropped.explain()}. "
             f"Name other files, or one of these alone."
@@ -171,6 +173,8 @@ def _list_split(listings: _Listings, folder: str, where: str, split: str, exclud
     for name in [name for name in files if _is_no_data(name)]:
         listings.left_out.no_data[files.pop(name).url] = "a mark of another tool"
     splits = find_splits(files, start.rpartition("/")[2])
+    if not files and listings.grows:
+        return []
     if (named := find_split(split, splits)) is None:
         has = f"has the splits {', '.join(splits)}" if splits else "has no files"
         raise ConfigError(f'{shown}: split = "{split}": the folder {has}. Write one of them, or name its files.')

@@ -18,6 +18,7 @@ from pipelines.store import storage, urls
 from pipelines.store.crashpoints import reach
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
+from schemas.tombstones import Tombstones
 from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import to_jsonable
@@ -72,7 +73,7 @@ class ItemReader:
 
     def _read(self, r: AssignedRange, meter: Meter) -> Iterator[tuple[AssignedRange, Batch]]:
         file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
-        num_records = num_documents = text_bytes = 0
+        num_records = num_documents = text_bytes = num_removed = 0
         rejected: Counter[str] = Counter()
         skipped: Counter[str] = Counter()
         rejected_file = ""
@@ -83,6 +84,9 @@ class ItemReader:
                     raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
                 last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
                 num_records += batch.num_records
+                if r.settings.removed is not None:
+                    batch, num = _leave_out(batch, r.settings.removed)
+                    num_removed += num
                 num_documents += batch.texts.num_texts
                 text_bytes += batch.texts.size_bytes
                 skipped.update(batch.skipped)
@@ -112,12 +116,42 @@ class ItemReader:
                 rejected=dict(sorted(rejected.items())),
                 rejected_file=rejected_file,
                 skipped=dict(sorted(skipped.items())) or None,
+                num_removed=num_removed,
             )
         )
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
         if self._on_reject is not None:
-            self._on_reject(RejectRef(r.file, r.start, reject.record, reject.reason, reject.detail, reject.sample))
+            # A rejected record may be one that was to be removed, and what is quoted from it would stay.
+            detail, sample = ("", "") if r.settings.removed is not None else (reject.detail, reject.sample)
+            self._on_reject(RejectRef(r.file, r.start, reject.record, reject.reason, detail, sample))
 
     def languages(self) -> dict[str, LanguageCounts]:
         return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}
+
+
+def _leave_out(batch: Batch, removed: Tombstones) -> tuple[Batch, int]:
+    """(the batch without the documents that were removed, how many these are)."""
+    hashes = frozenset(removed.hashes)
+    stays = np.ones(batch.texts.num_texts, bool)
+    for lang, where in batch.langs.by_label().items():
+        if removed.spell("lang", lang) in hashes:
+            stays[where] = False
+    for i, document_id in enumerate(batch.ids or ()):
+        if removed.spell("id", document_id) in hashes:
+            stays[i] = False
+    if stays.all():
+        return batch, 0
+    where = np.flatnonzero(stays)
+
+    def take(values: list[str] | None) -> list[str] | None:
+        return [values[i] for i in where.tolist()] if values is not None else None
+
+    left = batch._replace(
+        texts=batch.texts.take(where),
+        ids=take(batch.ids),
+        langs=batch.langs.take(where),
+        ordinals=batch.ordinals[where],
+        groups=take(batch.groups),
+    )
+    return left, len(stays) - len(where)

@@ -18,15 +18,25 @@ from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
 
 
+class _UnknownFormatError(ConfigError):
+    """Neither the build file nor the name tells the format of a file."""
+
+
 def plan_inputs(
-    config: BuildConfig, output: str | None, forbidden: tuple[str, ...] = (), left_out: LeftOut | None = None
+    config: BuildConfig,
+    output: str | None,
+    forbidden: tuple[str, ...] = (),
+    left_out: LeftOut | None = None,
+    *,
+    grows: bool = False,
 ) -> Plan:
     """The plan of the sources of a build file over the inputs as they are now.
 
     output: URL of the folder that no source may read; None: there is none. forbidden: special texts that reject a
-    document. left_out: is told of the files that match and are not taken. Raises ConfigError for a pattern without
-    files, one that matches the output, a file of unknown format, and a file that two sources read differently;
-    StageError if a store does not answer.
+    document. left_out: is told of the files that match and are not taken. grows: whether files are still to come: then
+    a pattern may match none, and a file of unknown format is left out. Raises ConfigError for these otherwise, for a
+    pattern that matches the output, and a file that two sources read differently; StageError if a store does not
+    answer.
     """
     settings: dict[bytes, ReadSettings] = {}
     files: dict[str, tuple[InputFile, bytes, str]] = {}
@@ -39,8 +49,15 @@ def plan_inputs(
         return key
 
     duplicates: dict[str, str] = {}
-    for number, where, uri, pin in find_inputs(config, output, left_out or LeftOut()):
-        key = make_key(number, *_find_format(config.sources[number], pin.url, where))
+    left_out = left_out or LeftOut()
+    for number, where, uri, pin in find_inputs(config, output, left_out, grows=grows):
+        try:
+            key = make_key(number, *_find_format(config.sources[number], pin.url, where))
+        except _UnknownFormatError:
+            if not grows:
+                raise
+            left_out.no_data[pin.url] = "its name does not tell the format"
+            continue
         if (earlier := files.get(pin.url)) is not None:
             if earlier[1] != key:
                 raise ConfigError(
@@ -63,7 +80,7 @@ def plan_inputs(
 def _find_format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:
     told, compression = find_format(url) or (None, "none")
     if (format := source.format or told) is None:
-        raise ConfigError(
+        raise _UnknownFormatError(
             f"{where}: {redact(url)}: cannot tell the format from the name. "
             f"Set format for this source: one of {', '.join(get_args(FileFormat))}."
         )

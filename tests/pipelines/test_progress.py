@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sys
@@ -88,7 +89,7 @@ def test_a_resumed_stage_counts_what_was_done_before(tmp_path, monkeypatch):
 
 def lines_of(phase: Phase, times: list[tuple[float, int]], capsys: pytest.CaptureFixture[str]) -> list[float]:
     """The times at which a log gets a line, for (seconds since the start, done)."""
-    log, found = LogLines(), []
+    log, found = LogLines(functools.partial(print, file=sys.stderr)), []
     for seconds, done in times:
         phase.advance(done - phase.done)
         log.show(phase, phase.started + seconds)

@@ -147,14 +147,15 @@ def test_verbose_says_what_stages_make_and_find(corpus, build, tmp_path):
 def test_help_is_in_the_order_of_work():
     shown = CliRunner().invoke(commands, ["--help"], prog_name="tokcore").output
     names = re.findall(r"^  ([a-z-]+) +[A-Z]", shown.split("Commands:")[1].split("Examples:")[0], re.MULTILINE)
-    assert names[:10] == ["init", "check", "build", "count", "learn", "encode", "mix", "pack", "verify", "repair"]
+    first = ["init", "check", "build", "count", "learn", "encode", "mix", "pack", "update"]
+    assert names[: len(first)] == first
     assert sorted(names) == sorted(commands.commands)
     readme = (ROOT / "deploy" / "README.md").read_text()
     for code in ("0", "1", "2", "3", "4", "130, 143", "141"):
         assert f"\n    {code} " in shown
         assert f"\n| {code} |" in readme
     listed = readme.split("## Commands")[1].split("```")[1]
-    places = [listed.index(name) for name in names]
+    places = [re.search(rf"(?m)(^tokcore|\|) +{name}\b", listed).start() for name in names]
     assert places == sorted(places)
 
 

@@ -180,7 +180,7 @@ def test_what_is_not_canonical_is_refused():
 
 def test_a_newer_format_names_the_mend():
     with pytest.raises(VersionError, match="upgrade tokcore"):
-        parse_manifest(SHARDS.to_bytes().replace(b'"format_version":1', b'"format_version":2'), "m")
+        parse_manifest(SHARDS.to_bytes().replace(b'"format_version":2', b'"format_version":3'), "m")
 
 
 def test_a_false_root_is_found():

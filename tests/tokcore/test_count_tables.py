@@ -115,7 +115,7 @@ def test_at_a_url(output, in_parts):
 def test_what_is_not_there_is_named(output, tmp_path):
     with pytest.raises(ConfigError, match=r"lang = 'xx': .* has counts of en, hi, ru, zh"):
         tokcore.open_counts(output, "xx")
-    with pytest.raises(ConfigError, match=r"at = 1: .* has one commit, 0"):
+    with pytest.raises(ConfigError, match=r"at = 1: .* has the commits 0 to 0"):
         tokcore.open_counts(output, "en", at=1)
     with pytest.raises(FormatError, match=r"no output of a build that has counted: there is no counts/manifest\.json"):
         tokcore.open_counts(tmp_path, "en")

@@ -362,7 +362,7 @@ def test_a_changed_file_at_a_url_is_refused(tmp_path, bucket, damage):
 def test_urls_without_shards(tmp_path):
     with pytest.raises(FormatError, match=r"memory://nothing: no output of a build"):
         open_shards("memory://nothing")
-    with pytest.raises(FormatError, match=r"nowhere://bucket/out/shards/manifest.json: cannot be read: Protocol"):
+    with pytest.raises(FormatError, match=r"nowhere://bucket/out/log/1.json: cannot be read: Protocol"):
         open_shards("nowhere://bucket/out")
     build = write_build(tmp_path / "out")
     assert tokens_of(open_shards(f"file://{build}")) == tokens_of(open_shards(build))
@@ -444,7 +444,7 @@ def test_other_manifests_are_passed_over(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda m: m.update(format_version=2), VersionError, "format_version 2, this release reads 1"),
+        (lambda m: m.update(format_version=3), VersionError, "format_version 3, this release reads 1 and 2"),
         (lambda m: m.pop("files"), FormatError, "files is missing"),
         (lambda m: m.update(files=3), FormatError, "files: expected a list, found 3"),
         (lambda m: m.update(totals=[]), FormatError, "totals: expected an object"),
