@@ -1,7 +1,7 @@
 """`tokcore watch`: an output that follows its sources, in small commits, until it is told to stop.
 
 service.py is the loop, over stages/update_output.py. waiting_files.py decides which files make the next batch;
-marked.py looks for their markers, and quarantine.py keeps those that fail again and again. turn.py lets one of several
-watchers commit. meters.py has the numbers for Prometheus, pages.py serves them, and read_status.py reads what watchers
-say of themselves. signals.py turns signals into wishes.
+marked.py looks for their markers, blame.py says whose fault a failure is, and quarantine.py keeps files that fail again
+and again. turn.py lets one of several watchers commit. meters.py has the numbers for Prometheus, pages.py serves them,
+and read_status.py reads what watchers say of themselves. signals.py turns signals into wishes.
 """

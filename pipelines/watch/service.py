@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -21,11 +20,10 @@ from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.read_log import read_part
 from pipelines.stages.update_output import Changes, Update
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
+from pipelines.watch.blame import blames_machine, shorten
 from pipelines.watch.marked import find_marked
 from pipelines.watch.meters import Meters
 from pipelines.watch.pages import METRICS_TYPE, Page, Pages
@@ -41,10 +39,6 @@ from schemas.stage_manifests import BUILD
 from tokcore.errors import ConfigError, TokError
 
 _LONGEST_PAUSE_S = 300.0
-_MOST_SHOWN = 600  # characters of an error
-
-# Not the fault of a file that is read: the output, or this machine, has no room or does not let us write.
-_OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class Service:
@@ -274,9 +268,9 @@ class Service:
     def _note_failed_batch(self, uris: Collection[str], error: Exception) -> None:
         """Blame the machine, or the files; those that are to blame too often go into quarantine."""
         self.meters.note_failure("batch")
-        if self._blames_machine(error):
+        if blames_machine(error, self.output):
             raise error
-        shown = _shorten(error)
+        shown = shorten(error)
         spent = self._waiting.fail([*uris], time.monotonic())
         for uri in spent:
             self._quarantine.put(uri, self._changes[uri], shown)
@@ -286,27 +280,6 @@ class Service:
             self.progress.say(f"watch: a batch of {files} failed and is tried again: {shown}")
         self._measure()
 
-    def _blames_machine(self, error: BaseException) -> bool:
-        """Whether an error is no fault of the files that were read: nothing can be written, or a store does not answer.
-
-        Errors of workers arrive as text, so their words are looked at, too.
-        """
-        chain: BaseException | None = error
-        while chain is not None:
-            if isinstance(chain, OSError) and chain.errno in _OF_MACHINE:
-                return True
-            chain = chain.__cause__ or chain.__context__
-        if any(os.strerror(number) in str(error) for number in _OF_MACHINE):
-            return True
-        probe = urls.join(self.output, FOLDER, WATCHERS, "probe")
-        try:
-            with storage.write_attempt(probe) as file:
-                file.write(bytes(1 << 16))
-            storage.remove_file(probe)
-        except (TokError, OSError):
-            return True
-        return False
-
     def _tell_once(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
@@ -315,7 +288,7 @@ class Service:
     def _note_trouble(self, what: str, error: Exception) -> float:
         """Say what is wrong, once for each cause; for how many seconds to wait."""
         self.meters.note_failure(what)
-        said = _shorten(error)
+        said = shorten(error)
         pause: float = min(float(self.settings.poll_seconds) * 2.0**self._num_failed, _LONGEST_PAUSE_S)
         self._num_failed += 1
         if said != self._trouble:
@@ -352,8 +325,3 @@ class Service:
             "trouble": self._trouble,
             "listen": self.settings.listen,
         }
-
-
-def _shorten(error: Exception) -> str:
-    """An error in one line, without secrets."""
-    return " ".join(redact(str(error)).split())[:_MOST_SHOWN]

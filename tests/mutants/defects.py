@@ -1418,7 +1418,7 @@ _STORING = (
         "full-disk-blames-files",
         "a full disk brings good files into quarantine",
         "pipelines/watch/service.py",
-        "if self._blames_machine(error):",
+        "if blames_machine(error, self.output):",
         "if False:",
         _tests("pipelines/test_watch.py::test_a_full_disk_is_no_fault_of_files"),
     ),
