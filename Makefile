@@ -88,8 +88,8 @@ $(SERVERS)/loopback.so: tests/engines/flink/loopback.c
 flink: $(VENV)/installed $(FLINK) ## build the demo and 300 MB on a Flink cluster, and compare roots with local ones: make flink [MEGABYTES=300]
 	PYTHONPATH=tests $(BIN)/python tests/engines/flink/run.py --megabytes $(or $(MEGABYTES),300)
 
-flink-faults: $(VENV)/installed $(FLINK) ## kill each part of a Flink cluster while it counts, merges and encodes
-	TOKCORE_FLINK_FAULTS=all TOKCORE_TEST_SERVERS=required $(BIN)/python -m pytest -q tests/engines/test_flink.py
+flink-faults: $(VENV)/installed $(FLINK) ## kill each part of a Flink cluster while it counts, merges, encodes and follows a stream
+	TOKCORE_FLINK_FAULTS=all TOKCORE_TEST_SERVERS=required $(BIN)/python -m pytest -q tests/engines/test_flink.py tests/engines/test_flink_streams.py
 
 lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/ruff check .

@@ -550,6 +550,9 @@ class EngineTable:
         "process: path of tokcore-worker on the engine's hosts, not set: as here; external: HOST:PORT of the pool",
     ] = None
     shared_filesystem: Annotated[bool, "whether the engine's hosts see the local paths of this one"] = False
+    checkpoints: Annotated[
+        str | None, "URL of a folder where flink keeps checkpoints of streams, which this machine can read, too"
+    ] = None
 
 
 # Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.

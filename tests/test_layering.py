@@ -51,7 +51,7 @@ ROOMS = {
     "inspect": {"local", "reading", "stages", "store", "work"},
     "report": {"inspect", "local", "stages", "store"},
     "view": {"inspect", "report", "stages", "store"},
-    "watch": {"local", "stages", "store", "work"},
+    "watch": {"graph", "local", "stages", "store", "work"},
 }
 
 

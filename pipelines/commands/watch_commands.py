@@ -18,6 +18,7 @@ from tokcore.errors import ConfigError
         "tokcore watch BUILD.toml",
         "tokcore watch BUILD.toml --output s3://bucket/out --tokenizer tokcore.json",
         "tokcore watch BUILD.toml --set watch.batch_seconds=300 --log-format json",
+        "tokcore watch BUILD.toml --streaming --engine flink --set engine.checkpoints=s3://bucket/checkpoints",
     )
 )
 @BUILD_FILE
@@ -28,6 +29,9 @@ from tokcore.errors import ConfigError
 @click.option("--count", "counts_too", is_flag=True, help="With --tokenizer: also count, ready for `tokcore learn`.")
 @click.option("--listen", metavar="HOST:PORT", help="Of /healthz, /readyz and /metrics; replaces watch.listen.")
 @click.option(
+    "--streaming", is_flag=True, help="As one pipeline that does not end, on --engine flink, prism or portable."
+)
+@click.option(
     "--log-format", "log_format", type=click.Choice(("text", "json")), default="text", help="Of lines on stderr."
 )
 def watch(
@@ -36,6 +40,7 @@ def watch(
     tokenizer: str | None,
     counts_too: bool,
     listen: str | None,
+    streaming: bool,
     log_format: str,
 ) -> None:
     """Follow the inputs until told to end.
@@ -44,10 +49,11 @@ def watch(
     it after the batch; SIGHUP has it read the build file again. Start it twice, and one stands by for the other.
     """
     from pipelines.watch.service import Service
+    from pipelines.watch.stream import Stream
     from schemas.build_tables import TokenizerTable
 
-    if chosen.share is not None or chosen.detach:
-        raise ConfigError("watch: --slice and --detach are for builds. Leave them out.")
+    if chosen.share is not None or (chosen.detach and not streaming):
+        raise ConfigError("watch: --slice is for builds, and --detach for builds and --streaming. Leave them out.")
     if counts_too and tokenizer is None:
         raise ConfigError("--count: is for an output that begins with --tokenizer; others count as they were built")
 
@@ -61,6 +67,9 @@ def watch(
 
     build = open_to_run(build_file, chosen)
     build.progress.as_json = log_format == "json"
+    if streaming:
+        Stream(complete(build.config), build.options, build.output, build.progress).run()
+        return
     # Of the new settings: a build file that cannot be read leaves the service as it is.
     reload = lambda: complete(open_to_run(build_file, chosen).config)  # noqa: E731
     Service(complete(build.config), build.options, build.output, build.progress, reload=reload).run()

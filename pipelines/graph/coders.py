@@ -11,6 +11,7 @@ from apache_beam.options.pipeline_options import SetupOptions
 
 from pipelines.graph.driver_options import tell_workers
 from pipelines.work.read_source import Record
+from schemas.arrivals import Arrival, Batch, PaneCommitted
 from schemas.document import Document, EncodedDocument, RejectedRecord
 from schemas.plan import Assignment
 from schemas.refs import (
@@ -33,13 +34,16 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
 _REFS = (
+    Arrival,
     Assignment,
+    Batch,
     GroupPacked,
     ItemCounted,
     ItemEncoded,
     ItemScattered,
     MixPart,
     PackGroup,
+    PaneCommitted,
     PartMeasured,
     PartMixed,
     PartGathered,

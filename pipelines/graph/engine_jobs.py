@@ -17,7 +17,7 @@ from pipelines.graph.jobs import Job, MakeJob, NamedRunner, find_job, make_job_n
 from pipelines.graph.recorded import Recorded
 from pipelines.graph.shorten_failure import shorten_failure
 from pipelines.graph.stage_on_beam import StageOnBeam
-from pipelines.graph.watch_job import RemoteJob, watch_job
+from pipelines.graph.watch_job import JobWorkers, RemoteJob, watch_job
 from pipelines.local.run_options import RunOptions
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -51,12 +51,12 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
     pipeline = beam.Pipeline(runner=NamedRunner(name), options=options)
     yield pipeline
     job: RemoteJob
-    if (found := _find_alive(run, endpoint, name)) is not None:
+    if (found := find_alive(run, endpoint, name)) is not None:
         job = found
         opening = f"{run.stage}: goes on with job {job.id} ({name}), which runs at {job.endpoint}"
     else:
         storage.remove_tree(greetings)  # of workers of an earlier job
-        job = submitted = submit_job(pipeline, endpoint, name, _choose_job(run.options))
+        job = submitted = submit_job(pipeline, endpoint, name, choose_job(run.options))
         submitted.listen()
         opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
     run.metrics |= watch_job(
@@ -64,7 +64,7 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
         opening,
         Recorded(run.attempts, run.pieces),
         run.pieces.num,
-        lambda: _find_page(run.options, job, name),
+        lambda: find_job_page(run.options, job, name),
         _Workers(run.options.engine, run.attempts, job, run.say),
         run.options.detach,
         run.on_progress,
@@ -86,9 +86,9 @@ def give_slots_processes(run: RunOptions, options: PipelineOptions, say: Callabl
     options.view_as(PortableOptions).sdk_worker_parallelism = str(num)
 
 
-def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
+def find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
     """The job that an earlier driver left, as the job server knows it, or else the engine itself."""
-    if (job := find_job(endpoint, name, _choose_job(run.options))) is not None:
+    if (job := find_job(endpoint, name, choose_job(run.options))) is not None:
         job.listen()
         return job
     if run.options.engine != "flink":
@@ -100,11 +100,13 @@ def _find_alive(run: StageOnBeam, endpoint: str, name: str) -> RemoteJob | None:
         return None
 
 
-def _choose_job(options: RunOptions) -> MakeJob:
+def choose_job(options: RunOptions) -> MakeJob:
+    """What makes a job of that engine."""
     return functools.partial(SubmittedJob, options.web) if options.engine == "flink" else Job
 
 
-def _find_page(options: RunOptions, job: RemoteJob, name: str) -> str | None:
+def find_job_page(options: RunOptions, job: RemoteJob, name: str) -> str | None:
+    """Where people see a job; None while that is not known."""
     if options.engine == "flink":
         return find_page(options.web, name)
     return f"http://{options.web}/job/{job.id}" if options.web else None
@@ -176,3 +178,8 @@ class _Workers:
 
 def _refused(refusal: str) -> ConfigError:
     return ConfigError(f"a worker refused to start on host {refusal}")
+
+
+def watch_workers(run: StageOnBeam, job: RemoteJob) -> JobWorkers:
+    """What becomes known of the workers of a job."""
+    return _Workers(run.options.engine, run.attempts, job, run.say)

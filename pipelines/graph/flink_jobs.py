@@ -35,6 +35,10 @@ class FlinkJob:
         """Nothing."""
         return {}
 
+    def drain(self, folder: str) -> None:
+        """Ask Flink to let the job finish what it has begun, and to keep a savepoint in that folder; does not wait."""
+        _ask(self.endpoint, f"/jobs/{self.id}/stop", "POST", {"targetDirectory": folder, "drain": True})
+
     def cancel(self) -> None:
         """Ask Flink to end the job, and wait until it has, a minute at most."""
         _ask(self.endpoint, f"/jobs/{self.id}?mode=cancel", "PATCH")
@@ -100,9 +104,10 @@ def _read_state(told: dict[str, Any]) -> str:
     return _ENDED.get(told["state"], "RUNNING")
 
 
-def _ask(web: str, path: str, method: str = "GET") -> Any:
-    """Flink's answer to a request, which is tried again for some seconds."""
-    request = urllib.request.Request(f"http://{web}{path}", method=method)
+def _ask(web: str, path: str, method: str = "GET", body: Any = None) -> Any:
+    """Flink's answer to a request, which is tried again for some seconds. body: sent as JSON, if there is one."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://{web}{path}", data, {"Content-Type": "application/json"}, method=method)
     for number in range(_TRIES):
         try:
             with _open_without_proxy(request, timeout=_CALL_S) as answer:

@@ -128,7 +128,7 @@ def _list_paths(config: BuildConfig, output: str) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_settings_of_others(engine: EngineTable) -> None:
-    for key in ("endpoint", "parallelism", "processes", "worker", "web"):
+    for key in ("endpoint", "parallelism", "processes", "worker", "web", "checkpoints"):
         if getattr(engine, key) is not None:
             raise ConfigError(
                 f'engine.{key}: the local engine has none. Name the engine (engine.name = "prism"), or remove it; '

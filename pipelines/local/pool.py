@@ -179,8 +179,8 @@ class Workers:
         self._pool: Pool | None = None
 
     def start(self) -> Pool | None:
-        """The pool, whose processes import what they need meanwhile; None if the runner has workers of its own."""
-        if self._pool is None and self._options.is_local:
+        """The pool, whose processes import what they need meanwhile; None if the work is done elsewhere."""
+        if self._pool is None and self._options.is_local and not self._options.here:
             self._pool = Pool(self._options.num_workers, self._modules)
         return self._pool
 

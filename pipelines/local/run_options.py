@@ -52,6 +52,7 @@ class RunOptions:
     engine: str = "local"  # engine.name of the build file
     web: str = ""  # HOST:PORT of the engine's own pages; empty: unknown
     share: Slice | None = None  # None: this process makes all of the build
+    here: bool = False  # whether the calling thread does all work, without processes of its own and without Beam
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -75,6 +76,8 @@ class RunOptions:
             if self.detach and self.is_local:
                 raise ConfigError("--detach: the local engine ends with this command. Name an engine, or leave it out.")
             return self
+        if self.engine == name and self.runner[: len(options)] == options:
+            return self  # they are there already: a part of an output is built with the options of the command
         if self.share is not None:
             raise ConfigError(f'--slice: engine.name = "{name}" has hosts of its own. Leave one of them out.')
         if not self.is_local:

@@ -13,7 +13,8 @@ After a build:
   make_commit: parts and commits. read_log: the commits of an output. stored_config: settings, out of manifests.
 
 What all stages share:
-- stage: skips a stage, takes it over or makes it. stage_passes: who does its work. commit: claims and manifests.
+- stage: skips a stage, takes it over or makes it. stage_passes: who does its work. passes_here: the calling thread
+  does. commit: claims and manifests.
   named_files: are all files there?
 - recognition: is a build finished, by its build file? standing: what an output holds already, and how it differs from
   this build. replacing: `--replace`. reuse: `--from`.

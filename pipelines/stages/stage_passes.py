@@ -1,4 +1,4 @@
-"""What hands the work of a stage to workers: Beam, or where several hosts make slices of a build, these hosts."""
+"""What hands the work of a stage to workers: Beam; where several hosts make slices of a build, these hosts; or none."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class Passes(Protocol):
 
 def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
     """What runs the passes of that stage. Imported only now: Beam takes most of a second, and few stages have work."""
+    if run.options.here:
+        from pipelines.stages.passes_here import PassesHere
+
+        return PassesHere()
     if run.session is not None:
         from pipelines.slices.sliced_passes import SlicedPasses
 

@@ -95,7 +95,7 @@ class Update:
 
     def look(self) -> Changes:
         """What changed between what the output holds and the inputs as they are now. Raises as run() does."""
-        self._read_log()
+        self.follow_log()
         with self.progress.stage("plan", minor=True):
             self.left_out = LeftOut()
             everything = plan_build(self.config, self.output, self.left_out, grows=self.grows)
@@ -144,8 +144,8 @@ class Update:
         """The number of the newest commit, as of the last look."""
         return self._log.newest if self._log is not None else 0
 
-    def _read_log(self) -> None:
-        """Read the commits that are new since the last look, and what their parts hold."""
+    def follow_log(self) -> Log:
+        """The log, with the commits that are new since the last look. Raises as run() does."""
         log = read_log(self.output, known=self._log)
         if self._log is None:
             self._require_own(log.build)
@@ -160,6 +160,7 @@ class Update:
         found = run_at_once(lambda path: read_held(self.output, [parts[path]]), new)
         self._held |= dict(zip(new, found, strict=True))
         self._log = log
+        return log
 
     def _removed(self) -> Tombstones | None:
         return self._log.tombstones() if self._log is not None else None

@@ -2,6 +2,8 @@
 
 service.py is the loop, over stages/update_output.py. waiting_files.py decides which files make the next batch;
 marked.py looks for their markers, blame.py says whose fault a failure is, and quarantine.py keeps files that fail again
-and again. turn.py lets one of several watchers commit. meters.py has the numbers for Prometheus, pages.py serves them,
-and read_status.py reads what watchers say of themselves. signals.py turns signals into wishes.
+and again. turn.py lets one of several watchers commit. begin.py begins an output without documents. meters.py has the
+numbers for Prometheus, pages.py serves them, and read_status.py reads what watchers say of themselves. signals.py turns
+signals into wishes.
+With --streaming, stream.py drives the job of an engine, whose workers do what stream_steps.py says.
 """

@@ -17,12 +17,12 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.terminal import format_size
 from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
 from pipelines.stages.read_log import read_part
 from pipelines.stages.update_output import Changes, Update
 from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
+from pipelines.watch.begin import begin_output
 from pipelines.watch.blame import blames_machine, shorten
 from pipelines.watch.marked import find_marked
 from pipelines.watch.meters import Meters
@@ -31,11 +31,9 @@ from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import Waiting, WaitingFiles
-from pipelines.work.work_items import make_plan
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig
-from schemas.stage_manifests import BUILD
 from tokcore.errors import ConfigError, TokError
 
 _LONGEST_PAUSE_S = 300.0
@@ -95,7 +93,7 @@ class Service:
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
         """Begin the output if there is none, and let others see this watcher while the block runs."""
-        self._begin_output()
+        self.config = begin_output(self.config, self.options, self.output, self._stages, self.progress.say)
         self._update = self._make_update(self.config)
         pages = self._serve()
         self._turn.begin()
@@ -105,23 +103,6 @@ class Service:
             self._turn.end()
             if pages is not None:
                 pages.end()
-
-    def _begin_output(self) -> None:
-        """Commit the build of no files, if there is no build: it holds the tokenizer."""
-        if (build := find_manifest(self.output, BUILD)) is not None:
-            if self.config.tokenizer is not None:
-                if self.config.counts_too and build.config.counts is None:
-                    raise ConfigError(f"--count: {redact(self.output)} was begun without it. Name another output.")
-                self.config = dataclasses.replace(self.config, counts_too=build.config.counts is not None)
-            return
-        if self.config.tokenizer is None:
-            raise ConfigError(
-                f"{redact(self.output)}: holds no finished build, so there is no tokenizer to go on with. Build it "
-                f"first: tokcore build {self.config.as_argument}; or begin with a tokenizer that is there: --tokenizer"
-            )
-        empty = make_plan([], [], self.config.plan.range_bytes, [])
-        Build(self.config, self.options, self.output, self._stages, chosen=empty).run()
-        self.progress.say(f"commit 0 of {redact(self.output)}: no documents yet, and the tokenizer")
 
     def _make_update(self, config: BuildConfig) -> Update:
         vanished = "keep" if config.update.vanished == "fail" else config.update.vanished

@@ -1,4 +1,4 @@
-"""The demo on Prism: equal bytes, work in processes of Prism, ports on loopback only."""
+"""The demo and a stream on Prism: equal bytes, work in processes of Prism, ports on loopback only."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 
 from golden.test_demo import DEMO_ROOT
 from support.builds import tokcore
-from support.drivers import LIMIT_S
+from support.drivers import LIMIT_S, Driver, telling
 from support.engines import find_free_port, find_prism, running
 from support.listening import is_loopback, watched
+from support.streams import begin, land, require_exactly_once, wait_until_held
 
 
 def test_the_demo(tmp_path):
@@ -30,3 +31,31 @@ def test_the_demo(tmp_path):
             assert told["process"] not in (worker["process"], *worker["ancestors"])
     assert seen
     assert all(map(is_loopback, seen)), seen
+
+
+def test_a_stream(tmp_path):
+    """Files that land, and new versions of them, while Prism follows; SIGTERM drains. Each version is read once."""
+    path = begin(tmp_path)
+    port, said = find_free_port(), tmp_path / "prism.log"
+    engine = ("--engine=prism", "--shared-filesystem", f"--set=engine.endpoint=127.0.0.1:{port}")
+    command = ("watch", path, "--output", tmp_path / "out", "--streaming", *engine)
+    with (
+        said.open("wb") as log,
+        watched() as seen,
+        running([find_prism(), "--serve_http=false", f"--job_port={port}"], port, log),
+        Driver(tmp_path / "driver.log", *command) as driver,
+        telling(driver.describe, said.read_text),
+    ):
+        for name in "defghi":
+            land(tmp_path, name)
+        wait_until_held(path, driver)
+        land(tmp_path, "d", version=2)
+        land(tmp_path, "a", version=3)
+        land(tmp_path, "k")
+        wait_until_held(path, driver)
+        driver.process.terminate()
+        assert driver.finish() == 0
+        assert "nothing is half done" in driver.told
+    assert seen
+    assert all(map(is_loopback, seen)), seen
+    require_exactly_once(path)

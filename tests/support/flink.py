@@ -219,9 +219,11 @@ class FlinkCluster:
         """What that part has said."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def ask(self, path: str, method: str = "GET") -> Any:
-        """What Flink's REST interface answers."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.rest}{path}", method=method)
+    def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
+        """What Flink's REST interface answers. body: to be sent as JSON."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.rest}{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:
             return json.loads(answer.read() or b"{}")
 

@@ -1,0 +1,185 @@
+"""`tokcore watch --streaming`: the driver of a stream, which an engine runs.
+
+The stream looks, reads and commits in workers of the engine (stream_steps.py), so it goes on if this process dies. The
+driver starts it, or finds the one that runs; says what was committed; and has it finish when it is told to end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from typing import Any
+
+from pipelines.local.engines import require_job_server
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from pipelines.stages.read_log import Log, read_log, read_part
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER
+from pipelines.store.options import use_options
+from pipelines.store.redaction import redact
+from pipelines.watch.begin import begin_output
+from pipelines.watch.meters import Meters
+from pipelines.watch.pages import METRICS_TYPE, Page, Pages
+from pipelines.watch.signals import Wishes
+from pipelines.watch.stream_steps import StreamSteps, locate_wish
+from pipelines.watch.turn import Turn
+from schemas.build_tables import EngineTable
+from schemas.commit_log import Commit
+from schemas.config import BuildConfig
+from tokcore.errors import ConfigError
+
+_LOOK_S = 1.0
+
+
+class Stream:
+    """One stream, as its driver sees it. run() returns when it was told to end, and the stream has finished."""
+
+    def __init__(self, config: BuildConfig, options: RunOptions, output: str, progress: StageProgress) -> None:
+        """output: URL; empty: as the build file says. Raises ConfigError for an engine that has no streams."""
+        use_options(dataclasses.asdict(config.storage))
+        self.config = config
+        self.progress = progress
+        self.wishes = Wishes(float(config.watch.drain_seconds))
+        self.meters = Meters()
+        build = Build(config, options, output)
+        self.options, self.output = build.options, build.output
+        _refuse_without_streams(config, self.options)
+        self._turn = Turn(self.output, float(config.watch.lease_seconds), self._describe)
+        self._log: Log | None = None
+        self._trouble = "the job has not begun"
+        self._began = time.time()
+
+    def run(self) -> None:
+        """Follow the sources until told to end.
+
+        Raises ConfigError if the output or the engine does not fit, StageError if the job fails: what is committed is
+        kept, and the same command goes on; KeyboardInterrupt if it did not end in time, and was cancelled.
+        """
+        from pipelines.graph.stream_graph import FollowSources
+        from pipelines.graph.stream_job import StreamJob
+
+        settings = self.config.watch
+        require_job_server(self.config.engine)
+        begun = begin_output(
+            dataclasses.replace(self.config, engine=EngineTable()),
+            RunOptions(workers=1, here=True),
+            self.output,
+            StageProgress(level=-1),
+            self.progress.say,
+        )
+        storage.remove_file(locate_wish(self.output))
+        self._log = read_log(self.output)
+        steps = StreamSteps(begun, self.output)
+        poll_s = float(settings.poll_seconds)
+        follow = FollowSources(steps, poll_s, float(settings.settle_seconds), float(settings.batch_seconds))
+        checkpoints = urls.resolve(self.config.base, self.config.engine.checkpoints or "")
+        job = StreamJob(
+            self.options, self.output, checkpoints if self.config.engine.checkpoints else "", poll_s, self.progress.say
+        )
+        with self.wishes.heard():
+            pages = self._serve()
+            self._turn.begin()
+            try:
+                job.start(follow)
+                self._watch(job)
+            finally:
+                self._turn.end()
+                if pages is not None:
+                    pages.end()
+
+    def _watch(self, job: Any) -> None:
+        """Say what is committed, until the job has ended."""
+        is_draining = False
+        try:
+            while job.look():
+                self._trouble = ""
+                self._tell_commits()
+                if self.wishes.is_over and not is_draining:
+                    if self.options.detach:
+                        self.progress.say("stream: goes on without this process; the same command finds it again")
+                        return
+                    self._wish_to_end()
+                    is_draining = job.drain()
+                    self.progress.say("stream: told to end; it commits what it has found")
+                time.sleep(_LOOK_S) if self.wishes.is_over else self.wishes.wait(_LOOK_S)
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+        self._tell_commits()
+        self.progress.say("stream: ended; nothing is half done")
+
+    def _wish_to_end(self) -> None:
+        scratch = urls.join(self.output, FOLDER)
+        storage.create_exclusive(locate_wish(self.output), b"end\n", scratch)
+
+    def _tell_commits(self) -> None:
+        """Say, and count, what was committed since the last time, by the stream or by others."""
+        before = self._log
+        self._log = read_log(self.output, known=before)
+        for commit in self._log.commits[before.newest if before is not None else 0 :]:
+            self._tell_commit(commit)
+
+    def _tell_commit(self, commit: Commit) -> None:
+        parts = [read_part(self.output, part) for part in commit.added]
+        self.meters.note_commit(commit, parts, [], 0.0)
+        documents = sum(part.totals.records.documents for part in parts)
+        self.progress.say(f"commit {commit.number}: {commit.why.describe_files()}, {documents:,} documents")
+
+    # ---------------------------------------------------------------------------------------------------------- status
+
+    def _serve(self) -> Pages | None:
+        if not self.config.watch.listen:
+            return None
+        pages = Pages(
+            self.config.watch.listen,
+            {
+                "/healthz": lambda: Page(True, b"ok\n"),
+                "/readyz": lambda: Page(not self._trouble, f"{self._trouble or 'streams'}\n".encode()),
+                "/metrics": lambda: Page(True, self.meters.write(), METRICS_TYPE),
+            },
+        )
+        self.progress.say(f"watch: http://{pages.address} has /healthz, /readyz and /metrics")
+        return pages
+
+    def _describe(self) -> dict[str, Any]:
+        """What `tokcore status` is told."""
+        return {
+            "host": os.uname().nodename,
+            "process": os.getpid(),
+            "role": f"drives a stream of {self.config.engine.name}",
+            "began": int(self._began),
+            "said": int(time.time()),
+            "waiting_files": 0,
+            "waiting_bytes": 0,
+            "oldest_waiting_s": 0,
+            "newest_commit": self._log.newest if self._log is not None else 0,
+            "trouble": self._trouble,
+            "listen": self.config.watch.listen,
+        }
+
+
+def _refuse_without_streams(config: BuildConfig, options: RunOptions) -> None:
+    """Raise ConfigError for an engine without streams, and for settings that one needs."""
+    name = config.engine.name
+    if name == "local":
+        where = "this runner" if options.runner else "the local engine"
+        raise ConfigError(
+            f"--streaming: {where} has no streams: its sources do not wait for files that are still to come. Leave "
+            f"--streaming out, and `tokcore watch` runs one bounded pipeline after another; or name an engine: "
+            f"--engine flink or --engine prism"
+        )
+    if name == "flink" and config.engine.checkpoints is None:
+        raise ConfigError(
+            "engine.checkpoints: missing. A stream of flink needs a folder that its hosts and this machine see, for "
+            "the checkpoints with which it goes on after a failure"
+        )
+    if config.engine.checkpoints is not None and name != "flink":
+        raise ConfigError(f'engine.checkpoints: engine.name = "{name}" keeps none. Remove it')
+    if config.engine.checkpoints and urls.is_local(config.engine.checkpoints) and not config.engine.shared_filesystem:
+        raise ConfigError(
+            f"engine.checkpoints = {redact(config.engine.checkpoints)}: a path of this machine. Name a URL of a store; "
+            f"or say --shared-filesystem if all hosts of the engine see this path"
+        )

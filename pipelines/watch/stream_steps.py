@@ -1,0 +1,313 @@
+"""What the steps of a stream do, for one output: look for arrivals, cut them into batches, read a batch, commit a pane.
+
+Without Beam: pipelines.graph.stream_graph calls them, in workers of an engine, each on any host, at any time, twice or
+at the same time as another. What is done is in the log of the output, and nowhere else. So a batch is checked against
+the log before it is read, and again before it is committed, and of two commits of one number the first one counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.make_commit import HeldFile, build_part, create_commit, find_changed, make_pin
+from pipelines.stages.read_log import Log
+from pipelines.stages.update_output import Changes, Update
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER, WATCHERS
+from pipelines.store.crashpoints import reach
+from pipelines.watch.blame import blames_machine, shorten
+from pipelines.watch.marked import find_marked
+from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.waiting_files import Waiting
+from pipelines.work.work_items import make_plan
+from schemas.arrivals import Arrival, Batch, PaneCommitted
+from schemas.build_tables import EngineTable
+from schemas.commit_log import Part, Reason
+from schemas.config import BuildConfig
+from schemas.plan import InputFile, Plan, ReadSettings
+from schemas.tombstones import Tombstones
+from tokcore.errors import TokError
+
+_HERE = RunOptions(workers=1, here=True)
+# So many arrivals are under way at most, in batches: what a burst brings beyond them waits in the store.
+_MOST_BATCHES = 8
+
+# Workers run several copies of a step in threads, and look at one output: its log is read once.
+_updates: dict[tuple[str, str], tuple[Update, threading.RLock]] = {}
+_opening = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamSteps:
+    """The steps of the stream that follows the sources of a build file into one output."""
+
+    config: BuildConfig
+    output: str  # URL
+
+    # -------------------------------------------------------------------------------------------------------- look
+
+    def look(self) -> list[Arrival]:
+        """All that waits to be read, as the sources are now, but what is in quarantine, or has no marker yet.
+
+        Raises as Update.look() does.
+        """
+        update, lock = self._open()
+        with lock:
+            changes = update.look()
+            held = update.held()
+            now = {file.uri: file for file in changes.plan.files}
+            if changes.vanished and not now and held:
+                changes = changes._replace(vanished=[])  # empty sources are a store in trouble
+            waiting = {
+                uri: Waiting(
+                    now[uri].size_bytes if uri in now else 0,
+                    now[uri].version if uri in now else "",
+                    held[uri].part if uri in held else "",
+                )
+                for uri in [*changes.new, *changes.changed, *changes.vanished]
+            }
+            quarantine = Quarantine(self.output)
+            quarantine.read()
+            quarantine.forget_others(waiting)
+            left_alone = quarantine.find(waiting)
+            marker = self.config.watch.marker
+            marked = {*waiting} if marker is None else find_marked(self.config, waiting, marker)
+            wanted = [uri for uri in waiting if uri not in left_alone and uri in marked]
+            return self._list_arrivals(update, changes, wanted, left_alone, held)
+
+    def _list_arrivals(
+        self, update: Update, changes: Changes, wanted: list[str], left_alone: set[str], held: dict[str, HeldFile]
+    ) -> list[Arrival]:
+        new = {*changes.new}
+        arrivals = [_make_arrival(changes.plan, [uri]) for uri in wanted if uri in new]
+        parts: dict[str, list[str]] = {}
+        for uri in wanted:
+            if uri not in new:
+                parts.setdefault(held[uri].part, []).append(uri)
+        for part, uris in parts.items():
+            chosen = update.choose(changes, uris, left_alone)
+            if chosen.dropped:
+                arrivals.append(_make_arrival(changes.plan, chosen.wanted, part, chosen.vanished))
+        most = _MOST_BATCHES * self.config.watch.batch_files
+        return sorted(arrivals, key=lambda arrival: arrival.first)[:most]
+
+    def is_over(self) -> bool:
+        """Whether the stream was told to end."""
+        return storage.exists(locate_wish(self.output))
+
+    # ------------------------------------------------------------------------------------------------------ batches
+
+    def cut(self, arrivals: Iterable[Arrival]) -> Iterator[Batch]:
+        """Batches of some arrivals, each of which fills up to batch_bytes or batch_files. Their order does not matter.
+
+        Of several versions of a file, or of several changes of a part, that are there at once, only one is taken.
+        """
+        settings = self.config.watch
+        batch: list[Arrival] = []
+        num_files = size_bytes = 0
+        for arrival in _keep_apart(sorted(arrivals, key=lambda arrival: (arrival.first, arrival.key))):
+            if batch and (
+                num_files + len(arrival.files) > settings.batch_files or size_bytes >= int(settings.batch_bytes)
+            ):
+                yield Batch(tuple(batch))
+                batch, num_files, size_bytes = [], 0, 0
+            batch.append(arrival)
+            num_files += len(arrival.files)
+            size_bytes += arrival.size_bytes
+        if batch:
+            yield Batch(tuple(batch))
+
+    def read(self, batch: Batch, pause: Callable[[float], None] = time.sleep) -> Iterator[Batch]:
+        """Read and encode a batch, into a part of the output that no commit names yet; what is ready to be committed.
+
+        What the output holds is left out, and so is a file that is not as it was listed: its new version is another
+        arrival. A batch that fails is halved, until what is to blame is alone; that goes into quarantine. Raises what
+        is no fault of a file.
+        """
+        update, lock = self._open()
+        with lock:
+            log = update.follow_log()
+            left = _leave_out_done(batch, log, update.held())
+        if left is None:
+            return
+        for tries in range(self.config.watch.tries if len(left.arrivals) == 1 else 1):
+            try:
+                self._make_part(left, log)
+            except (TokError, OSError) as error:
+                if left is not (fresh := self._leave_out_stale(left)):
+                    yield from self.read(fresh, pause)
+                    return
+                if blames_machine(error, self.output):
+                    raise
+                failure = error
+                pause(float(self.config.watch.poll_seconds) * 2**tries if len(left.arrivals) == 1 else 0)
+            else:
+                reach("stream.read")
+                yield left
+                return
+        if len(left.arrivals) == 1:
+            self._give_up(left.arrivals[0], failure)
+            return
+        half = len(left.arrivals) // 2
+        for arrivals in (left.arrivals[:half], left.arrivals[half:]):
+            yield from self.read(Batch(arrivals), pause)
+
+    def _make_part(self, batch: Batch, log: Log) -> Part:
+        """The part of a batch; a finished one is found by its name."""
+        plan = make_batch_plan(batch, self.config.plan.range_bytes, log)
+        return build_part(self._local_config(), self.output, plan, _HERE, StageProgress(level=-1))
+
+    def _leave_out_stale(self, batch: Batch) -> Batch:
+        """The batch without arrivals of files that are not as they were listed; itself if all are."""
+        stale = {*find_changed((file for one in batch.arrivals for file in one.files), self.config.base)}
+        kept = tuple(one for one in batch.arrivals if not any(file.uri in stale for file in one.files))
+        return batch if len(kept) == len(batch.arrivals) else Batch(kept)
+
+    def _give_up(self, arrival: Arrival, error: Exception) -> None:
+        """Note that a file, or what changed in a part, failed as often as it may."""
+        update, lock = self._open()
+        with lock:
+            held = update.held()
+        quarantine = Quarantine(self.output)
+        for file in arrival.files:
+            pin = make_pin(file, arrival.settings[file.settings])
+            if file.uri not in held or held[file.uri].pin != pin:
+                quarantine.put(file.uri, Waiting(file.size_bytes, file.version, arrival.part), shorten(error))
+
+    # ------------------------------------------------------------------------------------------------------- commit
+
+    def commit(self, batches: Iterable[Batch]) -> PaneCommitted | None:
+        """Commit the batches of a pane, all of them at once; None if the output holds them already.
+
+        Reads only what somebody has removed, or what else has changed in the log since the batches were read.
+        """
+        update, lock = self._open()
+        given = sorted(batches, key=lambda batch: batch.arrivals[0].first)
+        given = [*_keep_batches_apart(given)]
+        while given:
+            with lock:
+                log = update.follow_log()
+                held = update.held()
+            left = [one for batch in given if (one := _leave_out_done(batch, log, held)) is not None]
+            if not left:
+                return None
+            added = [self._make_part(batch, log) for batch in left if any(one.files for one in batch.arrivals)]
+            arrivals = [one for batch in left for one in batch.arrivals]
+            reason = _count_reasons(arrivals, held)
+            dropped = sorted({one.part for one in arrivals} - {""})
+            reach("stream.built")
+            commit = create_commit(self.output, log, reason, added, dropped)
+            if commit is not None:
+                reach("stream.committed")
+                return PaneCommitted(commit.number, sum(len(one.files) for one in arrivals))
+        return None
+
+    # ------------------------------------------------------------------------------------------------------- shared
+
+    def _open(self) -> tuple[Update, threading.RLock]:
+        """What is known of the output in this process, and the lock that guards it."""
+        key = (self.output, self.config.path)
+        with _opening:
+            if key not in _updates:
+                rule: Any = "keep" if self.config.update.vanished == "fail" else self.config.update.vanished
+                quiet = StageProgress(level=-1)
+                update = Update(self._local_config(), _HERE, self.output, quiet, rule, grows=True)
+                _updates[key] = update, threading.RLock()
+            return _updates[key]
+
+    def _local_config(self) -> BuildConfig:
+        """The build file for what a worker does by itself."""
+        return dataclasses.replace(self.config, engine=EngineTable())
+
+
+def locate_wish(output: str) -> str:
+    """The URL of the file that tells a stream to end."""
+    return urls.join(output, FOLDER, WATCHERS, "drain")
+
+
+def make_batch_plan(batch: Batch, range_bytes: int, log: Log) -> Plan:
+    """The plan of a batch, of which is left out what was removed from the output."""
+    removed = log.tombstones()
+    settings: dict[ReadSettings, int] = {}
+    files: list[InputFile] = []
+    for arrival in batch.arrivals:
+        for file in arrival.files:
+            if removed is not None and removed.spell("source", file.uri) in removed:
+                continue
+            read = dataclasses.replace(arrival.settings[file.settings], removed=removed)
+            files.append(dataclasses.replace(file, settings=settings.setdefault(read, len(settings))))
+    return make_plan(files, [*settings], range_bytes)
+
+
+def _make_arrival(plan: Plan, uris: Sequence[str], part: str = "", vanished: Sequence[str] = ()) -> Arrival:
+    wanted = {*uris}
+    settings: dict[ReadSettings, int] = {}
+    files = []
+    for file in plan.files:
+        if file.uri in wanted:
+            read = dataclasses.replace(plan.settings[file.settings], removed=None)
+            files.append(dataclasses.replace(file, settings=settings.setdefault(read, len(settings))))
+    return Arrival(tuple(files), tuple(settings), part, tuple(sorted(vanished)))
+
+
+def _leave_out_done(batch: Batch, log: Log, held: dict[str, HeldFile]) -> Batch | None:
+    """The arrivals of a batch that are still to be committed; None if none is."""
+    parts = {part.path for part in log.parts()}
+    removed = log.tombstones()
+    left = tuple(
+        one
+        for one in batch.arrivals
+        if _is_wanted(one, parts, held) and (one.part or not _are_removed(one.files, removed))
+    )
+    return Batch(left) if left else None
+
+
+def _is_wanted(arrival: Arrival, parts: set[str], held: dict[str, HeldFile]) -> bool:
+    """Whether what an arrival brings is not in the output, and the part that it replaces is."""
+    if arrival.part and arrival.part not in parts:
+        return False
+    return all(file.uri not in held or held[file.uri].part == arrival.part for file in arrival.files)
+
+
+def _are_removed(files: Iterable[InputFile], removed: Tombstones | None) -> bool:
+    """Whether somebody has removed all these files from the output."""
+    return removed is not None and all(removed.spell("source", file.uri) in removed for file in files)
+
+
+def _keep_apart(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    """The arrivals, but of those that share a file or a part only the first one: the others are looked for again."""
+    taken: set[str] = set()
+    for arrival in arrivals:
+        claims = {*(f"file {file.uri}" for file in arrival.files), *([f"part {arrival.part}"] if arrival.part else [])}
+        if not claims & taken:
+            taken |= claims
+            yield arrival
+
+
+def _keep_batches_apart(batches: Iterable[Batch]) -> Iterator[Batch]:
+    batches = list(batches)
+    kept = {id(one) for one in _keep_apart(one for batch in batches for one in batch.arrivals)}
+    for batch in batches:
+        if arrivals := tuple(one for one in batch.arrivals if id(one) in kept):
+            yield Batch(arrivals)
+
+
+def _count_reasons(arrivals: Iterable[Arrival], held: dict[str, HeldFile]) -> Reason:
+    new = changed = vanished = read_again = 0
+    for arrival in arrivals:
+        vanished += len(arrival.vanished)
+        for file in arrival.files:
+            pin = make_pin(file, arrival.settings[file.settings])
+            if file.uri not in held:
+                new += 1
+            elif held[file.uri].pin == pin:
+                read_again += 1
+            else:
+                changed += 1
+    return Reason("update", new, changed, vanished, read_again)

@@ -1,0 +1,174 @@
+"""`tokcore watch --streaming` on a Flink cluster of several processes, while parts of it are killed and it is stopped.
+
+It takes minutes, so `make flink-faults` runs it; the short test of a stream is that on Prism.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.drivers import Driver, telling, wait_for
+from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster
+from support.streams import begin, land, require_exactly_once, wait_until_held
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TOKCORE_FLINK_FAULTS") != "all", reason="takes minutes: make flink-faults"
+)
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
+    with FlinkCluster(tmp_path_factory.mktemp("flink") / "cluster") as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(shared_cluster: FlinkCluster) -> Iterator[FlinkCluster]:
+    yield shared_cluster
+    shared_cluster.recover()
+
+
+class Following:
+    """A stream of a small corpus, whose driver may be started again."""
+
+    def __init__(self, cluster: FlinkCluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.path = begin(folder)
+        self.drivers: list[Driver] = []
+        self._ends = contextlib.ExitStack()
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def drive(self) -> Driver:
+        """Start a driver, and wait until it has a job."""
+        checkpoints = f"--set=engine.checkpoints={self.folder / 'checkpoints'}"
+        command = ("watch", self.path, "--output", self.folder / "out", "--streaming", checkpoints)
+        driver = Driver(self.folder / f"driver-{len(self.drivers)}.log", *command, *self.cluster.options)
+        self.drivers.append(self._ends.enter_context(driver))
+        self._ends.enter_context(telling(driver.describe, self.cluster.describe))
+        driver.wait_for_line("stream: ")
+        return driver
+
+    def land(self, *names: str, version: int = 0) -> None:
+        for name in names:
+            land(self.folder, name, version)
+
+    def wait(self, *names: str) -> None:
+        wait_until_held(self.path, self.drivers[-1], *names)
+
+    def read_job(self) -> dict:
+        """The newest job of the stream, as Flink shows it."""
+        return self.cluster.list_jobs("stream")[-1]
+
+    def wait_for_checkpoint(self) -> None:
+        """Return when there is a checkpoint of the job, from now on."""
+        job = self.read_job()["jid"]
+        counts = lambda: self.cluster.ask(f"/jobs/{job}/checkpoints")["counts"]["completed"]  # noqa: E731
+        before = counts()
+        wait_for(lambda: counts() > before, "a checkpoint", self.cluster.describe)
+
+
+@pytest.fixture
+def following(cluster, tmp_path) -> Iterator[Following]:
+    with Following(cluster, tmp_path) as one:
+        yield one
+
+
+def kill_task_managers(following: Following) -> None:
+    """One after the other, while it works: Flink itself goes on from the last checkpoint."""
+    for number, name in enumerate(TASK_MANAGERS):
+        following.land(f"killed-{number}")
+        following.cluster.kill(name)
+        following.cluster.start(name)
+        following.wait()
+    assert len(following.drivers) == 1
+    assert following.drivers[0].process.poll() is None
+
+
+def kill_job_manager(following: Following) -> None:
+    """Its jobs are lost with it: the same command begins one from the checkpoint that was retained."""
+    following.cluster.kill(JOB_MANAGER)
+    assert following.drivers[-1].finish() == 3
+    assert "run the same command again" in following.drivers[-1].told
+    following.cluster.start_dead_parts()
+    following.cluster.wait()
+    again = following.drive()
+    assert "chk-" in again.wait_for_line("stream: job ")
+
+
+def kill_job_server(following: Following) -> None:
+    """The job goes on, and the same command finds it."""
+    job = following.read_job()["jid"]
+    following.cluster.kill(JOB_SERVER)
+    assert following.drivers[-1].finish() == 3
+    following.cluster.start_dead_parts()
+    following.cluster.wait_for_job_server()
+    again = following.drive()
+    assert f"stream: goes on with job {job}" in again.told
+
+
+def kill_driver(following: Following) -> None:
+    """The stream goes on without it."""
+    following.drivers[-1].process.kill()
+    following.drivers[-1].finish()
+    following.land("alone")
+    output, folder = following.folder / "out", following.folder
+    before = len(list((output / "log").glob("*.json"))) if (output / "log").exists() else 0
+    wait_for(
+        lambda: len(list((output / "log").glob("*.json"))) > before,
+        "a commit without a driver",
+        following.cluster.describe,
+    )
+    assert folder
+    again = following.drive()
+    assert "stream: goes on with job " in again.told
+
+
+def stop_with_savepoint(following: Following) -> None:
+    """By Flink's own interface; the same command goes on from the savepoint."""
+    (runs,) = (following.folder / "checkpoints").iterdir()
+    run = max(runs.iterdir())
+    body = {"targetDirectory": f"file://{run}/stopped", "drain": False}
+    following.cluster.ask(f"/jobs/{following.read_job()['jid']}/stop", "POST", body)
+    assert following.drivers[-1].finish() == 0
+    assert following.read_job()["state"] == "FINISHED"
+    following.land("between")
+    again = following.drive()
+    assert "/stopped/savepoint-" in again.wait_for_line("stream: job ")
+
+
+FAULTS = (kill_task_managers, kill_job_manager, kill_job_server, kill_driver, stop_with_savepoint)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.__name__)
+def test_a_fault(following: Following, fault: Callable[[Following], None]):
+    """Nothing is lost or doubled, and the last drain ends cleanly."""
+    following.drive()
+    following.land(*"defghi")
+    following.wait("d")
+    following.wait_for_checkpoint()
+    following.land("d", version=2)
+    following.land("k", "l")
+    time.sleep(1)  # so that they are somewhere on their way
+    fault(following)
+    following.land("a", version=3)
+    following.land("m")
+    following.wait()
+    following.land("n")
+    following.wait("n")
+    driver = following.drivers[-1]
+    driver.process.terminate()
+    assert driver.finish() == 0
+    assert "nothing is half done" in driver.told
+    assert following.read_job()["state"] == "FINISHED"
+    require_exactly_once(following.path)

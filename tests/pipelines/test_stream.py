@@ -1,0 +1,396 @@
+"""The stream of `tokcore watch --streaming`, without an engine: when arrivals pass, what panes commit, exactly once."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.testing import test_stream as beam_streams
+from apache_beam.transforms.window import TimestampedValue
+from support.builds import tokcore
+from support.streams import begin, land, list_now, list_versions, require_exactly_once
+from support.updates import make_texts, write_file
+
+from pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
+from pipelines.graph.stream_job import find_kept
+from pipelines.stages.make_commit import create_commit as create_any_commit
+from pipelines.stages.read_log import read_log
+from pipelines.watch import stream_steps
+from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.stream_steps import StreamSteps
+from schemas.arrivals import Arrival, Batch, PaneCommitted
+from schemas.config import load_config
+from schemas.plan import InputFile
+
+# ------------------------------------------------------------------------------------------------------------ the graph
+
+committed: dict[str, list[list[str]]] = defaultdict(list)  # name of a test's steps -> the uris of each pane
+
+
+@dataclasses.dataclass(frozen=True)
+class NoteSteps:
+    """Steps that only note what they are given."""
+
+    name: str
+
+    def look(self) -> list[Arrival]:
+        return []
+
+    def is_over(self) -> bool:
+        return True
+
+    def cut(self, arrivals: Iterable[Arrival]) -> Iterator[Batch]:
+        for arrival in arrivals:
+            yield Batch((arrival,))
+
+    def read(self, batch: Batch) -> list[Batch]:
+        return [batch]
+
+    def commit(self, batches: Iterable[Batch]) -> PaneCommitted:
+        committed[self.name].append(sorted(f"{a.first} {a.files[0].version}" for b in batches for a in b.arrivals))
+        return PaneCommitted(len(committed[self.name]), 1)
+
+
+def found(uri: str, at: float, version: str = "1") -> TimestampedValue:
+    arrival = Arrival((InputFile(uri, 1, version, 0),), ())
+    return TimestampedValue((arrival.key, arrival), at)
+
+
+def run_stream(
+    name: str, stream: beam_streams.TestStream, settle_s: float = 2, window_s: float = 10
+) -> list[list[str]]:
+    """The panes that are committed, in their order."""
+    options = PipelineOptions(["--runner=BundleBasedDirectRunner", "--streaming"])
+    with beam.Pipeline(options=options) as pipeline:
+        arrivals = pipeline | stream | beam.Map(lambda one: one).with_output_types(tuple[str, Arrival])
+        _ = arrivals | CommitArrivals(NoteSteps(name), settle_s, 10)
+    return committed[name]
+
+
+def test_an_arrival_passes_once_when_it_has_settled():
+    stream = beam_streams.TestStream().advance_watermark_to(-1)
+    for at in (0, 1, 2, 3, 4, 5):
+        stream = stream.add_elements([found("a", at)]).advance_watermark_to(at)
+    panes = run_stream("settles", stream.advance_watermark_to_infinity())
+    assert panes == [["a 1"]]
+
+
+def test_another_version_waits_anew_and_one_that_changes_before_it_settles_does_not_pass():
+    stream = beam_streams.TestStream().advance_watermark_to(-1)
+    for at, version in ((0, "1"), (1, "2"), (2, "2"), (3, "2"), (4, "2")):
+        stream = stream.add_elements([found("a", at, version)]).advance_watermark_to(at)
+    assert run_stream("versions", stream.advance_watermark_to_infinity()) == [["a 2"]]
+
+
+def test_what_is_remembered_of_an_arrival_is_forgotten_in_time():
+    """So the state does not grow, and what was not committed passes once more."""
+    late = REMEMBERED_S + 10
+    stream = beam_streams.TestStream().advance_watermark_to(-1)
+    for at in (0, 2, 4, late - 8, late, late + 2, late + 4):
+        stream = stream.add_elements([found("a", at)]).advance_watermark_to(at)
+    assert run_stream("forgets", stream.advance_watermark_to_infinity()) == [["a 1"], ["a 1"]]
+
+
+def test_each_window_is_a_commit_and_what_is_late_is_one_more():
+    stream = (
+        beam_streams.TestStream()
+        .advance_watermark_to(0)
+        .add_elements([found("a", 1), found("b", 2), found("c", 12)])
+        .advance_watermark_to(21)
+        .add_elements([found("d", 3)])
+        .advance_watermark_to(LATENESS_S + 30)
+        .add_elements([found("too late", 4)])
+        .advance_watermark_to_infinity()
+    )
+    assert run_stream("windows", stream, settle_s=0) == [["a 1", "b 1"], ["c 1"], ["d 1"]]
+
+
+def list_steps(graph: beam_runner_api_pb2.Pipeline) -> list[str]:
+    """The names of the steps that hold state, or whose elements pass between workers."""
+    return sorted(
+        one.unique_name
+        for one in graph.components.transforms.values()
+        if one.spec.urn in ("beam:transform:group_by_key:v1", "beam:transform:pardo:v1", "beam:transform:impulse:v1")
+    )
+
+
+def test_names_and_coders_of_the_stream_are_frozen():
+    """An engine that updates a job in place finds its state by these names; the coders say how it is written."""
+    pipeline = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner", "--streaming"]))
+    _ = pipeline | "FollowSources" >> FollowSources(NoteSteps("graph"), 1, 2, 3)
+    graph = pipeline.to_runner_api(return_context=False)
+    assert list_steps(graph) == [
+        "FollowSources/Begin",
+        "FollowSources/CommitArrivals/CommitPane",
+        "FollowSources/CommitArrivals/CutBatches",
+        "FollowSources/CommitArrivals/GroupPane",
+        "FollowSources/CommitArrivals/GroupWindow",
+        "FollowSources/CommitArrivals/ReadBatch",
+        "FollowSources/CommitArrivals/SettleArrivals",
+        "FollowSources/CommitArrivals/Spread/DropKey",
+        "FollowSources/CommitArrivals/Spread/GroupByKey",
+        "FollowSources/LookForArrivals",
+    ]
+    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+    bounded = [one for one in graph.components.pcollections.values() if one.is_bounded != unbounded]
+    assert len(bounded) == 1, "what begins it"
+    payloads = {one.spec.payload for one in graph.components.coders.values() if one.spec.urn == "tokcore:coder:json:v1"}
+    assert payloads == {b"Arrival", b"Batch", b"PaneCommitted"}
+    (settle,) = [one for one in graph.components.transforms.values() if one.unique_name.endswith("/SettleArrivals")]
+    pardo = beam_runner_api_pb2.ParDoPayload.FromString(settle.spec.payload)
+    assert set(pardo.state_specs) == {"found", "passed"}
+    assert {one.time_domain for one in pardo.timer_family_specs.values()} == {beam_runner_api_pb2.TimeDomain.EVENT_TIME}
+    assert len(graph.SerializeToString()) < 200_000
+
+
+JOB = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("paths", "kept"),
+    [
+        ([], (0, "")),
+        (["000001/other"], (1, "")),
+        ([f"000001/{JOB}/chk-9/_metadata", f"000001/{JOB}/chk-10/_metadata"], (1, f"000001/{JOB}/chk-10")),
+        ([f"000001/{JOB}/chk-9/_metadata", f"000002/{JOB}/chk-10/half"], (2, f"000001/{JOB}/chk-9")),
+        ([f"000001/{JOB}/chk-9/_metadata", f"000002/{JOB}/chk-3/_metadata"], (2, f"000002/{JOB}/chk-3")),
+        ([f"000001/{JOB}/chk-9/_metadata", "000001/stopped/savepoint-1/_metadata"], (1, "000001/stopped/savepoint-1")),
+        ([f"000001/{JOB}/chk-9/_metadata", "000001/drained/savepoint-1/_metadata"], (1, "")),
+    ],
+)
+def test_where_a_job_begins(paths, kept):
+    """At the newest checkpoint that is whole; anew after a drain, whose savepoint is at the end of the stream."""
+    assert find_kept(paths) == kept
+
+
+# ------------------------------------------------------------------------------------------------------------ the steps
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus with a build of three files; copied for each test."""
+    folder = tmp_path_factory.mktemp("begun")
+    begin(folder)
+    return folder
+
+
+@pytest.fixture
+def steps(begun: Path, tmp_path: Path) -> StreamSteps:
+    import shutil
+
+    shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+    return StreamSteps(load_config(str(tmp_path / "build.toml")), str(tmp_path / "out"))
+
+
+def restart(steps: StreamSteps) -> StreamSteps:
+    """The steps as a worker has them that knows nothing yet."""
+    stream_steps._updates.clear()
+    return dataclasses.replace(steps)
+
+
+def follow(steps: StreamSteps) -> PaneCommitted | None:
+    """Look, read and commit once."""
+    return steps.commit(read_all(steps, steps.look()))
+
+
+def read_all(steps: StreamSteps, arrivals: Iterable[Arrival]) -> list[Batch]:
+    return [ready for batch in steps.cut(arrivals) for ready in steps.read(batch, lambda _: None)]
+
+
+def count_commits(steps: StreamSteps) -> int:
+    return read_log(steps.output).newest
+
+
+def test_what_lands_is_committed_and_looked_for_no_more(steps, tmp_path):
+    for name in "defgh":
+        land(tmp_path, name)
+    batches = list(steps.cut(steps.look()))
+    assert [len(batch.arrivals) for batch in batches] == [4, 1], "batch_files = 4"
+    assert follow(steps) == PaneCommitted(1, 5)
+    assert steps.look() == []
+    land(tmp_path, "a", version=2)
+    (arrival,) = steps.look()
+    assert len(arrival.files) == 3, "the other files of its part are read again"
+    assert follow(steps) == PaneCommitted(2, 3)
+    require_exactly_once(tmp_path / "build.toml")
+
+
+def test_a_step_that_is_repeated_doubles_nothing(steps, tmp_path):
+    """As an engine repeats it that was restored: read twice, committed twice, by workers that know nothing."""
+    land(tmp_path, "d")
+    arrivals = steps.look()
+    first = read_all(steps, arrivals)
+    second = read_all(restart(steps), arrivals)
+    assert first == second
+    assert restart(steps).commit(first) == PaneCommitted(1, 1)
+    assert restart(steps).commit(second) is None
+    assert read_all(restart(steps), arrivals) == [], "what the log holds is not read again"
+    assert count_commits(steps) == 1
+
+
+def test_an_engine_that_was_restored_may_deal_files_into_other_panes(steps, tmp_path):
+    """What was committed before is in the log, so only the rest of such a pane is committed."""
+    for name in "de":
+        land(tmp_path, name)
+    d, e = steps.look()
+    both = read_all(steps, [d, e])
+    assert steps.commit(read_all(steps, [d])) == PaneCommitted(1, 1)
+    assert steps.commit(both) == PaneCommitted(2, 1)
+    require_exactly_once(tmp_path / "build.toml")
+
+
+def test_panes_at_the_same_time(steps, tmp_path):
+    """Two workers commit the same and other files at once: each file is in one commit."""
+    for name in "def":
+        land(tmp_path, name)
+    d, e, f = steps.look()
+    panes = [read_all(steps, [d, e]), read_all(steps, [e, f]), read_all(steps, [d, e])]
+    threads = [threading.Thread(target=steps.commit, args=(pane,)) for pane in panes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    require_exactly_once(tmp_path / "build.toml")
+
+
+def test_a_commit_of_another_is_followed(steps, tmp_path, monkeypatch):
+    """One that comes first, between the look at the log and the commit."""
+    for name in "de":
+        land(tmp_path, name)
+    d, e = steps.look()
+    ready = read_all(steps, [d])
+    both = read_all(steps, [d, e])
+    calls = []
+
+    def come_second(*arguments):
+        if not calls:
+            calls.append(StreamSteps(steps.config, steps.output))
+            monkeypatch.setattr(stream_steps, "create_commit", create_any_commit)
+            assert calls[0].commit(both) == PaneCommitted(1, 2)
+        return create_any_commit(*arguments)
+
+    monkeypatch.setattr(stream_steps, "create_commit", come_second)
+    assert steps.commit(ready) is None
+    assert calls
+    assert count_commits(steps) == 1
+
+
+def test_of_two_versions_in_a_pane_one_is_committed_and_the_other_found_again(steps, tmp_path):
+    land(tmp_path, "d")
+    (old,) = steps.look()
+    ready = read_all(steps, [old])
+    land(tmp_path, "d", version=2)
+    (new,) = steps.look()
+    assert old.key != new.key
+    assert steps.commit([*ready, *read_all(steps, [new])]).files == 1
+    while steps.look():
+        follow(steps)
+    require_exactly_once(tmp_path / "build.toml")
+
+
+def test_a_file_that_changed_since_it_was_listed_is_left_to_its_next_look(steps, tmp_path):
+    for name in "de":
+        land(tmp_path, name)
+    arrivals = steps.look()
+    land(tmp_path, "d", version=2)
+    assert steps.commit(read_all(steps, arrivals)) == PaneCommitted(1, 1)
+    assert Quarantine(steps.output).notes == {}
+    assert follow(steps) == PaneCommitted(2, 1)
+    require_exactly_once(tmp_path / "build.toml")
+
+
+def test_a_file_that_fails_is_named_and_stops_no_other(steps, tmp_path, monkeypatch):
+    for name in "def":
+        land(tmp_path, name)
+    make = StreamSteps._make_part
+
+    def fail(self, batch, log):
+        if any("en/e.jsonl" in one.first for one in batch.arrivals):
+            raise stream_steps.TokError("it is poison")
+        return make(self, batch, log)
+
+    monkeypatch.setattr(StreamSteps, "_make_part", fail)
+    assert follow(steps) == PaneCommitted(1, 2)
+    assert steps.look() == [], "it is left alone"
+    quarantine = Quarantine(steps.output)
+    quarantine.read()
+    assert [note["uri"] for note in quarantine.notes.values()] == ["en/e.jsonl"]
+    monkeypatch.undo()
+    land(tmp_path, "e", version=2)
+    assert follow(steps) == PaneCommitted(2, 1)
+
+
+def test_a_full_disk_is_no_fault_of_files(steps, tmp_path, monkeypatch):
+    land(tmp_path, "d")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StreamSteps, "_make_part", fail)
+    with pytest.raises(OSError, match="No space left"):
+        follow(steps)
+    monkeypatch.undo()
+    assert follow(steps) == PaneCommitted(1, 1)
+
+
+def test_files_that_vanish(steps, tmp_path):
+    """With update.vanished = "remove" their documents go; and all of them at once are a store in trouble."""
+    removing = dataclasses.replace(
+        steps,
+        config=dataclasses.replace(steps.config, update=dataclasses.replace(steps.config.update, vanished="remove")),
+    )
+    (tmp_path / "en/a.jsonl").unlink()
+    assert follow(removing) == PaneCommitted(1, 2)
+    assert list_versions(tmp_path) == list_now(tmp_path / "build.toml")
+    restart(steps)
+    for path in [*(tmp_path / "en").iterdir(), *(tmp_path / "mixed").iterdir()]:
+        path.unlink()
+    assert removing.look() == []
+
+
+def test_what_was_removed_stays_out(steps, tmp_path):
+    """Documents that somebody removes between the reading of a batch and its commit."""
+    write_file(tmp_path, "mixed/x.jsonl", make_texts("x", 4), "fr")
+    ready = read_all(steps, steps.look())
+    done = tokcore("remove", steps.output, "--lang", "fr")
+    assert done.returncode == 0, done.stderr
+    assert steps.commit(ready) is not None
+    assert read_log(steps.output).commits[-1].totals.removed == 4
+
+
+def test_marked_files_and_the_wish_to_end(steps, tmp_path):
+    watch = dataclasses.replace(steps.config.watch, marker="*.done")
+    marked = dataclasses.replace(steps, config=dataclasses.replace(steps.config, watch=watch))
+    land(tmp_path, "d")
+    assert marked.look() == []
+    (tmp_path / "en/d.jsonl.done").touch()
+    assert [one.first for one in marked.look()] == ["en/d.jsonl"]
+    assert not steps.is_over()
+    Path(stream_steps.locate_wish(steps.output)).parent.mkdir(parents=True, exist_ok=True)
+    Path(stream_steps.locate_wish(steps.output)).touch()
+    assert steps.is_over()
+
+
+# -------------------------------------------------------------------------------------------------------- the command
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "its sources do not wait"),
+        (("--engine=flink", "--shared-filesystem"), "engine.checkpoints: missing"),
+        (("--engine=prism", "--shared-filesystem", "--set=engine.checkpoints=c"), "keeps none"),
+        (("--", "--runner=FnApiRunner"), "this runner has no streams"),
+    ],
+)
+def test_engines_without_streams_are_refused(begun, options, said):
+    done = tokcore("watch", begun / "build.toml", "--output", begun / "out", "--streaming", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
