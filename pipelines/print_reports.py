@@ -66,7 +66,7 @@ def make_check_report(build: Build) -> dict[str, Any]:
         "settings": settings,
         # Of the input and of each stage's settings. If they are equal, so are the bytes of two builds.
         "fingerprints": {
-            "plan": hash_sha256(hash_content(plan) + write_canonical_json(to_jsonable(plan.settings))),
+            "plan": hash_content(plan, write_canonical_json(to_jsonable(plan.settings))),
             **{stage: hash_sha256(write_canonical_json(of_stage)) for stage, of_stage in settings.items()},
         },
         "unicode": unicode.VERSION,

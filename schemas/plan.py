@@ -7,9 +7,14 @@ making one (pipelines.work.work_items).
 from __future__ import annotations
 
 import dataclasses
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from schemas.input_format import Compression, FileFormat
+from schemas.packed_rows import PackedRows, Row
 from schemas.tombstones import Tombstones
 from tokcore.jsonable import LEFT_OUT
 
@@ -53,6 +58,16 @@ class InputFile:
     settings: int  # index into the plan's read settings
 
 
+def flatten_file(file: InputFile) -> Row:
+    """What InputFile(*row) makes again."""
+    return (file.uri, file.size_bytes, file.version, file.settings)
+
+
+def pack_files(files: Iterable[InputFile]) -> PackedRows[InputFile]:
+    """The files, in their order, in little memory."""
+    return PackedRows(flatten_file, InputFile, files)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class InputRange:
     """Bytes [start, end) of one file; it owns the records that start in it."""
@@ -69,6 +84,19 @@ class WorkItem:
     number: int
     ranges: tuple[InputRange, ...]
     size_bytes: int
+
+
+def _flatten_item(item: WorkItem) -> Row:
+    return (item.number, [(r.file, r.start, r.end) for r in item.ranges], item.size_bytes)
+
+
+def _build_item(number: int, ranges: list[tuple[int, int, int]], size_bytes: int) -> WorkItem:
+    return WorkItem(number, tuple(InputRange(*r) for r in ranges), size_bytes)
+
+
+def pack_items(items: Iterable[WorkItem] = ()) -> PackedRows[WorkItem]:
+    """The work items, in their order, in little memory."""
+    return PackedRows(_flatten_item, _build_item, items)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,20 +132,28 @@ class Assignment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """Files sorted by uri, the settings they are read with, and the work items in order."""
+    """Files sorted by uri, the settings they are read with, and the work items in order.
 
-    files: tuple[InputFile, ...]
+    There may be ten million files: pipelines.work.work_items packs files and items.
+    """
+
+    files: Sequence[InputFile]
     settings: tuple[ReadSettings, ...]
-    items: tuple[WorkItem, ...]
+    items: Sequence[WorkItem]
     duplicates: tuple[str, ...]  # uris that were matched more than once, each read once
 
     @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
-    def list_largest_first(self) -> list[WorkItem]:
+    def rank_largest_first(self) -> Sequence[int]:
+        """The numbers of the work items in the order in which workers get them."""
+        sizes = np.fromiter((-item.size_bytes for item in self.items), np.int64, len(self.items))
+        return array("q", np.argsort(sizes, kind="stable").tobytes())
+
+    def list_largest_first(self) -> Iterator[WorkItem]:
         """The work items in the order in which workers get them."""
-        return sorted(self.items, key=lambda item: -item.size_bytes)
+        return map(self.items.__getitem__, self.rank_largest_first())
 
     def assignment(self, item: WorkItem) -> Assignment:
         """The work item with its files' pins and settings beside it."""

@@ -103,6 +103,9 @@ class Sha256Writer:
 
 
 def _check(value: Any) -> None:
+    # What most lines of a table are: a dict of scalars.
+    if type(value) is dict and set(map(type, value)) == {str} and set(map(type, value.values())) <= _SCALARS:
+        return
     # Checks each level by its types, so that long lists are looked at in C.
     level = [value]
     for depth in range(MAX_DEPTH + 1):

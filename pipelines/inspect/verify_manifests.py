@@ -240,7 +240,7 @@ def _check_plan(plan: Plan, made: PlanManifest) -> Iterator[str]:
     yield from _list_differences(f"plan/{MANIFEST}: totals", to_jsonable(made.totals), to_jsonable(sum_up_plan(plan)))
     if [file.uri for file in plan.files] != sorted({file.uri for file in plan.files}):
         yield f"plan/{FILES}: not sorted, or a file twice"
-    if made.file(FILES).content_sha256 != hash_sha256(hash_content(plan)):
+    if made.file(FILES).content_sha256 != hash_content(plan):
         yield f"plan/{FILES}: its content is not what the manifest says"
 
 

@@ -5,25 +5,28 @@ The library's own glob, find, isfile, isdir and exists take a failure for an emp
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from fsspec.utils import glob_translate
 
+from pipelines.store.listed_pages import iterate_below, iterate_folder
 from pipelines.store.pins import FileId, find_version, pin_described, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
 from pipelines.store.urls import find_scheme, is_local, is_object_store, name_file, open_file_system
+from schemas.packed_rows import PackedRows, SortedRows
 from tokcore.errors import ConfigError
 
 _GLOB = re.compile(r"[*?\[]")
 _WITH_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
 
-def list_files(pattern: str) -> list[FileId]:
+def list_files(pattern: str) -> Sequence[FileId]:
     """The files that a URL names, pinned and sorted by URL: one file, or those a glob (* ** ? [...]) matches.
 
     Always asks the store. A file whose name happens to be the pattern itself is that file. Empty if nothing matches;
@@ -32,24 +35,28 @@ def list_files(pattern: str) -> list[FileId]:
     """
     system, path = open_file_system(pattern)
 
-    def listing() -> list[FileId]:
+    def listing() -> SortedRows[FileId]:
         system.invalidate_cache()
+        found: SortedRows[FileId] = SortedRows(tuple, FileId, key=tuple)
         described = None if is_local(pattern) else _describe(system, path)
         kind = find_kind(system, path) if is_local(pattern) else described and described["type"]
         if kind == "file":
-            return [stat(pattern) if described is None else pin_described(pattern, system, path, described)]
+            found.add(stat(pattern) if described is None else pin_described(pattern, system, path, described))
+            return found
         if _GLOB.search(path):
             if find_scheme(pattern) in ("http", "https"):
                 raise ConfigError(f"{redact(pattern)}: a web server lists no files: name each one")
-            found = [_pin_listed(pattern, system, info) for info in _list_matching(system, path)]
-            return [file for file in found if file is not None]
+            for info in _list_matching(system, path):
+                if (file := _pin_listed(pattern, system, info)) is not None:
+                    found.add(file)
+            return found
         if kind == "directory":
             folder = redact(pattern).rstrip("/")
             raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
-        return []
+        return found
 
     with name_errors("list", pattern):
-        found = sorted(retry("list", pattern, listing))
+        found = PackedRows(tuple, FileId, retry("list", pattern, listing))
     if not found:
         require_bucket(pattern)
     return found
@@ -139,21 +146,24 @@ def list_everything_below(
     A symbolic link is never followed. Where all is wanted, object stores are asked for it with one listing.
     """
     if may_hold is None and is_object_store(system):
-        for name, info in system.find(folder, detail=True).items():
+        for info in iterate_below(system, folder):
+            name = info["name"]
             if name.startswith(f"{folder.rstrip('/')}/") and not name.endswith("/"):  # else a mark of an empty folder
-                yield {**info, "name": name}
+                yield info
         return
-    try:
-        entries = system.ls(folder, detail=True)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for info in entries:
+    for info in _iterate_level(system, folder):
         info = {**info, "name": info["name"].rstrip("/")}
         if info["name"] == folder.rstrip("/"):
             continue
         yield info
         if info["type"] == "directory" and (may_hold is None or may_hold(info["name"])):
             yield from list_everything_below(system, info["name"], may_hold)
+
+
+def _iterate_level(system: Any, folder: str) -> Iterator[dict[str, Any]]:
+    """What lies in a folder itself; nothing if there is none."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        yield from iterate_folder(system, folder) if is_object_store(system) else system.ls(folder, detail=True)
 
 
 def _pin_listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:

@@ -136,8 +136,12 @@ def open_file_system(url: str) -> tuple[Any, str]:
         extra = _SCHEMES[scheme]
         raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
     teach(system, find_table(scheme))
-    path = str(get_local_path(url)) if scheme == "file" else cast(str, system._strip_protocol(url))
-    return system, path
+    return system, find_path(system, url)
+
+
+def find_path(system: Any, url: str) -> str:
+    """The path of a file in the file system of its store."""
+    return str(get_local_path(url)) if is_local(url) else cast(str, system._strip_protocol(url))
 
 
 def is_object_store(system: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +55,7 @@ def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut, *, g
         excluded = _Excluded(config, number, source)
         for position, pattern in enumerate(source.files):
             where = config.at("source", number, "files", position)
+            found: Iterable[storage.FileId]
             if source.split is not None:
                 found = _list_split(listings, pattern, where, source.split, excluded)
             else:
@@ -83,7 +84,7 @@ class _Listings:
                 urls.open_file_system(url)  # here, so that one thread sets up the store's library
         self._found = dict(zip(remote, run_at_once(self._list, remote), strict=True))
 
-    def find(self, url: str) -> list[storage.FileId]:
+    def find(self, url: str) -> Sequence[storage.FileId]:
         """As storage.list_files()."""
         found = self._found.get(url)
         if isinstance(found, TokError):
@@ -91,7 +92,7 @@ class _Listings:
         return storage.list_files(url) if found is None else found
 
     @staticmethod
-    def _list(url: str) -> list[storage.FileId] | TokError:
+    def _list(url: str) -> Sequence[storage.FileId] | TokError:
         try:
             return storage.list_files(url)
         except TokError as error:
@@ -124,12 +125,12 @@ class _Excluded:
         return False
 
 
-def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Excluded) -> list[storage.FileId]:
+def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Excluded) -> Iterator[storage.FileId]:
     """The files of a pattern that the source takes. where: its place in the build file."""
     shown, output = f"{where} = {redact(pattern)!r}", listings.output
     try:
         url = urls.resolve(listings.base, pattern)
-        path = _get_path(url)
+        system, path = urls.open_file_system(url)
         if output is not None:
             _refuse_output(shown, url, path, output, excluded)
         found = listings.find(url)
@@ -138,28 +139,30 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
     if not found and not listings.grows:
         raise ConfigError(f"{shown}: no file matches {redact(url)}. Relative paths start at the build file's folder.")
     alone = len(found) == 1 and found[0].url == url
-    kept = []
+    is_any_kept = False
     dropped = LeftOut()
+    start = find_fixed_folder(path)
+    globbed = path.removeprefix(start).strip("/")
     for pin in found:
-        start = find_fixed_folder(path)
-        if excluded(_get_path(pin.url)):
+        own = urls.find_path(system, pin.url)
+        if excluded(own):
             dropped.excluded.append(pin.url)
-        elif not alone and (why := explain_not_data(_get_path(pin.url), start, path.removeprefix(start).strip("/"))):
+        elif not alone and (why := explain_not_data(own, start, globbed)):
             dropped.no_data[pin.url] = why
         elif not alone and (folder := listings.own.holding(pin.url)):
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
         elif output is not None and _is_link_into(pin.url, output):
             raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
         else:
-            kept.append(pin)
+            is_any_kept = True
+            yield pin
     listings.left_out.excluded += dropped.excluded
     listings.left_out.no_data |= dropped.no_data
-    if not kept and not listings.grows:
+    if not is_any_kept and not listings.grows:
         raise ConfigError(
             f"{shown}: all {len(found)} files that match are left out: {dropped.explain()}. "
             f"Name other files, or one of these alone."
         )
-    return kept
 
 
 def _list_split(listings: _Listings, folder: str, where: str, split: str, excluded: _Excluded) -> list[storage.FileId]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import get_args
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, get_args
 
 from pipelines.reading.input_range import make_read_settings
 from pipelines.store.redaction import redact
@@ -12,6 +13,7 @@ from pipelines.work.inputs import LeftOut, find_inputs
 from pipelines.work.work_items import make_plan
 from schemas.config import BuildConfig, Source, find_format
 from schemas.input_format import Compression, FileFormat
+from schemas.packed_rows import SortedRows
 from schemas.plan import InputFile, Plan, ReadSettings
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
@@ -39,7 +41,8 @@ def plan_inputs(
     answer.
     """
     settings: dict[bytes, ReadSettings] = {}
-    files: dict[str, tuple[InputFile, bytes, str]] = {}
+    keys: dict[bytes, int] = {}
+    found: SortedRows[_Matched] = SortedRows(tuple, _Matched, key=lambda one: one.url)
 
     @functools.cache  # files have few settings, and each key takes 4 kB
     def make_key(number: int, format: FileFormat, compression: Compression) -> bytes:
@@ -48,7 +51,6 @@ def plan_inputs(
         settings[key] = read
         return key
 
-    duplicates: dict[str, str] = {}
     left_out = left_out or LeftOut()
     for number, where, uri, pin in find_inputs(config, output, left_out, grows=grows):
         try:
@@ -58,23 +60,48 @@ def plan_inputs(
                 raise
             left_out.no_data[pin.url] = "its name does not tell the format"
             continue
-        if (earlier := files.get(pin.url)) is not None:
-            if earlier[1] != key:
-                raise ConfigError(
-                    f"{where}: {redact(uri)} is also matched by {earlier[2]}, "
-                    f"with other settings. A file is read once: let only one source match it, or exclude it in one."
-                )
-            # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
-            uri = min(uri, earlier[0].uri, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
-            duplicates[pin.url] = uri
-        files[pin.url] = (InputFile(uri, pin.size_bytes, pin.version, 0), key, where)
-    order = {key: index for index, key in enumerate(sorted(settings))}
+        found.add(_Matched(pin.url, uri, pin.size_bytes, pin.version, keys.setdefault(key, len(keys)), where))
+    order = {keys[key]: index for index, key in enumerate(sorted(settings))}
+    duplicates: list[str] = []
     return make_plan(
-        [dataclasses.replace(file, settings=order[key]) for file, key, _ in files.values()],
+        (InputFile(one.uri, one.size_bytes, one.version, order[one.key]) for one in _join_equal(found, duplicates)),
         [settings[key] for key in sorted(settings)],
         config.plan.range_bytes,
-        duplicates.values(),
+        duplicates,
     )
+
+
+class _Matched(NamedTuple):
+    """A file that a pattern matches, beside its key: a number of its read settings."""
+
+    url: str
+    uri: str
+    size_bytes: int
+    version: str
+    key: int
+    where: str
+
+
+def _join_equal(found: Iterable[_Matched], duplicates: list[str]) -> Iterator[_Matched]:
+    """Each file once. found: sorted by url. duplicates: is told of those that come more than once.
+
+    Raises ConfigError for a file that is read in two ways.
+    """
+    for _, matches in itertools.groupby(found, key=lambda one: one.url):
+        file, *others = matches
+        if others:
+            for earlier, one in itertools.pairwise((file, *others)):
+                if one.key != earlier.key:
+                    raise ConfigError(
+                        f"{one.where}: {redact(one.uri)} is also matched by {earlier.where}, "
+                        f"with other settings. A file is read once: let only one source match it, or exclude it in one."
+                    )
+            # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
+            uris = (one.uri for one in (file, *others))
+            uri = min(uris, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
+            file = others[-1]._replace(uri=uri)
+            duplicates.append(uri)
+        yield file
 
 
 def _find_format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:

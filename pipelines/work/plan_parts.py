@@ -39,8 +39,8 @@ def name_part(number: int, sha256: str) -> str:
 
 def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     """Write the plan's work items, the largest first, into files of the working folder; their names."""
-    items = plan.list_largest_first()
-    return _write_parts(attempts, len(items), lambda first, end: _encode_part(plan, first, items[first:end]))
+    ranked = plan.rank_largest_first()
+    return _write_parts(attempts, len(ranked), lambda first, end: _encode_part(plan, first, ranked[first:end]))
 
 
 def write_pieces(
@@ -100,9 +100,9 @@ def _read_lines(attempts: Attempts, name: str) -> list[bytes]:
     return data.splitlines()
 
 
-def _encode_part(plan: Plan, first: int, items: Sequence[WorkItem]) -> bytes:
+def _encode_part(plan: Plan, first: int, numbers: Sequence[int]) -> bytes:
     head = {"first": first, "settings": [to_jsonable(settings) for settings in plan.settings]}
-    return b"".join([write_canonical_json(head), *(_encode_item(plan, item) for item in items)])
+    return b"".join([write_canonical_json(head), *(_encode_item(plan, plan.items[number]) for number in numbers)])
 
 
 def _encode_item(plan: Plan, item: WorkItem) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from schemas.encodings import UTF16
-from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem
+from schemas.packed_rows import SortedRows
+from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem, flatten_file, pack_files, pack_items
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
 # Only these are cut: a file that can be rejected as a whole must be read by one reader.
@@ -26,8 +27,8 @@ def make_plan(
     A run ends with the file that brings it to about range_bytes / 2 of text, so that a corpus of many small files
     keeps many workers busy and its shards still reach a useful size.
     """
-    ordered = tuple(sorted(files, key=lambda file: file.uri))
-    items: list[WorkItem] = []
+    ordered = pack_files(_sort_files(files))
+    items = pack_items()
     run: list[InputRange] = []
     run_text = 0
 
@@ -48,7 +49,14 @@ def make_plan(
             if 2 * run_text >= range_bytes:
                 close()
     close()
-    return Plan(ordered, tuple(settings), tuple(items), tuple(sorted(set(duplicates))))
+    return Plan(ordered, tuple(settings), items, tuple(sorted(set(duplicates))))
+
+
+def _sort_files(files: Iterable[InputFile]) -> Iterable[InputFile]:
+    found = SortedRows(flatten_file, InputFile, key=lambda file: file.uri)
+    for file in files:
+        found.add(file)
+    return found
 
 
 def estimate_text_bytes(stored_bytes: int, settings: ReadSettings) -> int:

@@ -10,23 +10,45 @@ proportion. Everything else is arithmetic with the figures at the top of this fi
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import math
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
 
-from pipelines.stages.plan_corpus import write_files_table
+from s3fs import S3FileSystem
+
+from pipelines.local.pool import Workers
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.plan_corpus import commit_plan, plan_build
+from pipelines.stages.stage import BuildRun
+from pipelines.store.attempts import Attempts
 from pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
-from pipelines.work.plan_parts import count_parts
-from pipelines.work.work_items import make_plan
-from schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile, Plan, ReadSettings
+from pipelines.work.plan_parts import count_parts, write_plan_parts
+from schemas.config import parse_config
+from schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile
 from schemas.refs import RunRef
 
 SIZES = {"1 TB": 10**12, "100 TB": 10**14, "10 PB": 10**16}
+
+_BUILD = """
+version = 1
+[build]
+output = "{output}"
+[[source]]
+lang_field = "lang"
+files = "s3://a-bucket-of-crawls/segments/**/*.jsonl.zst"
+[learn]
+vocab_size = 65536
+"""
 
 # Measured; tests/benchmarks/README.md says how.
 LEARNER_BYTES = 145  # of memory for each unique pre-token
@@ -48,7 +70,7 @@ class Planned(NamedTuple):
 
     files: int
     items: int
-    seconds: float
+    seconds: float  # of a processor
     peak_bytes: int  # beside what the process had
     table_bytes: int
 
@@ -60,20 +82,41 @@ def make_files(number: int) -> Iterator[InputFile]:
         yield InputFile(uri, FILE_BYTES // 4 + i % 1000, f"etag:{i:032x}", 0)
 
 
-def make_synthetic_plan(number: int) -> Plan:
-    """The plan of that many files."""
-    settings = ReadSettings("jsonl", "zst", "text", "id", "", "lang", "reject", 1 << 30, "", "")
-    return make_plan(make_files(number), [settings], 64 << 20)
+@contextlib.contextmanager
+def list_synthetic(number: int) -> Iterator[None]:
+    """While the block runs, every bucket of S3 holds these files, and says so in pages of 1,000, as S3 does."""
+    files = make_files(number)
+
+    def answer(_: S3FileSystem, method: str, **asked: object) -> dict[str, Any]:
+        assert method == "list_objects_v2", method
+        page = [
+            {
+                "Key": file.uri.removeprefix("s3://").partition("/")[2],
+                "Size": file.size_bytes,
+                "ETag": f'"{file.version.removeprefix("etag:")}"',
+                "StorageClass": "STANDARD",
+            }
+            for file in itertools.islice(files, 1000)
+        ]
+        return {"Contents": page, "IsTruncated": len(page) == 1000, "NextContinuationToken": "more"}
+
+    missing = mock.Mock(side_effect=FileNotFoundError)
+    with mock.patch.object(S3FileSystem, "call_s3", answer), mock.patch.object(S3FileSystem, "info", missing):
+        yield
 
 
 def measure_plan(number: int) -> Planned:
-    """Plan that many files in this process, and write the table of files as a build does."""
+    """List that many files, plan them, and write the plan and the files that engines read, as a build does."""
     before = _read_peak()
-    began = time.monotonic()
-    plan = make_synthetic_plan(number)
-    table = write_files_table(plan)
-    seconds = time.monotonic() - began
-    return Planned(number, len(plan.items), seconds, _read_peak() - before, len(table))
+    began = time.process_time()
+    with tempfile.TemporaryDirectory() as folder, list_synthetic(number):
+        config = parse_config(_BUILD.format(output=f"{folder}/out"), f"{folder}/build.toml")
+        plan = plan_build(config)
+        run = BuildRun(config, f"{folder}/out", RunOptions(), StageProgress(-1), Workers(RunOptions(), ()))
+        manifest = commit_plan(run, plan)
+        write_plan_parts(Attempts(f"{folder}/out", "counts", "0" * 64), plan)
+    seconds = time.process_time() - began
+    return Planned(number, len(plan.items), seconds, _read_peak() - before, manifest.files[0].size_bytes)
 
 
 def _read_peak() -> int:
@@ -185,9 +228,14 @@ def main() -> None:
         return
     planned = measure_elsewhere(given.files)
     print(
-        f"{planned.files:,} files planned into {planned.items:,} work items in {planned.seconds:.0f} s with "
-        f"{planned.peak_bytes / 1e9:.2f} GB: {2e9 / planned.peak_bytes * planned.files:,.0f} files fit into 2 GB"
+        f"{planned.files:,} files planned into {planned.items:,} work items in {planned.seconds:.0f} s of a processor "
+        f"with {planned.peak_bytes / 1e9:.2f} GB: {2e9 / planned.peak_bytes * planned.files:,.0f} files fit into 2 GB"
     )
+    print_table(planned, given.price_per_core_hour)
+
+
+def print_table(planned: Planned, price_per_core_hour: float) -> None:
+    """Print what each size asks for, and what breaks first."""
     print("| | " + " | ".join(SIZES) + " |\n|---|" + "--:|" * len(SIZES))
     needs = [estimate(size, planned) for size in SIZES.values()]
     rows = {
@@ -201,7 +249,8 @@ def main() -> None:
         "driver: references to runs, GB": [f"{need.refs_bytes / 1e9:,.1f}" for need in needs],
         "learner, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
         "core hours": [f"{need.core_hours:,.0f}" for need in needs],
-        "cost of the cores": [f"{need.core_hours * given.price_per_core_hour:,.0f}" for need in needs],
+        "hours on 1,000 cores": [f"{need.core_hours / 1000:,.2f}" for need in needs],
+        "cost of the cores": [f"{need.core_hours * price_per_core_hour:,.0f}" for need in needs],
         "does not fit": [", ".join(need.find_breaks()) or "-" for need in needs],
     }
     for name, cells in rows.items():

@@ -12,12 +12,13 @@ from pipelines.work.merge_tree import FAN_IN
 
 @pytest.fixture(scope="module")
 def planned() -> Planned:
-    return measure_elsewhere(60_000)
+    return measure_elsewhere(40_000)
 
 
 def test_planning_takes_little_memory_for_each_file(planned):
-    """Of a file stay a name, a pin and a range. Canonical JSON that is kept line by line would take 4 kB more."""
-    assert 200 < planned.peak_bytes / planned.files < 1500
+    """With listing, sorting and writing: ten million files fit into 2 GB. An object for each would take 800 bytes."""
+    fewer = measure_elsewhere(planned.files // 2)
+    assert 0 < (planned.peak_bytes - fewer.peak_bytes) / (planned.files - fewer.files) < 150
     assert planned.items == planned.files // 4
 
 
@@ -34,7 +35,7 @@ def test_what_breaks_first(planned):
     assert needs["1 TB"].items < needs["100 TB"].items < needs["10 PB"].items
     assert needs["1 TB"].find_breaks() == []
     assert "learning" in needs["100 TB"].find_breaks()
-    assert set(needs["10 PB"].find_breaks()) == {"planning", "references to runs", "learning"}
+    assert set(needs["10 PB"].find_breaks()) >= {"references to runs", "learning"}
     size, breaks = find_first_break(planned)
     assert 10**12 < size < 10**14
     assert breaks

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 from stores.files import put, remove
 from stores.servers import Store
 
 from pipelines.stages.plan_corpus import plan_build
-from pipelines.store import storage
+from pipelines.store import listed_pages, storage, urls
+from pipelines.store.pins import find_version
 from pipelines.work.inputs import LeftOut, find_inputs
 from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError, StageError
@@ -47,7 +49,7 @@ def test_a_named_file_costs_one_request(s3: Store, folder: str) -> None:
 def test_sources_are_listed_at_once_and_come_in_their_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     meeting, really = threading.Barrier(4, timeout=30), storage.list_files
 
-    def list_files(url: str) -> list[storage.FileId]:
+    def list_files(url: str) -> Sequence[storage.FileId]:
         meeting.wait()  # breaks unless four are listed at a time
         return really(url)
 
@@ -82,3 +84,32 @@ def test_an_input_that_changed_is_refused_when_it_is_left(s3: Store, folder: str
     remove(s3, url)
     with pytest.raises(StageError, match=r"00\.jsonl: input changed since it was planned \(it is gone\)"):
         storage.open_pinned(pin).read()
+
+
+@pytest.mark.parametrize("name", ["s3", "gcs", "azure"])
+def test_listings_in_pages_name_what_the_library_finds(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Store = request.getfixturevalue(name)
+    for variable, value in store.environment.items():
+        monkeypatch.setenv(variable, value)
+    folder = store.fresh()
+    for number in range(7):
+        put(store, f"{folder}/{number % 3}/{number}.jsonl", b"x" * number)
+    put(store, f"{folder}-beside/1.jsonl", b"x")
+    system, path = urls.open_file_system(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(listed_pages, "_PAGE", 2)
+        below = list(listed_pages.iterate_below(system, path))
+        level = list(listed_pages.iterate_folder(system, path))
+    found = system.find(path, detail=True)
+    assert {info["name"]: (info["size"], find_version(info)) for info in below} == {
+        one: (info["size"], find_version(info)) for one, info in found.items()
+    }
+    assert len(below) == 7
+    assert [(info["name"].rstrip("/"), info["type"]) for info in level] == [
+        (f"{path}/{number}", "directory") for number in range(3)
+    ]
+    listed = storage.list_files(f"{folder}/**/*.jsonl")
+    assert listed == storage.list_files(f"{folder}/*/*.jsonl")
+    assert listed == [storage.stat(f"{folder}/{number % 3}/{number}.jsonl") for number in (0, 3, 6, 1, 4, 2, 5)]
