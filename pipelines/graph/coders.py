@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import numpy as np
 from apache_beam import coders
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.options.pipeline_options import SetupOptions
+from apache_beam.utils.timestamp import Timestamp
 
 from pipelines.graph.driver_options import tell_workers
 from pipelines.work.read_source import Record
@@ -169,6 +172,32 @@ class RecordCoder(_PlainCoder):
         return Record(None, JsonCoder(RejectedRecord).decode(encoded[1:]))
 
 
+class RangeCoder(_PlainCoder):
+    """A range of numbers. Beam would pickle it."""
+
+    cls = OffsetRange
+    urn = "tokcore:coder:range:v1"
+
+    def encode(self, value: OffsetRange) -> bytes:
+        return struct.pack(">QQ", value.start, value.stop)
+
+    def decode(self, encoded: bytes) -> OffsetRange:
+        return OffsetRange(*struct.unpack(">QQ", encoded))
+
+
+class TimeCoder(_PlainCoder):
+    """A time in microseconds, or none. Beam would pickle its own coder."""
+
+    cls = Timestamp
+    urn = "tokcore:coder:time:v1"
+
+    def encode(self, value: Timestamp | None) -> bytes:
+        return b"" if value is None else struct.pack(">q", value.micros)
+
+    def decode(self, encoded: bytes) -> Timestamp | None:
+        return Timestamp(micros=struct.unpack(">q", encoded)[0]) if encoded else None
+
+
 # Stands for an id of None. UTF-8 never holds this byte, so no id looks like it.
 _NO_ID = b"\xff"
 
@@ -194,12 +223,14 @@ def _split(data: bytes, num_fields: int) -> list[bytes]:
     return fields
 
 
-def _register_plain(coder: type[_PlainCoder]) -> None:
-    coders.registry.register_coder(coder.cls, coder)
+def _register_urn(coder: type[_PlainCoder]) -> None:
     coders.Coder.register_urn(coder.urn, bytes, lambda _payload, _components, _context: coder())
 
 
 for _cls in _CLASSES.values():
     coders.registry.register_coder(_cls, JsonCoder)
 for _coder in (DocumentCoder, EncodedDocumentCoder, RecordCoder):
-    _register_plain(_coder)
+    coders.registry.register_coder(_coder.cls, _coder)
+    _register_urn(_coder)
+for _coder in (RangeCoder, TimeCoder):  # of a stream's steps alone: others in this process keep Beam's
+    _register_urn(_coder)

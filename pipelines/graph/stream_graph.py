@@ -20,12 +20,12 @@ from apache_beam import coders
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms import trigger, userstate, window
-from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.core import RestrictionProvider, WatermarkEstimatorProvider
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from pipelines.graph.across import run_here
-from pipelines.graph.coders import import_in_workers
+from pipelines.graph.coders import RangeCoder, TimeCoder, import_in_workers
 from pipelines.graph.measure import count_in_metrics
 from pipelines.graph.spread_items import Spread
 from schemas.arrivals import Arrival, Batch, PaneCommitted
@@ -107,6 +107,19 @@ class CommitArrivals(beam.PTransform):
         )
 
 
+class _Watermark(WatermarkEstimatorProvider):
+    """The watermark that a step says itself; None at first."""
+
+    def initial_estimator_state(self, _element: bytes, _restriction: OffsetRange) -> None:
+        return None
+
+    def create_watermark_estimator(self, state: Timestamp | None) -> ManualWatermarkEstimator:
+        return ManualWatermarkEstimator(state)
+
+    def estimator_state_coder(self) -> coders.Coder:
+        return TimeCoder()
+
+
 class _Looks(RestrictionProvider):
     """The looks of a stream by number; a drain, which truncates them, leaves none."""
 
@@ -122,12 +135,15 @@ class _Looks(RestrictionProvider):
     def restriction_size(self, _element: bytes, _restriction: OffsetRange) -> int:
         return 1
 
+    def restriction_coder(self) -> coders.Coder:
+        return RangeCoder()
+
     def truncate(self, _element: bytes, _restriction: OffsetRange) -> None:
         return None
 
 
 _LOOKS = beam.DoFn.RestrictionParam(_Looks())
-_WATERMARK = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+_WATERMARK = beam.DoFn.WatermarkEstimatorParam(_Watermark())
 
 
 @beam.DoFn.unbounded_per_element()
@@ -162,7 +178,7 @@ class _Look(beam.DoFn):
         looks.defer_remainder(Duration(self._poll_s))
 
 
-_FOUND = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("found", coders.TimestampCoder()))  # at first
+_FOUND = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("found", TimeCoder()))  # at first
 _PASSED = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("passed", coders.BooleanCoder()))
 # In event time: a timer of processing time would hold back the watermark.
 _FORGET_SPEC = userstate.TimerSpec("forget", TimeDomain.WATERMARK)

@@ -66,6 +66,13 @@ WATCHING_POINTS = {
     "watch.committed": "a batch is committed, but the watcher has told nobody",
 }
 
+# The worker of a stream reaches these, beside those of the build of a part.
+STREAMING_POINTS = {
+    "stream.read": "a batch is read into a part, which the engine has not been told",
+    "stream.built": "the parts of a pane are finished builds, but no commit names them",
+    "stream.committed": "the commit is there, but the engine has not been told",
+}
+
 # A removal reaches these, beside those of the build of its part.
 REMOVING_POINTS = {
     "remove.built": "the part without the documents is a finished build, but no commit names it",

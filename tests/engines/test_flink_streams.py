@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +17,14 @@ from support.drivers import Driver, telling, wait_for
 from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster
 from support.streams import begin, land, require_exactly_once, wait_until_held
 
+from pipelines.stages.read_log import read_log
+
 pytestmark = pytest.mark.skipif(
     os.environ.get("TOKCORE_FLINK_FAULTS") != "all", reason="takes minutes: make flink-faults"
 )
+
+NUM_LANDED = 300
+SEED = 17
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +76,9 @@ class Following:
         """The newest job of the stream, as Flink shows it."""
         return self.cluster.list_jobs("stream")[-1]
 
+    def count_commits(self) -> int:
+        return read_log(str(self.folder / "out")).newest
+
     def wait_for_checkpoint(self) -> None:
         """Return when there is a checkpoint of the job, from now on."""
         job = self.read_job()["jid"]
@@ -103,7 +112,7 @@ def kill_job_manager(following: Following) -> None:
     following.cluster.start_dead_parts()
     following.cluster.wait()
     again = following.drive()
-    assert "chk-" in again.wait_for_line("stream: job ")
+    assert "/chk-" in again.wait_for_line("stream: job ")
 
 
 def kill_job_server(following: Following) -> None:
@@ -122,14 +131,9 @@ def kill_driver(following: Following) -> None:
     following.drivers[-1].process.kill()
     following.drivers[-1].finish()
     following.land("alone")
-    output, folder = following.folder / "out", following.folder
-    before = len(list((output / "log").glob("*.json"))) if (output / "log").exists() else 0
-    wait_for(
-        lambda: len(list((output / "log").glob("*.json"))) > before,
-        "a commit without a driver",
-        following.cluster.describe,
-    )
-    assert folder
+    log = following.folder / "out" / "log"
+    before = len(list(log.glob("*.json")))
+    wait_for(lambda: len(list(log.glob("*.json"))) > before, "a commit without a driver", following.cluster.describe)
     again = following.drive()
     assert "stream: goes on with job " in again.told
 
@@ -172,3 +176,32 @@ def test_a_fault(following: Following, fault: Callable[[Following], None]):
     assert "nothing is half done" in driver.told
     assert following.read_job()["state"] == "FINISHED"
     require_exactly_once(following.path)
+
+
+def test_a_soak(following: Following):
+    """Files that land for a while, late, twice and in new versions, while everything is killed, some of it twice."""
+    chance = random.Random(SEED)
+    following.drive()
+    following.wait_for_checkpoint()
+    faults = [kill_task_managers, kill_driver, kill_job_manager, kill_job_server, kill_job_manager]
+    landed: list[str] = []
+    for number in range(NUM_LANDED):
+        name = f"soak-{number:04d}"
+        following.land(name)
+        landed.append(name)
+        if chance.random() < 0.2:
+            following.land(chance.choice(landed), version=number)
+        if chance.random() < 0.1:
+            os.utime(following.folder / f"en/{name}.jsonl", (number + 1, number + 1))  # it says that it is old
+        if chance.random() < 0.1:
+            path = following.folder / f"en/{chance.choice(landed)}.jsonl"
+            path.write_bytes(path.read_bytes())
+        time.sleep(0.1)
+        if number % (NUM_LANDED // len(faults)) == NUM_LANDED // len(faults) // 2:
+            faults.pop()(following)
+    assert not faults
+    following.wait()
+    following.drivers[-1].process.terminate()
+    assert following.drivers[-1].finish() == 0
+    require_exactly_once(following.path)
+    print(f"{NUM_LANDED} files, {len(following.drivers)} drivers, {following.count_commits()} commits")

@@ -22,6 +22,7 @@ from pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrival
 from pipelines.graph.stream_job import find_kept
 from pipelines.stages.make_commit import create_commit as create_any_commit
 from pipelines.stages.read_log import read_log
+from pipelines.store import crashpoints
 from pipelines.watch import stream_steps
 from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.stream_steps import StreamSteps
@@ -143,6 +144,11 @@ def test_names_and_coders_of_the_stream_are_frozen():
     assert len(bounded) == 1, "what begins it"
     payloads = {one.spec.payload for one in graph.components.coders.values() if one.spec.urn == "tokcore:coder:json:v1"}
     assert payloads == {b"Arrival", b"Batch", b"PaneCommitted"}
+    assert {"tokcore:coder:range:v1", "tokcore:coder:time:v1"} <= {
+        one.spec.urn for one in graph.components.coders.values()
+    }
+    urns = {one.spec.urn for one in graph.components.coders.values()}
+    assert not {one for one in urns if "pickle" in one or "python" in one}, "nothing that a worker would unpickle"
     (settle,) = [one for one in graph.components.transforms.values() if one.unique_name.endswith("/SettleArrivals")]
     pardo = beam_runner_api_pb2.ParDoPayload.FromString(settle.spec.payload)
     assert set(pardo.state_specs) == {"found", "passed"}
@@ -233,6 +239,33 @@ def test_a_step_that_is_repeated_doubles_nothing(steps, tmp_path):
     assert restart(steps).commit(second) is None
     assert read_all(restart(steps), arrivals) == [], "what the log holds is not read again"
     assert count_commits(steps) == 1
+
+
+class Died(BaseException):
+    """What ends a worker, as a kill does."""
+
+
+@pytest.mark.parametrize("point", [*crashpoints.STREAMING_POINTS, "encode.shard", "build.committed"])
+def test_a_worker_that_dies_loses_and_doubles_nothing(steps, tmp_path, point):
+    """Another one is given the same bundles, and knows nothing; then the engine looks again."""
+    for name in "def":
+        land(tmp_path, name)
+    arrivals = steps.look()
+
+    def die(name: str) -> None:
+        if name == point:
+            raise Died
+
+    crashpoints.watch(die)
+    try:
+        with pytest.raises(Died):
+            steps.commit(read_all(steps, arrivals))
+    finally:
+        crashpoints.watch(None)
+    steps = restart(steps)
+    steps.commit(read_all(steps, arrivals))
+    assert steps.look() == []
+    require_exactly_once(tmp_path / "build.toml")
 
 
 def test_an_engine_that_was_restored_may_deal_files_into_other_panes(steps, tmp_path):
