@@ -34,8 +34,9 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from pipelines.work.worker_notes import get_greetings
 
-# Below the folder of a run's checkpoints. A stopped run is gone on with from there; one that has drained is over.
-STOPPED, DRAINED = "stopped", "drained"
+# Folders of savepoints below that of a run's checkpoints: people put one into `stopped` to go on from it later. A run
+# that has drained is over.
+DRAINED = "drained"
 # One stream follows the sources of an output, whatever its settings.
 _IDENTITY = "0" * 64
 _CHECKPOINT_MS = 3_600_000  # a checkpoint waits until the batches that are being read are done
@@ -74,13 +75,16 @@ class StreamJob:
 
     def start(self, follow: FollowSources) -> None:
         """Go on with the job that an earlier driver left, or submit a new one. Raises as find_alive does."""
-        kept = find_kept(storage.list_tree(self._folder)) if self._folder else Kept(0, "")
-        if (job := find_alive(self._as_stage, self._endpoint, self.name)) is not None:
+        paths = storage.list_tree(self._folder) if self._folder else []
+        kept = find_kept(paths)
+        if (job := self._find()) is not None:
             self._run = self._name_run(kept.runs)
             self._say(f"stream: goes on with job {job.id} ({self.name}), which runs at {job.endpoint}")
         else:
             self._run = self._name_run(kept.runs + 1)
             job = self._submit(follow, kept.restore and urls.join(self._folder, kept.restore))
+            for run in {path.partition("/")[0] for path in paths if path[:6] < kept.restore[:6]}:
+                storage.remove_tree(urls.join(self._folder, run))  # nothing goes on from there any more
         self._job = job
         self._workers = watch_workers(self._as_stage, job)
 
@@ -90,7 +94,7 @@ class StreamJob:
         Raises what ended the job, if it did not end well; StageError if nobody answers.
         """
         state = self._job.read_state()
-        if self._page is None and (page := find_job_page(self._options, self._job, self.name)) is not None:
+        if self._page is None and (page := self._find_page(self._job)) is not None:
             self._page = page
             self._say(f"job {self._job.id}: {page}")
         warnings = self._job.read_warnings()
@@ -122,24 +126,35 @@ class StreamJob:
         self._say(f"cancels job {self._job.id} at {self._job.endpoint}")
         self._job.cancel()
 
-    def describe_end(self) -> str:
-        """How people end it with a savepoint; empty for an engine without."""
-        return f'"targetDirectory": "{spell_for_engine(urls.join(self._run, STOPPED))}"' if self._folder else ""
-
     def _submit(self, follow: FollowSources, restore: str) -> RemoteJob:
         options = PipelineOptions(["--streaming", *self._list_checkpoint_options(restore), *self._options.runner])
         greetings = get_greetings(self._as_stage.attempts)
         storage.remove_tree(greetings)  # of workers of an earlier job
         ask_for_greetings(options, greetings)
+        with bind_to_loopback(), tell_warnings(self._say):
+            job = self._run_pipeline(options, follow)
+        where = f", from {redact(restore)}" if restore else ""
+        self._say(f"stream: job {job.id} ({self.name}) at {job.endpoint}{where}")
+        return job
+
+    # Engines without Beam's job API replace these.
+
+    def _find(self) -> RemoteJob | None:
+        """The job that is alive."""
+        return find_alive(self._as_stage, self._endpoint, self.name)
+
+    def _find_page(self, job: RemoteJob) -> str | None:
+        """Where people see the job; None while that is not known."""
+        return find_job_page(self._options, job, self.name)
+
+    def _run_pipeline(self, options: PipelineOptions, follow: FollowSources) -> RemoteJob:
+        """Submit the pipeline."""
         if self._options.engine == "flink":
             give_slots_processes(self._options, options, self._say)
-        with bind_to_loopback(), tell_warnings(self._say):
-            pipeline = beam.Pipeline(runner=NamedRunner(self.name), options=options)
-            _ = pipeline | "FollowSources" >> follow
-            job = submit_job(pipeline, self._endpoint, self.name, choose_job(self._options))
+        pipeline = beam.Pipeline(runner=NamedRunner(self.name), options=options)
+        _ = pipeline | "FollowSources" >> follow
+        job = submit_job(pipeline, self._endpoint, self.name, choose_job(self._options))
         job.listen()
-        where = f", from {redact(restore)}" if restore else ""
-        self._say(f"stream: job {job.id} ({self.name}) at {self._endpoint}{where}")
         return job
 
     def _list_checkpoint_options(self, restore: str) -> list[str]:

@@ -71,8 +71,8 @@ class Stream:
             self.progress.say,
         )
         storage.remove_file(locate_wish(self.output))
-        self._log = read_log(self.output)
         steps = StreamSteps(begun, self.output)
+        self._log = steps.check()
         poll_s = float(settings.poll_seconds)
         follow = FollowSources(steps, poll_s, float(settings.settle_seconds), float(settings.batch_seconds))
         checkpoints = urls.resolve(self.config.base, self.config.engine.checkpoints or "")
@@ -92,11 +92,13 @@ class Stream:
 
     def _watch(self, job: Any) -> None:
         """Say what is committed, until the job has ended."""
-        is_draining = False
+        is_draining, tells_next = False, 0.0
         try:
             while job.look():
                 self._trouble = ""
-                self._tell_commits()
+                if time.monotonic() >= tells_next:
+                    self._tell_commits()
+                    tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
                 if self.wishes.is_over and not is_draining:
                     if self.options.detach:
                         self.progress.say("stream: goes on without this process; the same command finds it again")

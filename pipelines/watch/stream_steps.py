@@ -39,7 +39,7 @@ _HERE = RunOptions(workers=1, here=True)
 _MOST_BATCHES = 8
 
 # Workers run several copies of a step in threads, and look at one output: its log is read once.
-_updates: dict[tuple[str, str], tuple[Update, threading.RLock]] = {}
+_updates: dict[tuple[str, str, str], tuple[Update, threading.RLock]] = {}
 _opening = threading.Lock()
 
 
@@ -49,6 +49,12 @@ class StreamSteps:
 
     config: BuildConfig
     output: str  # URL
+
+    def check(self) -> Log:
+        """The log of the output. Raises ConfigError if the build file does not fit it, or if it has no parts."""
+        update, lock = self._open()
+        with lock:
+            return update.follow_log()
 
     # -------------------------------------------------------------------------------------------------------- look
 
@@ -212,10 +218,10 @@ class StreamSteps:
 
     def _open(self) -> tuple[Update, threading.RLock]:
         """What is known of the output in this process, and the lock that guards it."""
-        key = (self.output, self.config.path)
+        rule: Any = "keep" if self.config.update.vanished == "fail" else self.config.update.vanished
+        key = (self.output, self.config.path, rule)
         with _opening:
             if key not in _updates:
-                rule: Any = "keep" if self.config.update.vanished == "fail" else self.config.update.vanished
                 quiet = StageProgress(level=-1)
                 update = Update(self._local_config(), _HERE, self.output, quiet, rule, grows=True)
                 _updates[key] = update, threading.RLock()

@@ -63,6 +63,7 @@ class Following:
         self.drivers.append(self._ends.enter_context(driver))
         self._ends.enter_context(telling(driver.describe, self.cluster.describe))
         driver.wait_for_line("stream: ")
+        wait_for(lambda: self.cluster.list_jobs("stream"), "a job of the stream", self.cluster.describe)
         return driver
 
     def land(self, *names: str, version: int = 0) -> None:
