@@ -525,8 +525,9 @@ class EngineTable:
     """[engine]: where the work is done; changes no byte"""
 
     name: Annotated[
-        Literal["local", "flink", "prism", "portable"],
-        "processes of this machine, Beam's job server for Flink, Prism, or any server of Beam's job API",
+        Literal["local", "flink", "prism", "portable", "dataflow"],
+        "processes of this machine, Beam's job server for Flink, Prism, any server of Beam's job API, or Google's "
+        "Dataflow",
     ] = "local"
     endpoint: Annotated[
         str | None, "HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073"
@@ -553,6 +554,27 @@ class EngineTable:
     checkpoints: Annotated[
         str | None, "URL of a folder where flink keeps checkpoints of streams, which this machine can read, too"
     ] = None
+    project: Annotated[str | None, "for dataflow, which requires it, as all to max_workers: id of the project"] = None
+    region: Annotated[str | None, "where workers run: us-central1; required"] = None
+    staging: Annotated[str | None, "gs:// URL of a folder for what jobs are started from; required"] = None
+    temp: Annotated[str | None, "gs:// URL of a folder for the service; not set: temp below engine.staging"] = None
+    image: Annotated[
+        str | None, "image of the workers, by tag or digest: HOST/PROJECT/NAME:TAG or NAME@sha256:HASH; required"
+    ] = None
+    network: Annotated[str | None, "name of the workers' network; not set: the subnetwork's, or default"] = None
+    subnetwork: Annotated[
+        str | None, "of the workers: regions/REGION/subnetworks/NAME; its full URL if another project has it"
+    ] = None
+    service_account: Annotated[str | None, "e-mail that the workers act as; not set: the project's default"] = None
+    machine_type: Annotated[str | None, "of the workers; not set: n2-standard-4"] = None
+    learn_machine_type: Annotated[
+        str | None, "of the worker that learns; not set: the smallest n2-highmem that has the memory"
+    ] = None
+    public_addresses: Annotated[
+        bool, "whether workers get public addresses; without them the subnetwork needs Private Google Access"
+    ] = False
+    labels: Annotated[tuple[str, ...], "KEY=VALUE of each label of the jobs"] = ()
+    max_workers: Annotated[int | None, "hosts of a job; not set: as the service does", Limits(least=1)] = None
 
 
 # Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.

@@ -29,8 +29,9 @@ WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processe
 
 _ENGINE = click.option(
     "--engine",
-    type=click.Choice(("local", "flink", "prism", "portable")),
-    help="Where the work is done: replaces engine.name. Its address: --set engine.endpoint=HOST:PORT.",
+    type=click.Choice(("local", "flink", "prism", "portable", "dataflow")),
+    help="Where the work is done: replaces engine.name. Its address: --set engine.endpoint=HOST:PORT; for dataflow: "
+    "--set engine.project=ID, and so on.",
 )
 
 _DETACH = click.option(

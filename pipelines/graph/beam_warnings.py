@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,8 @@ from pipelines.store.redaction import redact
 
 # Of threads, which we ask for on purpose: they wait for our own worker processes.
 _NO_NEWS = "If direct_num_workers is not equal to 1"
+# What Beam tries again it tells with a stack trace.
+_TRACE = re.compile(r"\s*\n\s*Traceback ")
 
 
 @contextmanager
@@ -35,7 +38,7 @@ class _Teller(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = redact(record.getMessage())
+        text = redact(_TRACE.split(record.getMessage())[0])
         is_news = record.levelno == logging.WARNING and not text.startswith(_NO_NEWS)
         if is_news and text not in self._said:
             self._said.add(text)

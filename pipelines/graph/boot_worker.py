@@ -3,7 +3,8 @@
 An engine with PROCESS environments runs it for each slot, and Beam's worker pool does with `--container_executable`.
 It keeps Beam's contract for such a program: the flags below say who the worker is and where it gets its options. It
 does what Beam's own starter for containers does, without installing or downloading anything: what a worker needs is
-where this program is. A driver of another version is refused before any work starts.
+where this program is. A driver of another version is refused before any work starts. Where an engine wants several
+workers of a container, as Dataflow wants one for each core, each gets a process.
 
 `tokcore-worker --pool PORT` is a pool for EXTERNAL environments: it starts such a worker, in a process of its own,
 whenever an engine asks. It listens on the loopback interface, unless --host names another: anyone who reaches it can
@@ -16,8 +17,10 @@ import argparse
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +34,8 @@ from pipelines.work.worker_notes import SERVES
 from tokcore.errors import TokError
 
 _TIMEOUT_S = 60
+_POLL_S = 0.2
+_SDK_WORKER = "apache_beam.runners.worker.sdk_worker_main"
 # Field of the engine's answer -> the variable in which Beam's worker expects it.
 _ENDPOINTS = {
     "logging_endpoint": "LOGGING_API_SERVICE_DESCRIPTOR",
@@ -48,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not (given.id and given.provision_endpoint):
         sys.exit("tokcore-worker: engines start it, with --id and --provision_endpoint; --pool PORT makes a pool")
     told = _ask_for_options(given.id, given.provision_endpoint)
-    options = json_format.MessageToDict(told.pipeline_options)
+    options = restore_whole_numbers(json_format.MessageToDict(told.pipeline_options))
     os.environ |= {
         "WORKER_ID": given.id,
         "PIPELINE_OPTIONS": json.dumps(options),
@@ -65,9 +70,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
         answer_driver(options)
     except TokError as error:
         sys.exit(f"tokcore-worker: {error}")
+    if told.sibling_worker_ids:
+        sys.exit(run_workers([given.id, *told.sibling_worker_ids]))
     from apache_beam.runners.worker import sdk_worker_main
 
     sdk_worker_main.main([])
+
+
+def restore_whole_numbers(value: Any) -> Any:
+    """The value, with 1 for 1.0: a protobuf Struct has floats alone, and Beam's options refuse them where 1 is meant.
+
+    >>> restore_whole_numbers({"a": [1.0, 0.5], "b": True})
+    {'a': [1, 0.5], 'b': True}
+    """
+    if isinstance(value, dict):
+        return {name: restore_whole_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [restore_whole_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def run_workers(worker_ids: Sequence[str]) -> int:
+    """Run a worker process for each name, until all have ended; their exit code.
+
+    If one fails, the others are ended, so that the engine sees it and starts all of them again.
+    """
+    command = [sys.executable, "-m", _SDK_WORKER]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    running = [subprocess.Popen(command, env={**os.environ, "WORKER_ID": one}) for one in worker_ids]
+    try:
+        while any(process.poll() is None for process in running):
+            if any(process.poll() for process in running):
+                return 1
+            time.sleep(_POLL_S)
+        return int(any(process.returncode for process in running))
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 def serve_pool(host: str, port: int) -> None:

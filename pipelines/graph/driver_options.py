@@ -44,7 +44,7 @@ def ask_for_greetings(options: PipelineOptions, folder: str) -> None:
 
 def answer_driver(options: Mapping[str, Any]) -> None:
     """Follow the driver, and say so where it asks for it. Raises as follow_driver does, after saying why."""
-    folder = str(options.get(f"beam:option:{_GREETINGS_OPTION}:v1") or "")
+    folder = str(_find_option(options, _GREETINGS_OPTION) or "")
     try:
         follow_driver(options)
     except ConfigError as error:
@@ -63,7 +63,7 @@ def follow_driver(options: Mapping[str, Any]) -> None:
 
     Raises ConfigError if the driver's version is not this worker's: its work might have other bytes.
     """
-    driver = options.get(f"beam:option:{DRIVER_OPTION}:v1")
+    driver = _find_option(options, DRIVER_OPTION)
     ours = describe_version()
     if driver != ours:
         raise ConfigError(
@@ -74,7 +74,13 @@ def follow_driver(options: Mapping[str, Any]) -> None:
 
 
 def _take_storage(options: Mapping[str, Any]) -> None:
-    storage_options.take_options(str(options.get(f"beam:option:{_STORAGE_OPTION}:v1") or ""))
+    storage_options.take_options(str(_find_option(options, _STORAGE_OPTION) or ""))
+
+
+def _find_option(options: Mapping[str, Any], name: str) -> Any:
+    """An option of a job: Beam's job API gives it a URN, and Dataflow puts all of them into one table."""
+    table = options.get("options")
+    return table.get(name) if isinstance(table, Mapping) else options.get(f"beam:option:{name}:v1")
 
 
 def describe_version() -> str:

@@ -20,13 +20,13 @@ from pipelines.graph.stage_on_beam import StageOnBeam
 from pipelines.graph.watch_job import JobWorkers, RemoteJob, watch_job
 from pipelines.local.run_options import RunOptions
 from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from pipelines.work.worker_notes import get_greetings, read_greetings
 from tokcore.errors import ConfigError, StageError, TokError
 
 # So long a worker may take to start. Prism waits for ever for one that does not.
 SILENCE_S = 120.0
+_HINT = "engine.worker names the program that starts workers on its hosts"
 _LOOK_S = 2.0
 
 
@@ -59,13 +59,29 @@ def run_job(run: StageOnBeam, endpoint: str, options: PipelineOptions) -> Iterat
         job = submitted = submit_job(pipeline, endpoint, name, choose_job(run.options))
         submitted.listen()
         opening = f"{run.stage}: job {job.id} ({name}) at {endpoint}"
+    follow_job(run, job, opening, lambda: find_job_page(run.options, job, name))
+
+
+def follow_job(
+    run: StageOnBeam,
+    job: RemoteJob,
+    opening: str,
+    find_page: Callable[[], str | None],
+    hint: str = _HINT,
+    silence_s: float | None = None,
+) -> None:
+    """Watch a job to its end; the stage's metrics get what was measured.
+
+    opening: to say at first. find_page: where people see the job. hint: what to look at if no worker starts.
+    silence_s: how long one may take. Raises as run_job does.
+    """
     run.metrics |= watch_job(
         job,
         opening,
         Recorded(run.attempts, run.pieces),
         run.pieces.num,
-        lambda: find_job_page(run.options, job, name),
-        _Workers(run.options.engine, run.attempts, job, run.say),
+        find_page,
+        _Workers(run, job, hint, SILENCE_S if silence_s is None else silence_s),
         run.options.detach,
         run.on_progress,
         run.say,
@@ -115,12 +131,14 @@ def find_job_page(options: RunOptions, job: RemoteJob, name: str) -> str | None:
 class _Workers:
     """Ends a job whose workers do not start, and says why a job failed."""
 
-    def __init__(self, engine: str, attempts: Attempts, job: RemoteJob, say: Callable[[str], None]) -> None:
-        self._engine = engine
-        self._attempts = attempts
-        self._greetings = get_greetings(attempts)
+    def __init__(self, run: StageOnBeam, job: RemoteJob, hint: str, silence_s: float) -> None:
+        self._engine = run.options.engine
+        self._attempts = run.attempts
+        self._greetings = get_greetings(run.attempts)
         self._job = job
-        self._say = say
+        self._hint = f"Look into the log of {self._engine}; {hint}"
+        self._silence_s = silence_s
+        self._say = run.say
         self._began = self._next = time.monotonic()
         self._is_settled = False
 
@@ -135,9 +153,9 @@ class _Workers:
         if refusal and not num_started:
             self._job.cancel()
             raise _refused(refusal)
-        if num_started or now - self._began < SILENCE_S:
+        if num_started or now - self._began < self._silence_s:
             return
-        text = f"{self._name_job()}: no worker has started for {SILENCE_S:.0f} s. {self._hint()}"
+        text = f"{self._name_job()}: no worker has started for {self._silence_s:.0f} s. {self._hint}"
         if self._engine == "prism":  # it has all its hosts already
             self._job.cancel()
             raise ConfigError(text)
@@ -157,7 +175,7 @@ class _Workers:
             why = f"{why} (all of it: {redact(self._keep(failure))})"
         text = f"{self._name_job()} ended {state}: {why}. "
         if state == "FAILED" and not num_started:
-            text += f"No worker had started. {self._hint()}. "
+            text += f"No worker had started. {self._hint}. "
             if self._engine == "prism":  # another one may have lost a host
                 return ConfigError(text.removesuffix(". "))
         return StageError(f"{text}Finished work is kept: run the same command again")
@@ -172,9 +190,6 @@ class _Workers:
     def _name_job(self) -> str:
         return f"job {self._job.id} at {self._job.endpoint}"
 
-    def _hint(self) -> str:
-        return f"Look into the log of {self._engine}; engine.worker names the program that starts workers on its hosts"
-
 
 def _refused(refusal: str) -> ConfigError:
     return ConfigError(f"a worker refused to start on host {refusal}")
@@ -182,4 +197,4 @@ def _refused(refusal: str) -> ConfigError:
 
 def watch_workers(run: StageOnBeam, job: RemoteJob) -> JobWorkers:
     """What becomes known of the workers of a job."""
-    return _Workers(run.options.engine, run.attempts, job, run.say)
+    return _Workers(run, job, _HINT, SILENCE_S)

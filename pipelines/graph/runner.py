@@ -26,6 +26,7 @@ from pipelines.graph.engine_jobs import find_endpoint, run_job
 from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import collect_metrics
 from pipelines.graph.stage_on_beam import StageOnBeam
+from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
@@ -72,6 +73,13 @@ def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, SharedPool 
 
 
 def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple[beam.Pipeline, None]]:
+    if run.options.engine == DATAFLOW:
+        # Its packages come with an extra.
+        from pipelines.graph.dataflow_engine import run_dataflow_job
+
+        with run_dataflow_job(run, options) as pipeline:
+            yield pipeline, None
+        return
     if (endpoint := find_endpoint(options)) is None:
         with beam.Pipeline(options=options) as pipeline:
             yield pipeline, None

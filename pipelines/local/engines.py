@@ -14,6 +14,8 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipelines.local.dataflow import NAME as DATAFLOW
+from pipelines.local.dataflow import make_dataflow_options, refuse_settings_of_dataflow
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.build_tables import EngineTable
@@ -34,6 +36,9 @@ def make_engine_options(engine: EngineTable) -> tuple[str, ...]:
     >>> make_engine_options(EngineTable())
     ()
     """
+    if engine.name == DATAFLOW:
+        return make_dataflow_options(engine)
+    refuse_settings_of_dataflow(engine)
     if engine.name == "local":
         _refuse_settings_of_others(engine)
         return ()
@@ -94,7 +99,7 @@ def do_without_kernel() -> None:
 def require_job_server(engine: EngineTable) -> None:
     """Raise ConfigError, within seconds, if nothing listens where the engine's job server should be."""
     endpoint = engine.endpoint or _DEFAULT_ENDPOINTS.get(engine.name)
-    if engine.name == "local" or endpoint is None:
+    if engine.name == "local" or endpoint is None:  # Dataflow's is Google's
         return
     host, port = _parse_endpoint("engine.endpoint", endpoint)
     try:
@@ -114,9 +119,10 @@ def refuse_local_paths(config: BuildConfig, output: str) -> None:
         if urls.find_scheme(url) == "memory":
             raise ConfigError(f"{key} = {url}: the memory of one process, which workers cannot see.")
         if urls.is_local(url) and not config.engine.shared_filesystem:
+            shared = "; or say --shared-filesystem if all its hosts see this path"
             raise ConfigError(
                 f'{key} = {redact(url)}: a path of this machine, and engine.name = "{config.engine.name}" has hosts of '
-                f"its own. Name a URL of a store; or say --shared-filesystem if all its hosts see this path"
+                f"its own. Name a URL of a store{'' if config.engine.name == DATAFLOW else shared}"
             )
 
 

@@ -90,3 +90,7 @@ class RunOptions:
                     f"{option.split('=')[0]}: engine.environment, engine.worker and engine.endpoint say it."
                 )
         return dataclasses.replace(self, runner=(*options, *self.runner), engine=name, web=web)
+
+    def with_more(self, options: tuple[str, ...]) -> RunOptions:
+        """The same, with more of Beam's options; they replace earlier ones."""
+        return dataclasses.replace(self, runner=(*self.runner, *options))

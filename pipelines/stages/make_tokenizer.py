@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.local.dataflow import NAME as DATAFLOW
+from pipelines.local.dataflow import choose_learn_machine, make_learn_options
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import make_artifact_files
@@ -19,7 +21,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.item_results import read_record
 from pipelines.work.learn_model import Learned, learn_tokenizers
-from pipelines.work.learn_on_worker import LEARNED_KEY, LearnedFiles, LearnJob, read_learned
+from pipelines.work.learn_on_worker import LEARNED_KEY, LearnedFiles, LearnJob, estimate_memory, read_learned
 from schemas.refs import StoredFile
 from schemas.stage_manifests import (
     ImportedConfig,
@@ -104,7 +106,8 @@ def _learn(run: BuildRun, sizes: tuple[int, ...], attempts: Attempts) -> Learned
     counts = find_manifest(run.output, "counts")
     assert counts is not None  # the stage's key is made from it
     if not run.options.is_local:
-        return _learn_on_engine(run, LearnJob(attempts, run.config, sizes, counts.as_input().sha256))
+        job = LearnJob(attempts, run.config, sizes, counts.as_input().sha256)
+        return _learn_on_engine(run, job, estimate_memory(sum(entry.about.rows for entry in counts.files)))
     merges_done = np.zeros(1, np.int64)
     extended = run.config.extended
     num_first = 256 if extended is None else len(extended.model.tokens)  # what is there before anything is learned
@@ -118,11 +121,17 @@ def _learn(run: BuildRun, sizes: tuple[int, ...], attempts: Attempts) -> Learned
     return learned
 
 
-def _learn_on_engine(run: BuildRun, job: LearnJob) -> Learned:
+def _learn_on_engine(run: BuildRun, job: LearnJob, needed_bytes: int) -> Learned:
+    """needed_bytes: of memory, in one worker."""
     with run.progress.stage("learn"):
         from pipelines.graph.beam_passes import BeamPasses
 
-        BeamPasses(run.options, run.workers, run.progress.say).learn(job)
+        where, options = "one worker", run.options
+        if options.engine == DATAFLOW:
+            machine = choose_learn_machine(run.config.engine, needed_bytes)
+            where, options = f"one {machine}", options.with_more(make_learn_options(machine))
+        run.progress.say(f"learn: needs about {needed_bytes / 1e9:,.1f} GB of memory, on {where}")
+        BeamPasses(options, run.workers, run.progress.say).learn(job)
     return read_learned(job.attempts, read_record(job.attempts, LEARNED_KEY, LearnedFiles))
 
 

@@ -22,6 +22,9 @@ from tokcore.errors import StageError
 from tokcore.tokenizer_spec import TokenizerSpec
 
 LEARNED_KEY = "learned"  # of the record
+# Of memory, for each row of the count tables, and beside them; tests/benchmarks/README.md has what was measured.
+_ROW_BYTES = 145
+_WORKER_BYTES = 400_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class LearnedFiles:
     specs: dict[str, StoredFile]  # by the vocab_size that was asked for; each a tokcore.json
     mix: dict[str, Any]
     languages: dict[str, MixedLanguage]
+
+
+def estimate_memory(num_rows: int) -> int:
+    """Bytes of memory that learning takes, about. num_rows: of all count tables."""
+    return _WORKER_BYTES + _ROW_BYTES * num_rows
 
 
 def learn_on_worker(job: LearnJob) -> LearnedFiles:

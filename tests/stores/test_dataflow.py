@@ -1,0 +1,231 @@
+"""Builds on Dataflow: on a fake of the service that runs them, with workers in processes and files in a store."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stores.files import put, read
+from stores.servers import Store
+from support.builds import ROOT, jsonl, texts, tokcore, write
+from support.dataflow import IMAGE, PROJECT, REGION, FakeDataflow, start_dataflow
+from support.drivers import Driver, wait_for
+
+from pipelines.local.engines import find_worker_program
+
+BUILD = """
+version = 1
+[build]
+output = "out"
+max_rejected = 0.5
+[[source]]
+lang = "en"
+files = "*.jsonl"
+[plan]
+range_bytes = 3000
+[learn]
+vocab_size = 300
+"""
+DOCUMENTS = jsonl([{"text": text} for text in texts("en", 40)]) + b"no json\n"
+
+
+@pytest.fixture(scope="module")
+def _dataflow(_gcs: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeDataflow]:
+    with start_dataflow(_gcs, tmp_path_factory.mktemp("dataflow") / "prism.log") as service:
+        yield service
+
+
+@pytest.fixture
+def dataflow(_dataflow: FakeDataflow, gcs: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDataflow]:
+    for name, value in gcs.environment.items():
+        monkeypatch.setenv(name, value)
+    _dataflow.jobs.clear()
+    _dataflow.requests.clear()
+    _dataflow.worker = find_worker_program()
+    yield _dataflow
+    _dataflow.refusals.clear()
+
+
+@pytest.fixture
+def folder(gcs: Store) -> str:
+    """URL of a corpus and its build file."""
+    folder = gcs.fresh()
+    put(gcs, f"{folder}/en.jsonl", DOCUMENTS)
+    engine = (
+        f'name = "dataflow"\nproject = "{PROJECT}"\nregion = "{REGION}"\nimage = "{IMAGE}"\nlabels = ["team=nlp"]\n'
+    )
+    settings = f'[engine]\n{engine}staging = "{gcs.root}/staging"\nmax_workers = 7\nsubnetwork = "{SUBNETWORK}"\n'
+    put(gcs, f"{folder}/build.toml", f"{BUILD}{settings}".encode())
+    return folder
+
+
+SUBNETWORK = f"regions/{REGION}/subnetworks/workers"
+
+
+def on(service: FakeDataflow, folder: str, *more: str, command: str = "count") -> list[str]:
+    return [command, f"{folder}/build.toml", *more, "--", *service.options]
+
+
+def build_here(tmp_path: Path) -> dict[str, object]:
+    """The manifest that the same files give on this machine."""
+    write(tmp_path / "en.jsonl", DOCUMENTS)
+    (tmp_path / "build.toml").write_text(BUILD)
+    done = tokcore("build", tmp_path / "build.toml")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads((tmp_path / "out" / "manifest.json").read_bytes()))
+
+
+def make_slow_worker(tmp_path: Path, seconds: int) -> Path:
+    """A worker program that takes long to start, so that a job lasts."""
+    path = tmp_path / "slow-worker"
+    path.write_text(f'#!/bin/sh\nsleep {seconds}\nexec {find_worker_program()} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_a_build(dataflow: FakeDataflow, gcs: Store, folder: str, tmp_path: Path) -> None:
+    """Equal bytes; what was asked of the service; what it measured; nothing for workers to fetch."""
+    done = tokcore(*on(dataflow, folder, "--json", command="build"), timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(read(gcs, f"{folder}/out/manifest.json"))["root"] == build_here(tmp_path)["root"]
+    told = json.loads(done.stdout)
+    for stage in ("count", "encode"):
+        # Prism may miss what a bundle adds to a counter that is new to it; it never adds too much.
+        assert 0 < told["metrics"][stage]["documents"] <= 40
+    count, learn, encode = dataflow.jobs
+    for job in dataflow.jobs:
+        assert job.image == IMAGE
+        assert job.pool["ipConfiguration"] in ("WORKER_IP_PRIVATE", 2)
+        assert (job.pool["subnetwork"], job.submitted["labels"]) == (SUBNETWORK, {"team": "nlp"})
+        assert not job.pool.get("packages")
+        assert job.graph_bytes < 100_000
+    assert [job.name.split("-")[1] for job in dataflow.jobs] == ["count", "learn", "encode"]
+    assert {(job.pool["machineType"], job.pool["autoscalingSettings"]["maxNumWorkers"]) for job in (count, encode)} == {
+        ("n2-standard-4", 7)
+    }
+    assert (learn.pool["machineType"], learn.pool["numWorkers"]) == ("n2-highmem-2", 1)
+    assert "no_use_multiple_sdk_containers" in learn.submitted["environment"]["experiments"]
+    assert "learn: needs about 0.4 GB of memory, on one n2-highmem-2" in done.stderr
+    page = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{count.id}?project={PROJECT}"
+    assert f"job {count.id}: {page}" in done.stderr
+    assert re.search(rf"count: job {count.id} \(tokcore-count-[0-9a-f]{{16}}\) at Dataflow \({PROJECT}", done.stderr)
+
+
+# ------------------------------------------------------------------------------------------- jobs that outlive drivers
+
+
+def wait_for_job(driver: Driver) -> str:
+    found = re.match(r"count: job (\S+) \(tokcore-count-\w+\) at ", driver.wait_for_line("count: job "))
+    assert found
+    return found[1]
+
+
+def test_a_job_that_a_killed_driver_left_is_gone_on_with(dataflow, folder, tmp_path):
+    dataflow.worker = make_slow_worker(tmp_path, 10)
+    with Driver(tmp_path / "driver.log", *on(dataflow, folder)) as driver:
+        job = wait_for_job(driver)
+    assert dataflow.find(job).state == "RUNNING"
+    again = tokcore(*on(dataflow, folder), timeout=600)
+    assert again.returncode == 0, again.stderr
+    assert f"count: goes on with job {job} " in again.stderr
+    assert [job.state for job in dataflow.jobs] == ["DONE"], "a second job was started"
+
+
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_cancels_the_job(dataflow, folder, tmp_path, signal_number, code):
+    dataflow.worker = make_slow_worker(tmp_path, 60)
+    with Driver(tmp_path / "driver.log", *on(dataflow, folder)) as driver:
+        job = wait_for_job(driver)
+        driver.process.send_signal(signal_number)
+        assert driver.finish() == code, driver.told
+    assert f"cancels job {job} at Dataflow" in driver.told
+    assert [job.state for job in dataflow.jobs] == ["CANCELLED"]
+
+
+def test_detached_jobs_go_on(dataflow, folder, tmp_path):
+    dataflow.worker = make_slow_worker(tmp_path, 10)
+    with Driver(tmp_path / "driver.log", *on(dataflow, folder, "--detach")) as driver:
+        job = wait_for_job(driver)
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.finish() == 143, driver.told
+    assert f"job {job} goes on at Dataflow" in driver.told
+    told = dataflow.find(job)
+    wait_for(lambda: told.state == "DONE", "the end of the job", lambda: told.state)
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_what_goes_wrong_is_said_in_lines(dataflow, gcs, folder, tmp_path):
+    """A worker of another release; then a job that fails, after warnings. Each error is one line, and a rerun heals."""
+    other = tmp_path / "other-release"
+    other.write_text(
+        f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
+        "from pipelines.graph.boot_worker import main\nmain()\n"
+    )
+    other.chmod(0o755)
+    dataflow.worker = other
+    done = tokcore(*on(dataflow, folder), timeout=600)
+    assert done.returncode == 2, done.stderr
+    assert "error: a worker refused to start on host" in done.stderr
+    assert "this worker is tokcore 0.0.1" in done.stderr
+    dataflow.worker = make_slow_worker(tmp_path, 10)
+    with Driver(tmp_path / "driver.log", *on(dataflow, folder)) as driver:
+        job = dataflow.find(wait_for_job(driver))
+        job.messages.append(("WARNING", "Worker pool: quota of CPUS exceeded"))
+        driver.wait_for_line(f"warning: job {job.id}: Worker pool: quota of CPUS exceeded")
+        job.messages.append(("ERROR", "Traceback (most recent call last):\n  File 'x'\nOSError: disk is full\n"))
+        job.state = "FAILED"
+        assert driver.finish() == 3, driver.told
+    last = driver.told.splitlines()[-1]
+    assert last.startswith(f"error: job {job.id} at Dataflow ({PROJECT}, {REGION}) ended FAILED: OSError: disk is full")
+    kept = re.search(r"all of it: (\S+)\)", last)
+    assert kept
+    assert "File 'x'" in read(gcs, kept[1]).decode()
+    dataflow.worker = find_worker_program()
+    assert tokcore(*on(dataflow, folder), timeout=600).returncode == 0
+
+
+def test_a_refusal_of_the_service_names_the_fix(dataflow, folder):
+    dataflow.refusals.append((403, "no, because of reasons"))
+    done = tokcore(*on(dataflow, folder), timeout=600)
+    assert done.returncode == 2, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"error: Dataflow ({PROJECT}, {REGION}) refuses (403 ")
+    assert "no, because of reasons" in last
+    assert "Enable the Dataflow API; the account that runs this needs roles/dataflow.developer" in last
+    assert not dataflow.jobs
+
+
+# ----------------------------------------------------------------------------------------------------------- templates
+
+
+def test_a_template_writes_a_job_that_a_driver_goes_on_with(dataflow, gcs, folder, tmp_path):
+    """Google's launcher runs ours, and submits what that wrote, under a name of its own. The driver finds the job."""
+    parameters = ["--stage=count", f"--build_file={folder}/build.toml", f"--sdk_container_image={IMAGE}"]
+    for_launcher = [
+        *("--runner=DataflowRunner", f"--project={PROJECT}", f"--region={REGION}", f"--temp_location={gcs.root}/temp"),
+        *("--job_name=my-own-name", f"--template_location={folder}/job.json", *dataflow.options),
+    ]
+    command = [sys.executable, str(ROOT / "deploy" / "dataflow" / "launch.py"), *parameters, *for_launcher]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"count: wrote {folder}/job.json; nothing was started" in done.stderr
+    assert not dataflow.jobs
+    dataflow.worker = make_slow_worker(tmp_path, 15)
+    written = json.loads(read(gcs, f"{folder}/job.json"))
+    job = dataflow.create(written)
+    assert (job.name, job.pool["machineType"]) == ("my-own-name", "n2-standard-4")
+    done = tokcore(*on(dataflow, folder), timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert f"count: goes on with job {job.id} (my-own-name)" in done.stderr
+    assert [one.state for one in dataflow.jobs] == ["DONE"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.endswith("error: count: is done already, so there is nothing to start\n")

@@ -1,0 +1,64 @@
+"""Our graphs as Dataflow's own runner translates them, without a service: a dry run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
+from support.graphs import make_jobs
+
+from pipelines.graph.beam_passes import add_count_graph, add_encode_graph, add_gather_graph
+from pipelines.graph.encode_graph import ScatterItems
+from pipelines.graph.spread_items import SpreadItems
+from pipelines.local.dataflow import make_dataflow_options
+from pipelines.store.attempts import Attempts
+from schemas.build_tables import EngineTable
+
+_LINE = re.compile(r"\.py:\d+")  # of Beam's own, which names a lambda by its place
+ENGINE = EngineTable(
+    name="dataflow",
+    project="tokcore-tests",
+    region="us-central1",
+    staging="gs://tokcore-tests/staging",
+    image="us-central1-docker.pkg.dev/tokcore-tests/tokcore/tokcore:0.1.0",
+)
+
+
+def translate(stage: str, parts: list[str], num_items: int) -> Any:
+    """The job of a stage over these plan files, as it would be submitted: proto is the request, proto_pipeline the
+    graph.
+    """
+    attempts = Attempts("gs://tokcore-tests/out", "counts" if stage == "count" else "shards", "0" * 64)
+    count_job, encode_job = make_jobs(attempts)
+    options = [*make_dataflow_options(ENGINE), "--dry_run=True", "--no_auth", "--job_name=tokcore"]
+    pipeline = beam.Pipeline(runner="DataflowRunner", options=PipelineOptions(options))
+    if stage == "count":
+        add_count_graph(pipeline, parts, count_job, None)
+    elif stage == "encode":
+        add_encode_graph(pipeline, parts, num_items, encode_job, None)
+    elif stage == "scatter":
+        items = pipeline | "SpreadItems" >> SpreadItems(attempts, parts)
+        _ = items | "ScatterItems" >> ScatterItems(encode_job, 16, None)
+    elif stage == "gather":
+        add_gather_graph(pipeline, parts, num_items, encode_job, None)
+    else:
+        raise AssertionError(stage)
+    return pipeline.run().job
+
+
+def describe(graph: beam_runner_api_pb2.Pipeline) -> dict[str, Any]:
+    """What must not change by chance: names of steps, URNs of coders, environments."""
+    environments = []
+    for one in graph.components.environments.values():
+        image = beam_runner_api_pb2.DockerPayload.FromString(one.payload).container_image
+        environments.append({"urn": one.urn, "image": image, "dependencies": len(one.dependencies)})
+    return {
+        "steps": sorted(
+            _LINE.sub(".py", one.unique_name) for one in graph.components.transforms.values() if one.unique_name
+        ),
+        "coders": sorted({one.spec.urn for one in graph.components.coders.values()}),
+        "environments": environments,
+    }
