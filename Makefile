@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets servers prism flink flink-faults check lint chaos soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test budgets image-check servers prism flink flink-faults check lint chaos soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -31,7 +31,7 @@ test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
-servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism $(FLINK) ## install the stores and engines that tests start
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
 
 $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 	mkdir -p $(@D)
@@ -46,6 +46,15 @@ $(SERVERS)/fake-gcs-server: tests/stores/fake_gcs/go.sum
 $(SERVERS)/prism: tests/engines/prism/go.sum tests/engines/prism/build.sh
 	mkdir -p $(@D)
 	tests/engines/prism/build.sh $@
+
+# The parser and the formatter of Terraform's files.
+$(SERVERS)/hclfmt: tests/deploy/hclfmt/go.sum tests/deploy/hclfmt/main.go
+	mkdir -p $(@D)
+	cd tests/deploy/hclfmt && go build -mod=readonly -o $(abspath $@) .
+
+image-check: $(VENV)/installed $(SERVERS)/prism ## do what deploy/image/Dockerfile does, step by step, without a container engine
+	$(BIN)/python -m pip install --quiet -r tests/deploy/requirements.txt
+	PYTHONPATH=tests $(BIN)/python tests/deploy/image_check.py --prism $(SERVERS)/prism
 
 # Debian's Chromium, unless there is one.
 browser: $(VENV)/installed $(SERVERS)/axe/installed ## install what tests of pages need: playwright, Chromium, axe-core

@@ -1,0 +1,64 @@
+"""Write requirements.txt of the image again: every package with its version and hashes.
+
+    python -m pip install pip-tools
+    python deploy/image/lock_requirements.py
+
+requirements.txt is what pyproject.toml asks for, with the extras gcp and clouds; build-requirements.txt is what its
+build asks for. pip-compile asks the package index that pip is set up for, and keeps the versions that the files have,
+unless pyproject.toml rules them out; `--upgrade` takes the newest.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+EXTRAS = ("gcp", "clouds")
+
+
+def list_requirements(pyproject: Path) -> list[str]:
+    """What the image needs, as pyproject.toml says it; extras that name extras are followed."""
+    project = tomllib.loads(pyproject.read_text())["project"]
+    found = list(project["dependencies"])
+    waiting = list(EXTRAS)
+    while waiting:
+        for one in project["optional-dependencies"][waiting.pop()]:
+            if own := re.fullmatch(r"tokcore\[(.*)\]", one):
+                waiting += own[1].split(",")
+            else:
+                found.append(one)
+    return sorted(set(found))
+
+
+def list_build_requirements(pyproject: Path) -> list[str]:
+    """What makes the wheel of tokcore; cmake and ninja are what scikit-build-core would ask for."""
+    return [*tomllib.loads(pyproject.read_text())["build-system"]["requires"], "cmake>=3.26", "ninja"]
+
+
+_OPTIONS = ("--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate", "--no-header", "--quiet")
+_NO_HOSTS = ("--no-emit-index-url", "--no-emit-trusted-host")  # of whoever runs this
+
+
+def lock(wanted: list[str], target: Path) -> None:
+    """Write versions and hashes of what is wanted, and of all that it needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "requirements.in"
+        source.write_text("".join(f"{one}\n" for one in wanted))
+        command = [sys.executable, "-m", "piptools", "compile", *_OPTIONS, *_NO_HOSTS, *sys.argv[1:]]
+        subprocess.run([*command, "--output-file", str(target), str(source)], check=True)
+
+
+def main() -> None:
+    """Write both files, with what else for pip-compile is on the command line."""
+    pyproject = HERE.parent.parent / "pyproject.toml"
+    lock(list_build_requirements(pyproject), HERE / "build-requirements.txt")
+    lock(list_requirements(pyproject), HERE / "requirements.txt")
+
+
+if __name__ == "__main__":
+    main()

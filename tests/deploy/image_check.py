@@ -1,0 +1,105 @@
+"""What the recipe of the image does, step by step, without a container engine: make image-check.
+
+    PYTHONPATH=tests python tests/deploy/image_check.py [--folder build/image] [--prism PROGRAM]
+
+1. The wheelhouse: what requirements.txt names, downloaded by hash, and tokcore's own wheel, which auditwheel names.
+2. A clean environment, from the wheelhouse alone: no index, no compiler in reach, nothing of another environment.
+3. The demo is built and verified in it, and has the root of the demo.
+4. Prism builds the demo with workers that `tokcore-worker`, the image's entry point, starts there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from golden.test_demo import DEMO_ROOT
+from support.engines import find_free_port, running
+
+ROOT = Path(__file__).parents[2]
+IMAGE = ROOT / "deploy" / "image"
+DEMO = ROOT / "deploy" / "demo" / "build.toml"
+
+
+def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
+    """What a command prints; ends the check if it fails."""
+    done = subprocess.run(list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def make_wheelhouse(folder: Path) -> None:
+    """Every wheel that the last stage of the recipe installs."""
+    pip = (sys.executable, "-m", "pip", "--quiet")
+    run(*pip, "wheel", "--no-deps", "--require-hashes", "-w", folder, "-r", IMAGE / "requirements.txt")
+    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
+    (ours,) = folder.glob("tokcore-*.whl")
+    print(run(sys.executable, "-m", "auditwheel", "show", ours).strip())
+
+
+def make_environment(folder: Path, wheelhouse: Path) -> dict[str, str]:
+    """A clean environment from the wheelhouse alone, as the variables with which its programs run."""
+    run(sys.executable, "-m", "venv", "--clear", folder)
+    shut = {
+        "PATH": f"{folder}/bin",  # no compiler, no other Python
+        "HOME": str(folder),
+        "PIP_NO_INDEX": "1",
+        "PYTHONNOUSERSITE": "1",
+        "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
+    }
+    wheels = sorted(wheelhouse.glob("*.whl"))
+    run(folder / "bin/python", "-m", "pip", "--quiet", "install", "--no-index", "--no-deps", *wheels, environment=shut)
+    run(folder / "bin/python", "-m", "pip", "check", environment=shut)
+    assert shutil.which("c++", path=shut["PATH"]) is None
+    return shut
+
+
+def build_demo(environment: dict[str, str], output: Path, *options: str) -> None:
+    """Build the demo anew in that environment, and compare its root."""
+    shutil.rmtree(output, ignore_errors=True)
+    tokcore = Path(environment["PATH"]) / "tokcore"
+    root = run(tokcore, "build", DEMO, "--output", output, "--quiet", *options, environment=environment).strip()
+    assert root == DEMO_ROOT, root
+    run(tokcore, "verify", output, environment=environment)
+
+
+def check_on_prism(environment: dict[str, str], folder: Path, prism: Path, worker: Path) -> None:
+    """Build the demo on Prism with workers that a program starts in that environment."""
+    port = find_free_port()
+    engine = {"endpoint": f"127.0.0.1:{port}", "worker": str(worker)}
+    options = [part for key, one in engine.items() for part in ("--set", f"engine.{key}={json.dumps(one)}")]
+    command = [str(prism), "--serve_http=false", f"--job_port={port}", "--log_level=warn"]
+    with (folder / "prism.log").open("wb") as log, running(command, port, log, environment):
+        output = folder / f"on-prism-{worker.name}"
+        build_demo(environment, output, "--engine=prism", "--shared-filesystem", *options)
+    told = json.loads((output / "shards" / "run.json").read_bytes())
+    assert told["processes"], "no worker has left its name"
+
+
+def main() -> None:
+    """Run all steps, and say which were done."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "image")
+    parser.add_argument("--prism", type=Path)
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    wheelhouse = folder / "wheels"
+    shutil.rmtree(wheelhouse, ignore_errors=True)
+    make_wheelhouse(wheelhouse)
+    print(f"1. {len(list(wheelhouse.glob('*.whl')))} wheels", flush=True)
+    environment = make_environment(folder / "environment", wheelhouse)
+    print("2. installed without an index", flush=True)
+    build_demo(environment, folder / "demo")
+    print("3. the demo has its root", flush=True)
+    if given.prism:
+        check_on_prism(environment, folder, given.prism.resolve(), Path(environment["PATH"]) / "tokcore-worker")
+        print("4. tokcore-worker starts workers", flush=True)
+
+
+if __name__ == "__main__":
+    main()
