@@ -41,7 +41,7 @@ def list_build_requirements(pyproject: Path) -> list[str]:
 
 
 _OPTIONS = ("--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate", "--no-header", "--quiet")
-_NO_HOSTS = ("--no-emit-index-url", "--no-emit-trusted-host")  # of whoever runs this
+_NO_HOSTS = ("--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links")  # of whoever runs this
 
 
 def lock(wanted: list[str], target: Path) -> None:
