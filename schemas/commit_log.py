@@ -41,7 +41,7 @@ class Reason:
     new: int = 0  # files
     changed: int = 0
     vanished: int = 0  # files whose documents were removed
-    read_again: int = 0  # files that were as before, but in a part that was dropped
+    read_again: int = 0  # files that were as before, but read for a part that took another's place
     removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tokcore remove took away
 
     def describe_files(self) -> str:

@@ -22,6 +22,9 @@ from tokcore.jsonable import LEFT_OUT
 BYTES_PER_PARTITION = 1 << 30
 MAX_PARTITIONS = 256
 
+# Where runs of small files end: where a hash of the uri says; or, in outputs of earlier releases, by size alone.
+Runs = Literal["", "hash"]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadSettings:

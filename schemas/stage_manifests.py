@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 from schemas.manifest import AnyManifest, Manifest
-from schemas.plan import ReadSettings
+from schemas.plan import ReadSettings, Runs
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
 from tokcore.errors import ChecksumError, FormatError
 from tokcore.formats.shard_format import ShardFacts
@@ -34,6 +34,7 @@ class Nothing:
 class PlanConfig:
     range_bytes: int
     settings: tuple[ReadSettings, ...]
+    runs: Runs = dataclasses.field(default="", metadata=LEFT_OUT)  # where runs of small files end
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
+from pipelines.stages.inherit import choose_files_to_read
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
 from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
@@ -63,6 +64,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
 from schemas.commit_log import LOG, PARTS
 from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
+from schemas.inheritance import Inheritance
 from schemas.plan import Plan
 from schemas.stage_manifests import (
     BUILD,
@@ -92,6 +94,7 @@ class Build:
     replace: str = ""  # plan, count, learn, encode, mix or pack: what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     chosen: Plan | None = None  # of some of the inputs, for a part of an output; None: all are listed and planned
+    inheritance: Inheritance | None = None  # what such a part takes over from another part
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
     _workers: Workers = dataclasses.field(init=False, repr=False)
@@ -165,7 +168,7 @@ class Build:
             self._plan = self.chosen or plan_build(self.config, self.output)
             # A part that is made again from an output's manifests has no sources, and was read once.
             if self.config.sources and find_manifest(self.output, "plan") is None:
-                for warning in refuse_wrong_sources(self.config, self._plan):
+                for warning in refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance)):
                     self.progress.say(f"warning: {warning}")
         reach("plan.listed")
         self._settle(self._plan)
@@ -233,6 +236,7 @@ class Build:
             self.made,
             self.metrics,
             self._session,
+            self.inheritance,
         )
 
     def _planned(self) -> tuple[Plan, PlanManifest]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.inherit import tell_workers
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.stage_passes import find_passes
@@ -56,19 +57,20 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
         require_rejects(run, "counts")
     inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
     key = StageKey("shards", run.config.encode_identity(), inputs)
-    return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))
+    return run_stage(run, key, lambda attempts: _encode(run, key, plan, planned, learned, attempts))
 
 
 def _encode(
     run: BuildRun,
-    config: ShardsConfig,
+    key: StageKey[ShardsConfig],
     plan: Plan,
     planned: PlanManifest,
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    config = key.config
     encode = _encode_items if config.shuffle is None else _shuffle_items
-    spec = encode(run, config, plan, learned, attempts)
+    spec = encode(run, key, plan, learned, attempts)
     run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
         return _check_and_finish(run, config, plan, planned, spec, attempts)
@@ -149,10 +151,11 @@ def _make_job(
 
 
 def _encode_items(
-    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+    run: BuildRun, key: StageKey[ShardsConfig], plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """Have all work items encoded; return what the tokenizer is made of."""
-    spec, job = _make_job(run, config, learned, attempts)
+    spec, job = _make_job(run, key.config, learned, attempts)
+    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, key))
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         run.metrics["encode"] = find_passes(run, attempts).encode_items(plan, job, shown.report)
@@ -160,9 +163,10 @@ def _encode_items(
 
 
 def _shuffle_items(
-    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+    run: BuildRun, key: StageKey[ShardsConfig], plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """As _encode_items, in two passes: tokenize all work items, then put each part of the documents in order."""
+    config = key.config
     spec, job = _make_job(run, config, learned, attempts)
     num_buckets = choose_num_buckets(plan.size_bytes)
     with run.progress.stage("encode", plan.size_bytes) as shown:
@@ -170,9 +174,9 @@ def _shuffle_items(
         passes = find_passes(run, attempts)
         run.metrics["encode"] = passes.scatter_items(plan, job, num_buckets, shown.report)
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
-    key = make_shuffled_key(job.settings_sha256, plan)
+    result_key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
-        parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
+        parts = make_parts(items, _choose_num_parts(config, items), num_buckets, result_key)
         passes.gather_parts(parts, job)
     return spec
 

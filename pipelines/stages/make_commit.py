@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
+from pipelines.stages.inherit import find_inheritance, list_read_again
 from pipelines.stages.plan_corpus import make_plan_key, read_pinned_files
 from pipelines.stages.read_log import Log, locate_part, read_part
 from pipelines.store import storage, urls
@@ -20,6 +21,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.work_items import make_plan
 from schemas.build_tables import TokenizerTable
 from schemas.commit_log import (
+    OWN,
     Commit,
     CommitTotals,
     Part,
@@ -32,6 +34,7 @@ from schemas.commit_log import (
     sum_up_part,
 )
 from schemas.config import BuildConfig
+from schemas.inheritance import Inheritance
 from schemas.plan import InputFile, Plan, ReadSettings
 from schemas.stage_manifests import BuildManifest
 from schemas.tombstones import Tombstones
@@ -117,10 +120,58 @@ def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
     return [file.uri for file, as_pinned in zip(files, run_at_once(is_as_pinned, files), strict=True) if not as_pinned]
 
 
-def build_part(config: BuildConfig, output: str, plan: Plan, options: RunOptions, progress: StageProgress) -> Part:
-    """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has."""
+def build_part(
+    config: BuildConfig,
+    output: str,
+    plan: Plan,
+    options: RunOptions,
+    progress: StageProgress,
+    inheritance: Inheritance | None = None,
+) -> Part:
+    """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has.
+
+    inheritance: what it takes over from a part of the output instead of reading it.
+    """
     path, config = plan_part(config, output, plan)
-    return describe_part(path, Build(config, options, urls.join(output, path), progress, chosen=plan).run())
+    build = Build(config, options, urls.join(output, path), progress, chosen=plan, inheritance=inheritance)
+    return describe_part(path, build.run())
+
+
+class NewPart(NamedTuple):
+    """A part that a commit is to add."""
+
+    plan: Plan
+    inheritance: Inheritance | None  # None: all of its files are read
+
+    def list_read(self) -> list[str]:
+        """The uris of the files that are read."""
+        return list_read_again(self.plan, self.inheritance)
+
+
+def plan_new_parts(
+    output: str,
+    base: str,
+    dropped: Mapping[str, Collection[str]],
+    others: Collection[str],
+    choose: Callable[[Collection[str]], Plan],
+    again: Collection[str] = (),
+) -> list[NewPart]:
+    """The parts that take the place of others: one for each of which work items stay, and one of all other files.
+
+    dropped: path of a part that goes -> uris of its files that stay, or come in another version. others: further
+    files. choose: gives the plan of some files. again: files that are to be read again in any case. base: where
+    relative uris start.
+    """
+    parts, rest = [], [*others]
+    for path, uris in sorted(dropped.items()):
+        url = output if path == OWN else urls.join(output, path)
+        plan = choose(uris)
+        inheritance = find_inheritance(url, plan, lambda files: find_changed(files, base), again) if uris else None
+        if inheritance is None:
+            rest += uris
+        else:
+            parts.append(NewPart(plan, inheritance))
+    return [*parts, NewPart(choose(rest), None)] if rest else parts
 
 
 def create_commit(

@@ -44,7 +44,7 @@ def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None =
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
     """What the plan stage is made from. The pins are an input that only it knows: changed files are another plan."""
     pins = {"files": Input(_hash_lines(_write_files_table(plan)), "")}
-    return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings), {}, pins)
+    return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings, "hash"), {}, pins)
 
 
 def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
@@ -71,7 +71,7 @@ def read_plan(output: str, manifest: PlanManifest) -> Plan:
     for number, file in enumerate(files):
         if not 0 <= file.settings < len(config.settings):
             raise FormatError(f"{url}:{number + 1}: settings: the plan has no settings of number {file.settings}")
-    return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates)
+    return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates, config.runs)
 
 
 def sum_up_plan(plan: Plan) -> PlanTotals:

@@ -1,15 +1,15 @@
 """A removal: a commit after which an output, and all that is added to it later, lacks some documents.
 
-Parts that hold such documents are dropped, and their input files are read again, as they were pinned, into a new part
-that leaves the documents out. So counts, shards and sums of the rest follow from the source, as in any build. The
-commit keeps a tombstone for each name that was removed, which later commits heed.
+Parts that hold such documents are dropped. Others take their place: work items without such documents are taken over
+(pipelines.stages.inherit), the input files of all others are read again, as they were pinned, and the documents left
+out. The commit keeps a tombstone for each name that was removed, which later commits heed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.local.progress import StageProgress
@@ -18,11 +18,13 @@ from pipelines.stages.commit import require_manifest
 from pipelines.stages.find_removed import find_removed
 from pipelines.stages.make_commit import (
     HeldFile,
+    NewPart,
     build_part,
     create_commit,
     find_changed,
     make_plan_again,
     name_some,
+    plan_new_parts,
     read_held,
     require_parts_apart,
 )
@@ -32,6 +34,7 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.listing import compile_glob
 from pipelines.store.redaction import redact
 from schemas.commit_log import Commit, Part, Reason
+from schemas.plan import Plan
 from schemas.tombstones import Tombstones, merge_tombstones
 from tokcore.errors import ConfigError, LedgerError, StageError
 
@@ -52,6 +55,7 @@ class _Holding:
 
     documents: Mapping[str, int]  # path of a part that does -> documents of it
     files: frozenset[str]  # uris of the files that go as a whole
+    sources: frozenset[str]  # uris of the files that some documents come from
     found: frozenset[str]  # tombstones that a document or a file has
 
     @property
@@ -97,10 +101,12 @@ class Remove:
                     f"{MAX_TOMBSTONES:,}. Remove whole files with --source, or build again without the documents."
                 )
             again = [one for one in held.values() if one.part in holding.dropped and one.file.uri not in holding.files]
-            added = [self._make_part(log, again, after, holding)] if again else []
+            parts = self._plan_parts(log, again, after, holding)
+            added = self._make_parts(log, parts, holding)
             reach("remove.built")
             num_documents = sum(holding.documents.values())
-            reason = Reason("remove", vanished=len(holding.files), read_again=len(again), removed=num_documents)
+            num_read = sum(len(one.list_read()) for one in parts)
+            reason = Reason("remove", vanished=len(holding.files), read_again=num_read, removed=num_documents)
             if (commit := create_commit(self.output, log, reason, added, holding.dropped, new)) is not None:
                 reach("remove.committed")
                 return Removed(commit, unknown)
@@ -131,30 +137,49 @@ class Remove:
         files = frozenset(uri for uri in held if wanted.spell("source", uri) in wanted)
         documents = Counter({held[uri].part: 0 for uri in files})
         found: Counter[str] = Counter()
+        sources: set[str] = set()
         for part in log.parts():
             url = locate_part(self.output, part)
             for document in find_removed(url, require_manifest(url, "shards", "encode"), wanted):
                 documents[part.path] += 1
                 found.update(document.tombstones)
-        return _Holding(documents, files, frozenset([*found, *(wanted.spell("source", uri) for uri in files)]))
+                sources.add(document.source)
+        names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])
+        return _Holding(documents, files, frozenset(sources), names)
 
-    def _make_part(self, log: Log, again: Iterable[HeldFile], removed: Tombstones | None, holding: _Holding) -> Part:
-        """Build the part of files that are read again without what was removed."""
+    def _plan_parts(
+        self, log: Log, again: Sequence[HeldFile], removed: Tombstones | None, holding: _Holding
+    ) -> list[NewPart]:
+        """The parts of files that stay, without what was removed."""
         config = read_stored_config(self.output, log.build, self.base)
-        plan = make_plan_again(again, removed, config.plan.range_bytes)
-        if lost := find_changed(plan.files, config.base):
+        held = {one.file.uri: one for one in again}
+        dropped: dict[str, list[str]] = {path: [] for path in holding.dropped}
+        for one in again:
+            dropped[one.part].append(one.file.uri)
+
+        def choose(uris: Collection[str]) -> Plan:
+            return make_plan_again([held[uri] for uri in uris], removed, config.plan.range_bytes)
+
+        parts = plan_new_parts(self.output, config.base, dropped, (), choose, holding.sources)
+        read = [held[uri].file for one in parts for uri in one.list_read()]
+        if lost := find_changed(read, config.base):
             raise StageError(
-                f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built, and in a part that has to "
-                f"be made again from its source. Put back what was read, or let `tokcore update` follow the files "
+                f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built, and in a work item that has "
+                f"to be made again from its source. Put back what was read, or let `tokcore update` follow the files "
                 f"first (--vanished remove for those that are gone). Nothing was changed."
             )
-        part = build_part(config, self.output, plan, self.options, self.progress)
+        return parts
+
+    def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> list[Part]:
+        config = read_stored_config(self.output, log.build, self.base)
+        made = [
+            build_part(config, self.output, one.plan, self.options, self.progress, one.inheritance) for one in parts
+        ]
         dropped = [one for one in log.parts() if one.path in holding.dropped]
-        had = sum(read_part(self.output, one).totals.records.documents for one in dropped)
-        has = read_part(self.output, part).totals.records.documents
+        had, has = (sum(read_part(self.output, one).totals.records.documents for one in of) for of in (dropped, made))
         if (gone := sum(holding.documents.values())) != had - has:
             raise LedgerError(
-                f"{redact(self.output)}: parts of {had:,} documents, {gone:,} of them to be removed, were read again "
-                f"as {has:,} documents. Nothing was changed."
+                f"{redact(self.output)}: parts of {had:,} documents, {gone:,} of them to be removed, were made again "
+                f"with {has:,} documents. Nothing was changed."
             )
-        return part
+        return made

@@ -32,6 +32,7 @@ from pipelines.work.semantics import SEMANTICS
 from pipelines.work.worker_notes import read_notes
 from schemas.changed_settings import describe_changed_settings
 from schemas.config import BuildConfig
+from schemas.inheritance import Inheritance
 from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, compute_identity
 from schemas.refs import StoredFile
 from schemas.run_json import RunFacts
@@ -54,6 +55,7 @@ class BuildRun:
     made: list[str] = dataclasses.field(default_factory=list)  # stages that were not found, but made or taken over
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # stage that ran -> what was measured
     session: Session | None = None  # with other hosts that make slices of this build
+    inheritance: Inheritance | None = None  # what a part takes over from another part of its output
 
     def take_turn(self, attempts: Attempts) -> None:
         """Return when this process is the one that goes on with the stage, alone: at once, unless there are slices.

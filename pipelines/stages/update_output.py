@@ -2,13 +2,14 @@
 
 A part is a build, so all that holds of builds holds of parts: kills, retries, engines, slices. The parts of a commit
 hold each input file once. If documents of a part are to go, because a file of it changed or vanished, the commit drops
-the part, and its other files are read again, into the new part.
+the part, and another one takes its place: it takes over the work items that are as before, and only the others are read
+(pipelines.stages.inherit).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from pipelines.local.progress import StageProgress
@@ -17,10 +18,12 @@ from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.make_commit import (
     HeldFile,
+    NewPart,
     build_part,
     create_commit,
     make_pin,
     name_some,
+    plan_new_parts,
     plan_part,
     read_held,
     require_parts_apart,
@@ -34,7 +37,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.inputs import LeftOut
 from pipelines.work.work_items import make_plan
 from schemas.changed_settings import describe_changed_settings
-from schemas.commit_log import Commit, Part, Reason, name_commit
+from schemas.commit_log import Commit, Reason, name_commit
 from schemas.config import BuildConfig
 from schemas.plan import Plan
 from schemas.stage_manifests import BUILD, BuildManifest
@@ -51,13 +54,13 @@ class Changes(NamedTuple):
     new: list[str]
     changed: list[str]
     vanished: list[str]  # those whose documents are to go
-    read_again: list[str]  # as before, but in a part that is dropped
+    kept: list[str]  # as before, but in a part that is dropped
     dropped: list[str]  # paths of parts
 
     @property
     def wanted(self) -> list[str]:
-        """The files of the new part."""
-        return [*self.new, *self.changed, *self.read_again]
+        """The files of the new parts."""
+        return [*self.new, *self.changed, *self.kept]
 
     def __bool__(self) -> bool:
         return bool(self.wanted or self.dropped)
@@ -105,7 +108,7 @@ class Update:
     def choose(self, changes: Changes, uris: Collection[str], lost: Collection[str] = ()) -> Changes:
         """What became of some files alone, of all changes of the last look.
 
-        A part that is dropped is read again as a whole. So of a file that changed or vanished nothing is chosen unless
+        A part that is dropped goes as a whole. So of a file that changed or vanished nothing is chosen unless
         all others of its part that did are among uris, too, or among lost: those whose documents are then left out.
         """
         held = self.held()
@@ -119,17 +122,21 @@ class Update:
             [uri for uri in changes.new if uri in uris],
             [uri for uri in changes.changed if held[uri].part in dropped and uri in uris],
             [*vanished, *left_out],
-            [uri for uri in changes.read_again if held[uri].part in dropped],
+            [uri for uri in changes.kept if held[uri].part in dropped],
             sorted(dropped),
         )
 
     def make(self, changes: Changes) -> Commit | None:
         """Read what is wanted, and commit; None if another update has committed since look()."""
         assert self._log is not None
-        added = [self._make_part(changes.plan, changes.wanted)] if changes.wanted else []
+        parts = self._plan_parts(changes)
+        added = [
+            build_part(self.config, self.output, one.plan, self.options, self.progress, one.inheritance)
+            for one in parts
+        ]
         reach("update.built")
-        counts = (changes.new, changes.changed, changes.vanished, changes.read_again)
-        reason = Reason("update", *map(len, counts))
+        read_again = {*changes.kept} & {uri for one in parts for uri in one.list_read()}
+        reason = Reason("update", *map(len, (changes.new, changes.changed, changes.vanished, read_again)))
         commit = create_commit(self.output, self._log, reason, added, changes.dropped)
         if commit is not None:
             reach("update.committed")
@@ -189,40 +196,57 @@ class Update:
         dropped = {held[uri].part for uri in [*changed, *removed]}
         others = [uri for uri in held if held[uri].part in dropped and uri not in {*changed, *removed}]
         self.stuck = ""
-        if lost := [uri for uri in others if uri not in now]:
+        changes = Changes(plan, new, changed, removed, others, sorted(dropped))
+        if lost := self._find_lost(changes):
             self.stuck = (
-                f"{name_some(lost)}: vanished, and is in a part with {name_some([*changed, *removed])}, so it would "
-                f"have to be read again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
+                f"{name_some(lost)}: vanished, and is read with {name_some([*changed, *removed])}, so it would have "
+                f"to be read again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
             )
             if not self.grows:
                 raise StageError(self.stuck)
             parts = {held[uri].part for uri in lost}
             changed = [uri for uri in changed if held[uri].part not in parts]
             others = [uri for uri in others if held[uri].part not in parts]
-            dropped -= parts
-        return Changes(plan, new, changed, removed, others, sorted(dropped))
+            return Changes(plan, new, changed, removed, others, sorted(dropped - parts))
+        return changes
+
+    def _find_lost(self, changes: Changes) -> list[str]:
+        """The files that vanished, and would have to be read."""
+        now = {file.uri for file in changes.plan.files}
+        if now.issuperset(changes.kept):
+            return []
+        read = {uri for one in self._plan_parts(changes) for uri in one.list_read()}
+        return [uri for uri in changes.kept if uri in read and uri not in now]
 
     def discard(self, changes: Changes) -> None:
         """Remove what a failed make() left, where the same changes will not be made again."""
-        path, _ = plan_part(self.config, self.output, self._choose_files(changes.plan, changes.wanted))
-        url = urls.join(self.output, path)
-        if find_manifest(url, BUILD) is None:
-            storage.remove_tree(url)
+        for one in self._plan_parts(changes):
+            path, _ = plan_part(self.config, self.output, one.plan)
+            url = urls.join(self.output, path)
+            if find_manifest(url, BUILD) is None:
+                storage.remove_tree(url)
 
-    def _make_part(self, plan: Plan, wanted: Sequence[str]) -> Part:
-        """Build the part of these files; or find that a killed update, or another one, has."""
-        chosen = self._choose_files(plan, wanted)
-        return build_part(self.config, self.output, chosen, self.options, self.progress)
-
-    def _choose_files(self, plan: Plan, wanted: Sequence[str]) -> Plan:
-        """The plan of these files alone."""
-        chosen = {*wanted}
-        return make_plan(
-            [file for file in plan.files if file.uri in chosen],
-            plan.settings,
-            self.config.plan.range_bytes,
-            [uri for uri in plan.duplicates if uri in chosen],
+    def _plan_parts(self, changes: Changes) -> list[NewPart]:
+        """The parts that the changes make."""
+        held = self.held()
+        dropped: dict[str, list[str]] = {path: [] for path in changes.dropped}
+        for uri in (*changes.changed, *changes.kept):
+            dropped[held[uri].part].append(uri)
+        return plan_new_parts(
+            self.output, self.config.base, dropped, changes.new, lambda uris: self._choose_files(changes.plan, uris)
         )
+
+    def _choose_files(self, plan: Plan, uris: Collection[str]) -> Plan:
+        """The plan of these files alone: as they are now, or as they were if they vanished."""
+        chosen, held = {*uris}, self.held()
+        files = [file for file in plan.files if file.uri in chosen]
+        settings = {one: number for number, one in enumerate(plan.settings)}
+        for uri in sorted(chosen - {file.uri for file in files}):
+            one = held[uri]
+            read = dataclasses.replace(one.settings, removed=self._removed())
+            files.append(dataclasses.replace(one.file, settings=settings.setdefault(read, len(settings))))
+        duplicates = [uri for uri in plan.duplicates if uri in chosen]
+        return make_plan(files, [*settings], self.config.plan.range_bytes, duplicates)
 
 
 def _leave_out(plan: Plan, removed: Tombstones | None, range_bytes: int) -> Plan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 T = TypeVar("T")
+
+_BLOCK_BYTES = 1 << 20
 
 FOLDER = "_attempts"
 WATCHERS = "watch"  # in it: the signs of watchers, and their notes
@@ -98,6 +101,25 @@ class Attempts:
     def find(self, file: StoredFile) -> str:
         """The URL of a file that is finished, but perhaps not published."""
         return self.url(file.attempt) if file.attempt else urls.join(self.final_folder, file.path)
+
+    def take_over(self, url: str, file: StoredFile, path: str) -> StoredFile:
+        """A file that another manifest of this output names, as one of this stage. path: its final one.
+
+        On a disk it is another name of the same bytes, which are not read. In an object store they are copied.
+        Raises StageError if it is gone, or if its size, or what was copied, is not as the manifest says.
+        """
+        if urls.is_local(self.output):
+            attempt = f"{path.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
+            storage.link(url, self.url(attempt))
+            if (found := storage.stat(url).size_bytes) != file.size_bytes:
+                raise StageError(f"{redact(url)}: has {found} bytes, its manifest says {file.size_bytes}")
+            return dataclasses.replace(file, path=path, attempt=attempt)
+        with self.new_final(path) as new, storage.open_read(url) as source:
+            shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
+        stored = new.stored(path, file.content_sha256)
+        if stored.sha256 != file.sha256:
+            raise StageError(f"{redact(url)}: its bytes are not those that its manifest names")
+        return stored
 
     def begin(self) -> None:
         """Leave a new file that tells `tokcore gc` that a build is at work."""

@@ -60,6 +60,13 @@ UPDATING_POINTS = {
     "update.committed": "the commit is there, but nothing after it",
 }
 
+# A part reaches these only if it takes over work items of the part whose place it takes.
+INHERITING_POINTS = {
+    "inherit.found": "it is known which work items are taken over, and nothing is recorded",
+    "inherit.shard": "a shard of another part has a second name, but its work item is not recorded",
+    "inherit.counts": "what is left of the counts is in files, but not recorded",
+}
+
 # A watcher reaches these, beside those of updates.
 WATCHING_POINTS = {
     "watch.chosen": "a batch is chosen, and nothing of it is done",
@@ -129,6 +136,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
             **MIXING_POINTS,
             **PACKING_POINTS,
             **UPDATING_POINTS,
+            **INHERITING_POINTS,
             **WATCHING_POINTS,
             **REMOVING_POINTS,
             **EXPIRING_POINTS,

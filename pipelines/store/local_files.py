@@ -64,6 +64,19 @@ def publish(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+def link(source: Path, target: Path) -> None:
+    """Gives a file another name, which is free. A copy gets it where there are no links, or already too many."""
+    _make_folder(target.parent)
+    try:
+        os.link(source, target)
+        sync_folder(target.parent)
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError:
+        with source.open("rb") as file, write_attempt(target) as copy:
+            shutil.copyfileobj(file, copy)
+
+
 def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
     """Creates a file with these bytes unless the name is taken; whether it did. scratch: where it gets its bytes."""
     _make_folder(path.parent)

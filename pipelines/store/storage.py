@@ -149,6 +149,12 @@ def publish(source: str, target: str) -> None:
         local_files.publish(get_local_path(source), get_local_path(target))
 
 
+def link(source: str, target: str) -> None:
+    """Gives a file of a local disk another name, which is free; where a disk has no such links, a copy gets it."""
+    with name_errors("link", target):
+        local_files.link(get_local_path(source), get_local_path(target))
+
+
 def require_inside(folder: str, path: str) -> None:
     """Raises StageError if a path in a local folder is a link, or lies below one, that leads out of the folder."""
     if not is_local(folder):

@@ -7,23 +7,37 @@ where the next attempt finds it; the records are also how results reach the driv
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
+from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.work.item_reader import ItemReader, LanguageTally, write_rejects_to
-from pipelines.work.runs import write_section
+from pipelines.store.local_copies import copy_if_remote
+from pipelines.store.tokenizers import load_tokenizer
+from pipelines.work.inherit_item import (
+    Inherited,
+    find_inherited,
+    read_gone,
+    require_less,
+    subtract_counts,
+    subtract_languages,
+)
+from pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
+from pipelines.work.runs import read_sections, write_section
 from schemas.document import is_selected
+from schemas.inheritance import Less
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
 from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
-from tokcore.pretoken_tables import split_rows
+from tokcore.pretoken_tables import merge_rows, read_table, split_rows
 from tokcore.pretokenize import Pretokenizer
+from tokcore.signed_rows import subtract_rows
 from tokcore.texts import Texts
 
 
@@ -41,6 +55,7 @@ class CountJob:
     seed: int
     num_partitions: int
     mask: tuple[str, ...] = ()  # names of MASK_PRESETS
+    inherits: bool = False  # whether some work items are those of another part of the output
 
 
 def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
@@ -58,20 +73,13 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
         report_progress("read", assignment.size_bytes)
         report_progress("runs", sum(run.size_bytes for run in done.runs))
         return done, True
+    if job.inherits and (own := find_inherited(job.attempts, assignment)) is not None:
+        return job.attempts.record(key, _inherit_item(job, assignment.number, own)), True
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
-    normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
-    share = Decimal(job.sample)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
         reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file))
-        for _, batch in reader:
-            for lang, where in batch.langs.by_label().items():
-                if share < 1:
-                    where = where[[_is_sampled(job, share, batch, int(i)) for i in where]]
-                if len(where):
-                    chosen = normalizer.apply(batch.texts.take(where))
-                    tables.add(lang, chosen, pretokenizer, reader.tallies[lang])
-            tables.spill_if_over(job.memory_bytes)
+        _count_batches(job, tables, (batch for _, batch in reader), reader.tallies)
     reach("count.item")
     runs = tables.close()
     report_progress("runs", sum(run.size_bytes for run in runs))
@@ -89,6 +97,22 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
     return recorded, False
 
 
+def _count_batches(
+    job: CountJob, tables: LanguageTables, batches: Iterable[Batch], tallies: Mapping[str, LanguageTally]
+) -> None:
+    """Count documents into tables. tallies: of each language, which the batches may add to as they come."""
+    normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
+    share = Decimal(job.sample)
+    for batch in batches:
+        for lang, where in batch.langs.by_label().items():
+            if share < 1:
+                where = where[[_is_sampled(job, share, batch, int(i)) for i in where]]
+            if len(where):
+                chosen = normalizer.apply(batch.texts.take(where))
+                tables.add(lang, chosen, pretokenizer, tallies[lang])
+        tables.spill_if_over(job.memory_bytes)
+
+
 def make_item_key(number: int) -> str:
     """The record key of a work item."""
     return f"item-{number:05d}"
@@ -96,6 +120,44 @@ def make_item_key(number: int) -> str:
 
 def _is_sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
     return is_selected(batch.compute_key(i), job.seed, "sample", share)
+
+
+def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
+    """The record of an item that another part of the output has counted.
+
+    The one that bears the sums has what that part counted, less what the items brought that are gone.
+    """
+    found = ItemCounted(number, own.item.ledgers, {}, (), {}, own.rejects)
+    if not own.item.bears_sums:
+        return found
+    less = require_less(job.attempts)
+    tables = LanguageTables(job.attempts, "gone", job.max_pretoken_bytes, 1, job.mask)
+    tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
+    for item in less.gone:
+        for batch in read_gone(less, item, job.base, lambda: load_tokenizer(less.output)):
+            add_documents(tallies, batch)
+            _count_batches(job, tables, [batch], tallies)
+    gone = tables.close()
+    languages = subtract_languages(less.languages, {lang: tally.freeze() for lang, tally in tallies.items()})
+    runs = [
+        _subtract_table(job.attempts, less, lang, [run for run in gone if run.key == lang])
+        for lang, counts in languages.items()
+        if counts.num_pretokens
+    ]
+    reach("inherit.counts")
+    masked = {lang: subtract_counts(less.masked.get(lang, {}), tables.masked.get(lang, {})) for lang in languages}
+    return dataclasses.replace(found, languages=languages, runs=tuple(runs), masked=masked if job.mask else {})
+
+
+def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[RunRef]) -> RunRef:
+    """A run with the rows of a language's table, less those of runs."""
+    path = less.tables[lang]
+    with (
+        copy_if_remote(urls.join(less.output, "counts"), [path]) as folder,
+        attempts.new_file(f"inherited-{lang}.run") as new,
+    ):
+        rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))
+        return write_section(new.file, new.attempt, lang, 0, rows)
 
 
 class LanguageTables:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
@@ -23,7 +23,17 @@ from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import make_item_key
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.item_reader import ItemReader, write_rejects_to
+from pipelines.work.inherit_item import (
+    Inherited,
+    count_tokens,
+    find_inherited,
+    read_gone,
+    require_less,
+    subtract_counts,
+    subtract_languages,
+    take_over_shards,
+)
+from pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
 from pipelines.work.language_totals import add_up_languages
 from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
@@ -31,7 +41,7 @@ from pipelines.work.token_count_runs import write_id_run
 from schemas.document import compute_group_key, is_selected
 from schemas.draws import compute_draw_seed
 from schemas.plan import AssignedRange, Assignment
-from schemas.refs import ItemEncoded
+from schemas.refs import ItemEncoded, LanguageCounts
 from schemas.stage_manifests import ShardsConfig
 from tokcore.encoded import Encoded
 from tokcore.errors import IdentityError
@@ -59,6 +69,8 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
     if (done := job.attempts.result(key, ItemEncoded)) is not None:
         report_progress("read", assignment.size_bytes)
         return done, True
+    if job.inherits and (own := find_inherited(job.attempts, assignment)) is not None:
+        return job.attempts.record(key, _inherit_item(job, assignment, own)), True
     tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
@@ -91,6 +103,50 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
         ),
     )
     return recorded, False
+
+
+def _inherit_item(job: EncodeJob, assignment: Assignment, own: Inherited) -> ItemEncoded:
+    """The record of an item whose shards are those of another part of the output.
+
+    The one that bears the sums has those of that part, less what the items brought that are gone.
+    """
+    output = require_less(job.attempts).output
+    result_key = make_shards_key(job.settings_sha256, assignment)
+    taken = take_over_shards(job.attempts, output, assignment.number, own.item.shards, result_key)
+    languages, spelled = _subtract_gone(job) if own.item.bears_sums else ({}, {})
+    reach("encode.item")
+    return ItemEncoded(
+        item=assignment.number,
+        ledgers=own.item.ledgers,
+        languages=languages,
+        shards=taken.shards,
+        hashed=taken.hashed,
+        token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", taken.ids.take()),
+        special_text=spelled,
+        rejects=own.rejects,
+    )
+
+
+def _subtract_gone(job: EncodeJob) -> tuple[dict[str, LanguageCounts], dict[str, int]]:
+    """(totals of each language, special tokens that texts spell) over all inherited items."""
+    less = require_less(job.attempts)
+    tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    spelled: Counter[str] = Counter()
+    tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
+    tokens: list[dict[str, LanguageCounts]] = []
+    encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
+    for item in less.gone:
+        for batch in read_gone(less, item, job.base, lambda: tokenizer):
+            add_documents(tallies, batch)
+            spelled.update(tokenizer.spelled_special(batch.texts))
+            for part in cut_into_slices(batch.texts):
+                texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
+                pretokens = encode(texts).pretokens
+                for lang, where in batch.langs[part].by_label().items():
+                    tallies[lang].num_pretokens += int(pretokens[where].sum())
+        tokens = [add_up_languages([*tokens, *count_tokens(less, item, job.unknown)])]
+    gone = add_up_languages([{lang: tally.freeze() for lang, tally in tallies.items()}, *tokens])
+    return subtract_languages(less.languages, gone), subtract_counts(less.special_text, spelled)
 
 
 def cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:

@@ -37,3 +37,4 @@ class EncodeJob:
     shuffle: int | None = None  # its seed; None: documents stay in the order of the plan
     randomness: Randomness | None = None  # how ids are drawn; None: they are not
     epoch: int = 0
+    inherits: bool = False  # whether some work items are those of another part of the output

@@ -46,6 +46,14 @@ class LanguageTally:
         return LanguageCounts(*dataclasses.astuple(self))
 
 
+def add_documents(tallies: dict[str, LanguageTally], batch: Batch) -> None:
+    """Add the documents of a batch, and their bytes, to the tallies of their languages."""
+    for lang, where in batch.langs.by_label().items():
+        tally = tallies.setdefault(lang, LanguageTally())
+        tally.num_documents += len(where)
+        tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
+
+
 class ItemReader:
     """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers."""
 
@@ -93,10 +101,7 @@ class ItemReader:
                 for reject in batch.rejects:
                     rejected[reject.reason] += 1
                     self._reject(r, reject)
-                for lang, where in batch.langs.by_label().items():
-                    tally = self.tallies.setdefault(lang, LanguageTally())
-                    tally.num_documents += len(where)
-                    tally.text_bytes += int(np.diff(batch.texts.offsets)[where].sum())
+                add_documents(self.tallies, batch)
                 reach("read.batch")
                 if batch.texts.num_texts:
                     yield r, batch

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 from schemas.encodings import UTF16
 from schemas.packed_rows import SortedRows
-from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem, flatten_file, pack_files, pack_items
+from schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs, WorkItem, flatten_file, pack_files, pack_items
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
 # Only these are cut: a file that can be rejected as a whole must be read by one reader.
@@ -16,18 +17,25 @@ CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
 _EXPANSION = {"none": 1, "gz": 4, "zst": 4, "bz2": 5, "xz": 5}
 
 
+# A run of small files has at most so many, however small they are.
+MAX_RUN_FILES = 10_000
+
+
 def make_plan(
     files: Iterable[InputFile],
     settings: Sequence[ReadSettings],
     range_bytes: int,
     duplicates: Iterable[str] = (),
+    runs: Runs = "hash",
 ) -> Plan:
     """The plan of these files: sorted by uri, large plain ones cut every range_bytes, small ones dealt in runs.
 
-    A run ends with the file that brings it to about range_bytes / 2 of text, so that a corpus of many small files
-    keeps many workers busy and its shards still reach a useful size.
+    A run has about range_bytes / 2 of text, so that a corpus of many small files keeps many workers busy and its
+    shards still reach a useful size. It ends where a hash of a uri says, so a new file changes its own run alone. runs:
+    how they end; others are those of outputs of earlier releases.
     """
     ordered = pack_files(_sort_files(files))
+    ends_run = _ends_run_by_hash if runs == "hash" else _ends_run_by_size
     items = pack_items()
     run: list[InputRange] = []
     run_text = 0
@@ -41,12 +49,13 @@ def make_plan(
 
     for index, file in enumerate(ordered):
         text = estimate_text_bytes(file.size_bytes, settings[file.settings])
-        if 2 * text >= range_bytes:
+        is_small = 2 * text < range_bytes
+        if not is_small:
             close()
         for start, end in _cut_file(file, settings[file.settings], range_bytes):
             run.append(InputRange(index, start, end))
             run_text += estimate_text_bytes(end - start, settings[file.settings])
-            if 2 * run_text >= range_bytes:
+            if not is_small or ends_run(file.uri, text, run_text, len(run), range_bytes):
                 close()
     close()
     return Plan(ordered, tuple(settings), items, tuple(sorted(set(duplicates))))
@@ -57,6 +66,24 @@ def _sort_files(files: Iterable[InputFile]) -> Iterable[InputFile]:
     for file in files:
         found.add(file)
     return found
+
+
+def _ends_run_by_size(uri: str, text: int, run_text: int, num_files: int, range_bytes: int) -> bool:
+    """Whether a run ends with this small file. text: of the file; run_text, num_files: of the run, with it."""
+    return 2 * run_text >= range_bytes
+
+
+def _ends_run_by_hash(uri: str, text: int, run_text: int, num_files: int, range_bytes: int) -> bool:
+    """As _ends_run_by_size. A run has at least 1/8 of range_bytes of text, unless it has many files, and less than 3/2.
+
+    In between a file ends it with the odds of its text in 3/8 of range_bytes, so 1/2 is what runs have on average.
+    """
+    if run_text >= range_bytes or num_files >= MAX_RUN_FILES:
+        return True
+    if 8 * run_text < range_bytes:
+        return False
+    drawn = int.from_bytes(hashlib.sha256(uri.encode("utf-8", "surrogateescape")).digest()[:8], "big")
+    return 3 * range_bytes * drawn < (8 * text) << 64
 
 
 def estimate_text_bytes(stored_bytes: int, settings: ReadSettings) -> int:

@@ -12,7 +12,7 @@ from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import RecordTotals
 from tokcore.canonical import hash_sha256
 
-DEMO_ROOT = "3a45895755e488286fd74713a8137f396dc6ad416e9534a0085b3c4f07758946"
+DEMO_ROOT = "a791aca3bc0bbe8a9df5037ad0b74497dee8602f27f95c5a057e0ddc1e105b7f"
 # sha256 of documents_digest, which has 768 digits; Bitcoin Core prints its bytes in reverse order.
 DOCUMENTS_DIGEST = "5bed69110dd57ddb9bed3be4d1a66f90bde093954126c0621ba1e3a4340f0022"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.work.work_items import estimate_text_bytes, make_plan
-from schemas.plan import InputFile, ReadSettings
+from schemas.plan import InputFile, Plan, ReadSettings
 
 JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 SETTINGS = (
@@ -34,6 +34,11 @@ files = st.lists(
 
 @given(files, st.integers(1, 100), st.randoms())
 def test_every_byte_is_in_one_range_of_one_item(found, range_bytes, random):
+    def is_small(plan: Plan, number: int) -> bool:
+        """Whether a work item is of small files."""
+        file = plan.files[plan.items[number].ranges[0].file]
+        return 2 * estimate_text_bytes(file.size_bytes, SETTINGS[file.settings]) < range_bytes
+
     plan = make_plan(found, SETTINGS, range_bytes)
     shuffled = list(found)
     random.shuffle(shuffled)
@@ -49,9 +54,45 @@ def test_every_byte_is_in_one_range_of_one_item(found, range_bytes, random):
         assert cuttable or len(own) == 1
     for item in plan.items:
         assert item.size_bytes == sum(r.end - r.start for r in item.ranges)
-        # A run of small files ends with the one that reaches the size.
         text = [estimate_text_bytes(r.end - r.start, SETTINGS[plan.files[r.file].settings]) for r in item.ranges]
-        assert 2 * sum(text[:-1]) < range_bytes
+        assert sum(text[:-1]) < range_bytes
+        assert len(text) == 1 or 2 * max(text) < range_bytes
+        is_last = item.number == len(plan.items) - 1
+        if not is_last and is_small(plan, item.number) and is_small(plan, item.number + 1):
+            assert 8 * sum(text) >= range_bytes
+
+
+def make_files(num: int, size_bytes: int) -> list[InputFile]:
+    return [InputFile(f"data/{number:05d}.jsonl", size_bytes, "v", 0) for number in range(num)]
+
+
+def list_runs(plan: Plan) -> list[tuple[str, ...]]:
+    """The uris of each work item."""
+    return [tuple(plan.files[r.file].uri for r in item.ranges) for item in plan.items]
+
+
+def test_a_new_file_changes_its_own_run_only():
+    files = make_files(2000, 1000)
+    before = list_runs(make_plan(files, SETTINGS, 64_000))
+    changed = 0
+    for number in range(0, 2000, 20):
+        new = InputFile(f"data/{number:05d}-new.jsonl", 500, "v", 0)
+        after = list_runs(make_plan([*files, new], SETTINGS, 64_000))
+        changed += len({*before} - {*after})
+        assert len({*before} - {*after}) <= 4  # where a bound cuts, until a hash does again
+    assert changed <= 150  # about one for each of 100 files
+    sizes = [len(run) for run in before]
+    assert 24 <= sum(sizes) / len(sizes) <= 40  # 32 files are half of range_bytes
+    assert max(sizes) <= 64
+
+
+def test_runs_are_bounded_in_number_however_small_their_files_are():
+    assert [len(run) for run in list_runs(make_plan(make_files(25_000, 0), SETTINGS, 64_000))] == [10_000, 10_000, 5000]
+
+
+def test_runs_of_earlier_releases_stay_as_they_were():
+    plan = make_plan(make_files(9, 1000), SETTINGS, 6000, runs="")
+    assert [len(run) for run in list_runs(plan)] == [3, 3, 3]
 
 
 def test_partitions_follow_from_the_planned_bytes():

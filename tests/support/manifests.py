@@ -52,7 +52,7 @@ def manifest(
 MANIFESTS: dict[str, AnyManifest] = {
     "plan": manifest(
         "plan",
-        stages.PlanConfig(4000, (SETTINGS,)),
+        stages.PlanConfig(4000, (SETTINGS,), "hash"),
         stages.PlanTotals(2, 90, 1, 1, ("b.jsonl",)),
         {},
         entry("files.jsonl", stages.Nothing()),

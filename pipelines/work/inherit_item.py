@@ -1,0 +1,182 @@
+"""What a worker does with a work item that a part takes over from the part before: no source is read. No Beam.
+
+Shards are read once, in the format that is read fastest, and compared with what the part before says of them; their
+files are linked, or copied in an object store. Sums over all inherited items are in the record of one of them: those of
+the part before, less what the gone items brought, whose documents are read again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.local.worker import report_progress
+from pipelines.reading.records import Batch
+from pipelines.store import urls
+from pipelines.store.attempts import Attempts
+from pipelines.store.crashpoints import reach
+from pipelines.store.local_copies import copy_if_remote
+from pipelines.store.redaction import redact
+from pipelines.work.item_reader import ItemReader, write_rejects_to
+from schemas.inheritance import LESS_KEY, GoneItem, InheritedItem, InheritedShard, Less, make_inherited_key
+from schemas.plan import Assignment
+from schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
+from tokcore.documents_digest import DocumentsDigest
+from tokcore.errors import LedgerError, StageError
+from tokcore.format_table import FormatFile
+from tokcore.kernel import IdCounter
+from tokcore.texts import make_texts_from_strings
+from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore.tokenizer import Tokenizer
+
+class Inherited(NamedTuple):
+    """An inherited work item."""
+
+    item: InheritedItem
+    rejects: StoredFile
+
+
+def find_inherited(attempts: Attempts, assignment: Assignment) -> Inherited | None:
+    """What the part before says of a work item, with the file of its rejects; None if it is to be read."""
+    item = attempts.result(make_inherited_key(assignment.number), InheritedItem)
+    if item is None:
+        return None
+    with attempts.new_file(f"item-{assignment.number:05d}.rejects", skip_empty=True) as rejects:
+        for reject in item.rejects:
+            write_rejects_to(rejects.file)(reject)
+    report_progress("read", assignment.size_bytes)
+    return Inherited(item, rejects.stored(""))
+
+
+def require_less(attempts: Attempts) -> Less:
+    """The sums of the part before, and what is to be taken away. Raises StageError if the record is gone."""
+    if (less := attempts.result(LESS_KEY, Less)) is None:
+        raise StageError(f"stage {attempts.stage}: there is no record of what is inherited. Run the command again.")
+    return less
+
+
+def subtract_languages(
+    total: Mapping[str, LanguageCounts], gone: Mapping[str, LanguageCounts]
+) -> dict[str, LanguageCounts]:
+    """What is left of the totals of each language; a language of which nothing is left is left out.
+
+    Raises LedgerError if more would be taken away than there is.
+    """
+    left = {}
+    for lang in sorted({*total, *gone}):
+        had, less = total.get(lang, LanguageCounts(0, 0)), gone.get(lang, LanguageCounts(0, 0))
+        values = [a - b for a, b in zip(had.values(), less.values(), strict=True)]
+        if min(values) < 0:
+            raise LedgerError(f"{lang}: {less} are to be taken away from {had}")
+        if any(values):
+            left[lang] = LanguageCounts(*values)
+    return left
+
+
+def subtract_counts(total: Mapping[str, int], gone: Mapping[str, int]) -> dict[str, int]:
+    """What is left of numbers with names, without zeros. Raises LedgerError if less than nothing would be."""
+    left = {name: total.get(name, 0) - gone.get(name, 0) for name in sorted({*total, *gone})}
+    if any(number < 0 for number in left.values()):
+        raise LedgerError(f"{dict(gone)} are to be taken away from {dict(total)}")
+    return {name: number for name, number in left.items() if number}
+
+
+# ------------------------------------------------------------------------------------------- documents that are gone
+
+
+def read_gone(less: Less, item: GoneItem, base: str, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
+    """The documents of a gone item: from its files as they were read, or else as its tokens spell them.
+
+    load: gives the tokenizer, which is only asked for where files are gone. base: folder of the build file.
+    """
+    if item.is_there:
+        for _, batch in ItemReader(item.assignment, base):
+            yield batch
+        return
+    tokenizer = load()
+    for shard in item.shards:
+        for tokens, _ in read_shard(less.output, shard):
+            yield _decode_documents(tokenizer, tokens, less.around)
+
+
+def _decode_documents(tokenizer: Tokenizer, tokens: TokenBatch, around: tuple[int, int]) -> Batch:
+    """The documents of a shard as the tokens of a lossless tokenizer spell them. around: as Less has it."""
+    before, after = around
+    ends = tokens.offsets.tolist()
+    ids = [tokens.tokens[start + before : end - after] for start, end in itertools.pairwise(ends)]
+    texts = make_texts_from_strings([tokenizer.decode(one) for one in ids])
+    return Batch(texts, None, tokens.langs, tokens.ordinals, [], tokens.num_documents)
+
+
+def read_shard(output: str, shard: InheritedShard) -> Iterator[tuple[TokenBatch, list[bytes]]]:
+    """The documents of a shard of an output, and their digests.
+
+    Raises StageError, after the last, unless they are those that its manifest names.
+    """
+    content = ShardContent()
+    with copy_if_remote(urls.join(output, "shards"), [file.path for file in shard.shard.files]) as folder:
+        for batch in FormatFile(shard.format, f"{folder}/{shard.path}").open().batches():
+            digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
+            content.update(batch, digests)
+            yield batch, digests
+    if content.hexdigest() != shard.shard.content_sha256:
+        raise StageError(
+            f"{redact(urls.join(output, 'shards', shard.path))}: its documents are not those that were committed. "
+            f"`tokcore repair` makes the file again"
+        )
+
+
+# --------------------------------------------------------------------------------------------------- inherited shards
+
+
+class TakenOver(NamedTuple):
+    """Shards of an inherited work item, and what is added up over their documents."""
+
+    shards: tuple[ShardRef, ...]
+    hashed: HashedDocuments
+    ids: IdCounter
+
+
+def take_over_shards(
+    attempts: Attempts, output: str, number: int, shards: Sequence[InheritedShard], result_key: str
+) -> TakenOver:
+    """Give shards of another part of the output the names that they would have if this work item had been read.
+
+    Raises StageError for one that is damaged.
+    """
+    hashed, ids = DocumentsDigest(), IdCounter()
+    taken = []
+    for shard in shards:
+        for batch, digests in read_shard(output, shard):
+            hashed.add(digests)
+            ids.add(batch.tokens, batch.offsets)
+        taken.append(_take_over_files(attempts, output, number, shard.shard, result_key))
+        reach("inherit.shard")
+    return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids)
+
+
+def _take_over_files(attempts: Attempts, output: str, number: int, shard: ShardRef, result_key: str) -> ShardRef:
+    old = shard.facts
+    name = spell_shard_name(old.split, number, int(old.shard.rpartition("-")[2]))
+    facts = dataclasses.replace(old, shard=name, item=number, result_key=result_key)
+    files = tuple(
+        attempts.take_over(urls.join(output, "shards", file.path), file, file.path.replace(old.stem, facts.stem))
+        for file in shard.files
+    )
+    return ShardRef(facts, shard.content_sha256, files)
+
+
+def count_tokens(less: Less, item: GoneItem, unknown: int | None) -> Iterator[dict[str, LanguageCounts]]:
+    """Tokens of each language in the shards of a gone item, and how many of them are unknown ones, that id."""
+    for shard in item.shards:
+        for tokens, _ in read_shard(less.output, shard):
+            lengths = np.diff(tokens.offsets)
+            of_each = count_in_rows(tokens, unknown) if unknown is not None else np.zeros_like(lengths)
+            yield {
+                lang: LanguageCounts(0, 0, num_tokens=int(lengths[where].sum()), num_unknown=int(of_each[where].sum()))
+                for lang, where in tokens.langs.by_label().items()
+            }

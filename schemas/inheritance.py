@@ -1,0 +1,71 @@
+"""Work items that a part of an output takes over from the part whose place it takes, as workers are told of them.
+
+Such an item is of the same bytes of the same files, read in the same way, as one of the part before. So its shards are
+those of that part, and its counts are what the part before counted, less what the items brought that are gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from schemas.plan import Assignment, Plan
+from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef
+
+LESS_KEY = "inherited"  # the record key of Less
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What a new part takes over from a part of the output."""
+
+    output: str  # URL of that part
+    before: Plan  # its plan
+    kept: Mapping[int, int]  # number of a work item of the new part -> its number there; at least one
+    gone: Mapping[int, bool]  # number of each other one there -> whether its files are as they were read
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InheritedShard:
+    """A shard of the part before."""
+
+    shard: ShardRef
+    format: str  # that is read fastest
+    path: str  # of the file that the shard goes by in that format, below shards/
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InheritedItem:
+    """What is known of a work item without reading its files. Numbers of files are those of the new plan."""
+
+    ledgers: tuple[RangeLedger, ...]
+    rejects: tuple[RejectRef, ...]
+    shards: tuple[InheritedShard, ...]  # only for the stage that encodes
+    bears_sums: bool  # whether the record of this item has the sums over all that are inherited: one of them has
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoneItem:
+    """A work item of the part before, some of whose documents are not in the new one, or come from elsewhere."""
+
+    assignment: Assignment
+    is_there: bool  # whether its files still are as they were read; else its documents are taken from its shards
+    shards: tuple[InheritedShard, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Less:
+    """The sums of the part before, and the items whose share in them is to be taken away."""
+
+    output: str  # URL of that part
+    around: tuple[int, int]  # how many ids stand before, and after, those of each document's text in its shards
+    languages: dict[str, LanguageCounts]
+    special_text: dict[str, int]  # only for the stage that encodes
+    masked: dict[str, dict[str, int]]  # this and tables only for the stage that counts
+    tables: dict[str, str]  # language -> path below counts/
+    gone: tuple[GoneItem, ...]
+
+
+def make_inherited_key(number: int) -> str:
+    """The record key of an InheritedItem. number: of the work item."""
+    return f"inherited-{number:05d}"

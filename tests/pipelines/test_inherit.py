@@ -1,0 +1,221 @@
+"""What a part takes over from the part whose place it takes: it is the part that reading all its files makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support import eager
+from support.builds import build_file, build_here, tree, write
+from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
+
+from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
+from pipelines.reading import input_range
+from pipelines.stages import make_commit
+from pipelines.stages.remove_documents import Remove
+from pipelines.work import item_reader
+from pipelines.work.inherit_item import subtract_counts, subtract_languages
+from schemas.commit_log import Commit, Reason
+from schemas.refs import LanguageCounts
+from tokcore.errors import LedgerError
+from tokcore.format_table import SHARD_FORMATS
+
+NAMES = [f"{number:02d}" for number in range(24)]
+REASON = Reason("update", 0, 0, 0, 0)
+
+
+def write_corpus(folder: Path) -> None:
+    """Small files in runs, a file that is cut, one with records that are rejected, and languages of few files."""
+    for name in NAMES:
+        write_file(folder, f"en/{name}.jsonl", make_texts(name, 4))
+    write_file(folder, "en/large.jsonl", make_texts("large", 60))
+    write_file(folder, "mixed/c.jsonl", make_texts("c", 20), "de")
+    write_file(folder, "mixed/d.jsonl", make_texts("d", 3), "fr")
+    write_file(folder, "mixed/e.jsonl", make_texts("e", 20), "fr")
+    bad = [b'{"text": 5, "lang": "de"}\n', b"no json\n"]
+    path = folder / "mixed" / "c.jsonl"
+    path.write_bytes(path.read_bytes() + b"".join(bad))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with a corpus, and its finished build in out/."""
+    return build_corpus(tmp_path_factory.mktemp("inherit"))
+
+
+def build_corpus(folder: Path, settings: str = SETTINGS) -> Path:
+    write_corpus(folder)
+    path = build_file(folder, SOURCES, settings)
+    path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
+    build_here(path, folder / "out")
+    return folder
+
+
+@pytest.fixture
+def corpus(built, tmp_path):
+    shutil.copytree(built, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of input files, as often as they are read."""
+    seen: list[str] = []
+
+    def read(file, *arguments):
+        seen.append(Path(file.url).name)
+        return input_range.read_documents(file, *arguments)
+
+    monkeypatch.setattr(item_reader, "read_documents", read)
+    return seen
+
+
+def require_as_if_read(folder: Path, change, monkeypatch: pytest.MonkeyPatch) -> Commit:
+    """Make a change to an output, and assert that the commit's parts are those that reading all their files makes."""
+    shutil.copytree(folder / "out", folder / "all-read")
+    commit = change(folder / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(make_commit, "find_inheritance", lambda *_: None)
+        expected = change(folder / "all-read")
+    before = json.loads(expected.to_bytes())
+    assert commit.totals == expected.totals
+    assert len(commit.added) == 1, "the test compares one part"
+    (mine,), (theirs,) = commit.added, before["added"]
+    assert mine.path == theirs["path"]
+    assert tree(folder / "out" / mine.path) == tree(folder / "all-read" / mine.path)
+    assert mine.root == theirs["root"]
+    shutil.rmtree(folder / "all-read")
+    return commit
+
+
+def require_sound(folder: Path) -> None:
+    """Assert that the newest commit is equal to a build of all files as they are, and decodes to them."""
+    report = verify(str(folder / "out"), decode=None, base=str(folder))
+    assert report.problems == ()
+    totals = build_fresh(folder / "build.toml", folder / "fresh", folder / "out")
+    require_equal(folder / "out", folder / "fresh", totals)
+    shutil.rmtree(folder / "fresh")
+
+
+def test_a_changed_file_costs_its_own_run(corpus, reads, monkeypatch):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    commit = require_as_if_read(corpus, lambda out: update_here(corpus / "build.toml", out), monkeypatch)
+    assert (commit.dropped, commit.why.changed) == ((".",), 1)
+    assert commit.why.read_again < 8
+    reads.clear()
+    require_sound(corpus)
+
+
+def test_only_the_run_of_a_changed_file_is_read(corpus, reads):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    commit = update_here(corpus / "build.toml", corpus / "out")
+    assert set(reads) - {"07.jsonl"} < {f"{name}.jsonl" for name in NAMES}
+    assert len(set(reads)) == 1 + commit.why.read_again
+    again = update_here(corpus / "build.toml", corpus / "out")
+    assert again is None
+
+
+def test_shards_that_stay_are_not_written_again(corpus):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    commit = update_here(corpus / "build.toml", corpus / "out")
+    shards = [*(corpus / "out" / commit.added[0].path / "shards" / "nanogpt").iterdir()]
+    linked = [path for path in shards if path.stat().st_nlink == 2]
+    assert len(linked) > len(shards) / 2
+    assert all(path.stat().st_nlink <= 2 for path in shards)
+
+
+def test_a_vanished_file_leaves_its_run_only(corpus, monkeypatch):
+    (corpus / "en" / "07.jsonl").unlink()
+    commit = require_as_if_read(corpus, lambda out: update_here(corpus / "build.toml", out, "remove"), monkeypatch)
+    assert commit.why.vanished == 1
+    require_sound(corpus)
+
+
+def test_the_only_file_of_a_language_vanishes(corpus, monkeypatch):
+    (corpus / "mixed" / "c.jsonl").unlink()  # the one with rejects, too
+    require_as_if_read(corpus, lambda out: update_here(corpus / "build.toml", out, "remove"), monkeypatch)
+    require_sound(corpus)
+
+
+def test_what_was_kept_need_not_be_read_if_its_run_stays(corpus, reads):
+    """A file that vanished, and whose documents stay, is in no one's way unless its own run changes."""
+    (corpus / "en" / "large.jsonl").unlink()
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    commit = update_here(corpus / "build.toml", corpus / "out")
+    assert (commit.why.changed, "large.jsonl" in reads) == (1, False)
+    report = verify(str(corpus / "out"), base=str(corpus))
+    assert report.problems == ()
+
+
+def test_new_files_are_a_part_of_their_own(corpus, reads):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    write_file(corpus, "en/08-new.jsonl", make_texts("new", 5))
+    commit = update_here(corpus / "build.toml", corpus / "out")
+    assert len(commit.added) == 2
+    assert commit.why == dataclasses.replace(REASON, new=1, changed=1, read_again=commit.why.read_again)
+    require_sound(corpus)
+
+
+def remove(ids: Sequence[str] = (), langs: Sequence[str] = ()):
+    def run(out: Path) -> Commit:
+        eager.seed(0, 0)
+        return Remove(str(out), tuple(ids), tuple(langs), options=RunOptions(2, eager.RUNNER)).run().commit
+
+    return run
+
+
+def write_ids(folder: Path, name: str, texts: Sequence[str]) -> None:
+    lines = [json.dumps({"text": text, "id": f"{name}-{i}"}) for i, text in enumerate(texts)]
+    write(folder / "en" / f"{name}.jsonl", ("\n".join(lines) + "\n").encode())
+
+
+@pytest.mark.parametrize("ids", [("03-1",), ("large-5", "11-0")])
+def test_a_removal_reads_the_runs_of_its_documents_only(tmp_path, ids, reads, monkeypatch):
+    for name in (*NAMES, "large"):
+        write_ids(tmp_path, name, make_texts(name, 60 if name == "large" else 4))
+    sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
+    build_here(build_file(tmp_path, sources, SETTINGS), tmp_path / "out")
+    reads.clear()
+    commit = require_as_if_read(tmp_path, remove(ids), monkeypatch)
+    assert commit.why.removed == len(ids)
+    assert commit.why.read_again < 12
+    for later in (("17-2",), ("03-2", "17-3")):  # of a part that was made so itself
+        assert require_as_if_read(tmp_path, remove(later), monkeypatch).why.removed == len(later)
+    assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        'formats = [{}]\nby = "lang"\n'.format(", ".join(f'"{name}"' for name in SHARD_FORMATS)),
+        'formats = ["arrow"]\n[count]\nmask = ["email"]\n[encode]\nprepend = ["<|endoftext|>"]\n',
+        'formats = ["arrow"]\n[count]\nsample = 0.5\n',
+        'formats = ["arrow"]\n[normalize]\nsteps = ["nfc", "lowercase"]\n',
+        'formats = ["arrow"]\n[encode]\ndropout = 0.1\n',
+    ],
+    ids=["all formats", "mask", "sample", "normalized", "dropout"],
+)
+def test_it_holds_for_all_settings(tmp_path, settings, monkeypatch):
+    build_corpus(tmp_path, SETTINGS.replace('formats = ["arrow", "megatron", "nanogpt"]\n', settings))
+    (tmp_path / "en" / "02.jsonl").unlink()  # a later number for all other items
+    write_file(tmp_path, "en/07.jsonl", make_texts("other", 5))
+    require_as_if_read(tmp_path, lambda out: update_here(tmp_path / "build.toml", out, "remove"), monkeypatch)
+    assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+
+
+def test_nothing_is_left_of_less_than_nothing():
+    had = {"en": LanguageCounts(3, 30), "de": LanguageCounts(1, 5)}
+    assert subtract_languages(had, {"en": LanguageCounts(1, 10), "de": LanguageCounts(1, 5)}) == {
+        "en": LanguageCounts(2, 20)
+    }
+    for less in ({"en": LanguageCounts(4, 10)}, {"fr": LanguageCounts(1, 0)}):
+        with pytest.raises(LedgerError, match="are to be taken away from"):
+            subtract_languages(had, less)
+    assert subtract_counts({"a": 2, "b": 1}, {"b": 1}) == {"a": 2}
+    with pytest.raises(LedgerError, match="are to be taken away from"):
+        subtract_counts({"a": 2}, {"a": 3})
