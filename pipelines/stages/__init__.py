@@ -10,7 +10,8 @@ In the order of work:
 After a build:
 - update_output: makes what changed among the inputs a part of its own. remove_documents: takes documents out.
   expire_commits: gives commits up. compact_output: few large shards out of many.
-  make_commit: parts and commits. read_log: the commits of an output. stored_config: settings, out of manifests.
+  inherit: what a part takes over from the one whose place it takes. make_commit: parts and commits.
+  read_log: the commits of an output. stored_config: settings, out of manifests.
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. stage_passes: who does its work. passes_here: the calling thread

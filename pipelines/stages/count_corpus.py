@@ -52,16 +52,15 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     key = StageKey("counts", run.config.count_identity(), {"plan": planned.as_input()})
     if find_manifest(run.output, "rejected") is None:
         run = dataclasses.replace(run, reuse="")  # counts alone are of no use
-    manifest = run_stage(run, key, lambda attempts: _count(run, key, plan, planned, attempts))
+    manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))
     _check(run, manifest.totals, manifest.languages)
     return manifest
 
 
 def _count(
-    run: BuildRun, stage_key: StageKey[CountsConfig], plan: Plan, planned: PlanManifest, attempts: Attempts
+    run: BuildRun, config: CountsConfig, plan: Plan, planned: PlanManifest, attempts: Attempts
 ) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
-    config = stage_key.config
-    _count_items(run, stage_key, plan, attempts)
+    _count_items(run, config, plan, attempts)
     run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
         items = read_items(attempts, plan, ItemCounted)
@@ -85,10 +84,10 @@ def _count(
     )
 
 
-def _count_items(run: BuildRun, key: StageKey[CountsConfig], plan: Plan, attempts: Attempts) -> None:
+def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> None:
     memory_bytes = run.config.count.memory_bytes
-    job = make_count_job(key.config, attempts, run.config.base, plan.num_partitions, memory_bytes)
-    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, key))
+    job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
+    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config))
     with run.progress.stage("count", plan.size_bytes) as shown:
         run.workers.start()
         run.metrics["count"] = find_passes(run, attempts).count_items(plan, job, shown.report)

@@ -57,20 +57,19 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
         require_rejects(run, "counts")
     inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
     key = StageKey("shards", run.config.encode_identity(), inputs)
-    return run_stage(run, key, lambda attempts: _encode(run, key, plan, planned, learned, attempts))
+    return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))
 
 
 def _encode(
     run: BuildRun,
-    key: StageKey[ShardsConfig],
+    config: ShardsConfig,
     plan: Plan,
     planned: PlanManifest,
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    config = key.config
     encode = _encode_items if config.shuffle is None else _shuffle_items
-    spec = encode(run, key, plan, learned, attempts)
+    spec = encode(run, config, plan, learned, attempts)
     run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
         return _check_and_finish(run, config, plan, planned, spec, attempts)
@@ -151,11 +150,11 @@ def _make_job(
 
 
 def _encode_items(
-    run: BuildRun, key: StageKey[ShardsConfig], plan: Plan, learned: TokenizerManifest, attempts: Attempts
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """Have all work items encoded; return what the tokenizer is made of."""
-    spec, job = _make_job(run, key.config, learned, attempts)
-    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, key))
+    spec, job = _make_job(run, config, learned, attempts)
+    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint))
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
         run.metrics["encode"] = find_passes(run, attempts).encode_items(plan, job, shown.report)
@@ -163,10 +162,9 @@ def _encode_items(
 
 
 def _shuffle_items(
-    run: BuildRun, key: StageKey[ShardsConfig], plan: Plan, learned: TokenizerManifest, attempts: Attempts
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> TokenizerSpec:
     """As _encode_items, in two passes: tokenize all work items, then put each part of the documents in order."""
-    config = key.config
     spec, job = _make_job(run, config, learned, attempts)
     num_buckets = choose_num_buckets(plan.size_bytes)
     with run.progress.stage("encode", plan.size_bytes) as shown:

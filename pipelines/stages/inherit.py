@@ -27,7 +27,7 @@ from schemas.manifest import AnyManifest
 from schemas.plan import AssignedRange, Assignment, InputFile, Plan, ReadSettings
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
+from schemas.stage_manifests import CountsConfig, CountsManifest, PlanManifest, ShardsConfig, ShardsManifest
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
 
@@ -126,18 +126,25 @@ def _are_tokens_exact(output: str, part: _Part) -> bool:
 # ------------------------------------------------------------------------------------------------ what workers are told
 
 
-def tell_workers(inheritance: Inheritance | None, plan: Plan, attempts: Attempts, key: StageKey[Any]) -> bool:
-    """Record what the workers of a stage take over; whether they take over anything. key: of counts or shards.
+def tell_workers(
+    inheritance: Inheritance | None,
+    plan: Plan,
+    attempts: Attempts,
+    config: CountsConfig | ShardsConfig,
+    fingerprint: str = "",
+) -> bool:
+    """Record what the workers of a stage take over; whether they take over anything.
 
-    What an interrupted run of the same part has recorded stays.
+    config: of counts or shards. fingerprint: of the tokenizer, for shards. What an interrupted run of the same part
+    has recorded stays.
     """
     part = _read_part(inheritance.output) if inheritance is not None else None
-    if inheritance is None or part is None or not _is_made_alike(part, key):
+    if inheritance is None or part is None or not _is_made_alike(part, config, fingerprint):
         return False
     if attempts.result(LESS_KEY, Less) is not None:
         return True
     reach("inherit.found")
-    stage = key.stage
+    stage = attempts.stage
     shards = _list_shards(part.shards)
     ledgers, rejects = _read_ledgers(inheritance.output), _read_rejects(inheritance.output)
 
@@ -158,12 +165,11 @@ def tell_workers(inheritance: Inheritance | None, plan: Plan, attempts: Attempts
     return True
 
 
-def _is_made_alike(part: _Part, key: StageKey[Any]) -> bool:
-    """Whether a stage of another part has the configuration, and for shards the tokenizer, of this one."""
-    if key.stage == "counts":
-        return part.counts is not None and part.counts.config == key.config
-    tokenizer = part.shards.inputs["tokenizer"].content_sha256
-    return part.shards.config == key.config and tokenizer == key.inputs["tokenizer"].content_sha256
+def _is_made_alike(part: _Part, config: CountsConfig | ShardsConfig, fingerprint: str) -> bool:
+    """Whether a stage of another part has this configuration, and for shards this tokenizer."""
+    if isinstance(config, ShardsConfig):
+        return part.shards.config == config and part.shards.totals.fingerprint == fingerprint
+    return part.counts is not None and part.counts.config == config
 
 
 def _make_less(inheritance: Inheritance, part: _Part, shards: Mapping[int, list[InheritedShard]], stage: str) -> Less:

@@ -4,6 +4,7 @@ plan_inputs: what there is to do. inputs: lists files and pins them. work_items:
 read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do. commit_shards: the end of WriteShards.
 item_reader: the documents of a work item, with its ledgers.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
+inherit_item: takes its results over from another part of the output instead.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
 derived_shards: how both read and write shards. free_memory: what all of these give back when they are done.

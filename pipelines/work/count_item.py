@@ -145,6 +145,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
         if counts.num_pretokens
     ]
     reach("inherit.counts")
+    report_progress("runs", sum(run.size_bytes for run in runs))
     masked = {lang: subtract_counts(less.masked.get(lang, {}), tables.masked.get(lang, {})) for lang in languages}
     return dataclasses.replace(found, languages=languages, runs=tuple(runs), masked=masked if job.mask else {})
 

@@ -33,6 +33,7 @@ from tokcore.texts import make_texts_from_strings
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer import Tokenizer
 
+
 class Inherited(NamedTuple):
     """An inherited work item."""
 

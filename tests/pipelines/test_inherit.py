@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from support import eager
-from support.builds import build_file, build_here, tree, write
+from support.builds import build_file, build_here, tokcore, tree, write
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
 
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.reading import input_range
 from pipelines.stages import make_commit
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.expire_commits import expire
+from pipelines.stages.main_files import find_main_files
 from pipelines.stages.remove_documents import Remove
+from pipelines.store import crashpoints
 from pipelines.work import item_reader
-from pipelines.work.inherit_item import subtract_counts, subtract_languages
+from pipelines.work.inherit_item import read_shard, subtract_counts, subtract_languages
 from schemas.commit_log import Commit, Reason
+from schemas.inheritance import InheritedShard
 from schemas.refs import LanguageCounts
-from tokcore.errors import LedgerError
+from schemas.shard_entries import list_named_shards
+from tokcore.errors import LedgerError, StageError
 from tokcore.format_table import SHARD_FORMATS
 
 NAMES = [f"{number:02d}" for number in range(24)]
@@ -206,6 +213,34 @@ def test_it_holds_for_all_settings(tmp_path, settings, monkeypatch):
     write_file(tmp_path, "en/07.jsonl", make_texts("other", 5))
     require_as_if_read(tmp_path, lambda out: update_here(tmp_path / "build.toml", out, "remove"), monkeypatch)
     assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+
+
+@pytest.mark.parametrize("point", [*crashpoints.INHERITING_POINTS, "stage.worked", "build.committed"])
+def test_a_killed_update_goes_on_to_the_same_part(corpus, point):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    shutil.copytree(corpus / "out", corpus / "undisturbed")
+    update_here(corpus / "build.toml", corpus / "undisturbed")
+    killed = tokcore("update", corpus / "build.toml", env={**os.environ, "TOKCORE_CRASH": f"{point}:1"})
+    assert killed.returncode != 0
+    update_here(corpus / "build.toml", corpus / "out")
+    assert tree(corpus / "out") == tree(corpus / "undisturbed")
+
+
+def test_a_damaged_shard_is_not_taken_over(corpus):
+    shard = list_named_shards(require_manifest(str(corpus / "out"), "shards", "encode"))[0]
+    main = find_main_files(shard)[0]
+    whole = InheritedShard(shard, main.format, main.path)
+    assert sum(batch.num_documents for batch, _ in read_shard(str(corpus / "out"), whole)) == shard.facts.documents
+    other = dataclasses.replace(whole, shard=dataclasses.replace(shard, content_sha256="0" * 64))
+    with pytest.raises(StageError, match=r"its documents are not those that were committed. `tokcore repair`"):
+        list(read_shard(str(corpus / "out"), other))
+
+
+def test_what_expired_commits_had_stays_where_it_was_taken_over(corpus):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    update_here(corpus / "build.toml", corpus / "out")
+    assert expire(str(corpus / "out"), keep=1).files > 0
+    require_sound(corpus)
 
 
 def test_nothing_is_left_of_less_than_nothing():

@@ -1,0 +1,144 @@
+"""What changes of an output cost, beside building it again: PYTHONPATH=tests python tests/benchmarks/updates.py
+
+    [--files 2000] [--megabytes 1000] [--workers 2]
+
+Builds a corpus, then makes each change in an output of its own: none, 1 % more files, 1 % fewer, 1 % in new versions,
+100 documents taken out that lie side by side, and 100 that lie anywhere. Seconds are those of the command. Bytes are
+those that the command and its workers read and wrote by system calls, less those of the command that finds nothing to
+do. The last column has the bytes of shards that were written, and did not get a second name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from budgets import BUILD, make_files, tokcore
+from measuring import Table
+from support.builds import ROOT
+
+
+class Cost(NamedTuple):
+    """What a command cost."""
+
+    seconds: float
+    read_bytes: int
+    written_bytes: int
+
+
+def measure(*arguments: str) -> Cost:
+    """Run a command, and ask the kernel what it and its workers read and wrote."""
+    before, began = _count_bytes(), time.monotonic()
+    subprocess.run(list(map(str, tokcore(*arguments))), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    seconds = time.monotonic() - began
+    read, written = (now - then for now, then in zip(_count_bytes(), before, strict=True))
+    return Cost(seconds, read, written)
+
+
+def _count_bytes() -> tuple[int, int]:
+    """Bytes that this process, and those that it waited for, have read and written."""
+    facts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(facts["rchar"]), int(facts["wchar"])
+
+
+def count_new_shards(output: Path) -> int:
+    """The bytes of shards in an output's parts that have no other name."""
+    files = (path.stat() for path in output.glob("parts/*/shards/**/*") if path.is_file())
+    return sum(facts.st_size for facts in files if facts.st_nlink == 1)
+
+
+def list_ids(folder: Path, anywhere: bool, num: int = 100) -> list[str]:
+    """Ids of documents: of each few files one, or of one file after the other all."""
+    found: list[str] = []
+    files = sorted((folder / "in").glob("*.jsonl"))
+    for path in files[:: max(1, len(files) // num)] if anywhere else files:
+        ids = [json.loads(line)["id"] for line in path.read_bytes().splitlines()]
+        found += ids[:1] if anywhere else ids
+    return found[:num]
+
+
+def make_changes(folder: Path, more: list[bytes]) -> dict[str, Callable[[], list[str]]]:
+    """Name of a change -> what makes it and gives the command that follows it. more: the files that come."""
+    build, files = str(folder / "build.toml"), sorted((folder / "in").glob("*.jsonl"))
+    one_percent = files[len(files) // 2 :][: len(more)]
+
+    def write(paths: list[Path]) -> list[str]:
+        for path, data in zip(paths, more, strict=True):
+            path.write_bytes(data)
+        return ["update", build]
+
+    def unlink() -> list[str]:
+        for path in one_percent:
+            path.unlink()
+        return ["update", build, "--vanished", "remove"]
+
+    def remove(anywhere: bool) -> list[str]:
+        ids = folder / "ids.txt"
+        ids.write_text("\n".join(list_ids(folder, anywhere)) + "\n")
+        return ["remove", str(folder / "out"), "--ids", str(ids)]
+
+    return {
+        "nothing changed": lambda: ["update", build],
+        "1 % more": lambda: write([folder / "in" / f"more-{number:05d}.jsonl" for number in range(len(more))]),
+        "1 % less": unlink,
+        "1 % in new versions": lambda: write(one_percent),
+        "100 documents out, side by side": lambda: remove(anywhere=False),
+        "100 documents out, from anywhere": lambda: remove(anywhere=True),
+    }
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--megabytes", type=float, default=1000)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    size_bytes, few = int(options.megabytes * 1e6 / options.files), max(1, options.files // 100)
+    workers = ["--workers", str(options.workers), "--quiet"]
+    with tempfile.TemporaryDirectory() as place:
+        base = Path(place) / "base"
+        (base / "in").mkdir(parents=True)
+        made = [*make_files(options.files + few, size_bytes)]
+        for number, data in enumerate(made[:-few]):
+            (base / f"in/{number:05d}.jsonl").write_bytes(data)
+        (base / "build.toml").write_text(BUILD)
+        full = measure("build", str(base / "build.toml"), *workers)
+        shards = sum(path.stat().st_size for path in (base / "out/shards").rglob("*") if path.is_file())
+        rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0)), f"{shards / 1e6:,.0f}"]]
+        idle = Cost(0, 0, 0)
+        for name in make_changes(base, made[-few:]):
+            folder = Path(place) / "changed"
+            # Times of files are pinned, so they are kept.
+            subprocess.run(["cp", "-a", "--link", base, folder], check=True)
+            for path in (folder / "in").iterdir():  # not the same file as the original, which is written to here
+                data = path.read_bytes()
+                facts = path.stat()
+                path.unlink()
+                path.write_bytes(data)
+                os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+            command = make_changes(folder, made[-few:])[name]()
+            cost = measure(*command, *(workers if command[0] == "update" else workers[:2]))
+            idle = idle if idle.read_bytes else cost
+            rows.append([name, *_show(cost, idle), f"{count_new_shards(folder / 'out') / 1e6:,.1f}"])
+            print(rows[-1], flush=True)
+            shutil.rmtree(folder)
+    head = ["", "seconds", "read, MB", "written, MB", "shards written, MB"]
+    print(Table(f"Changes of an output of {options.megabytes:,.0f} MB", head, rows).markdown())
+
+
+def _show(cost: Cost, idle: Cost) -> list[str]:
+    read, written = cost.read_bytes - idle.read_bytes, cost.written_bytes - idle.written_bytes
+    return [f"{cost.seconds:,.1f}", f"{read / 1e6:,.0f}", f"{written / 1e6:,.0f}"]
+
+
+if __name__ == "__main__":
+    main()
