@@ -34,7 +34,7 @@ from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
-from pipelines.stages.inherit import choose_files_to_read
+from pipelines.stages.inherit import choose_files_to_read, find_inheritance
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
 from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
@@ -48,6 +48,7 @@ from pipelines.stages.replacing import (
     finish_replacing,
     forget_replaced,
     is_replacing,
+    locate_replaced,
     make_room,
     replace,
 )
@@ -172,6 +173,8 @@ class Build:
                     self.progress.say(f"warning: {warning}")
         reach("plan.listed")
         self._settle(self._plan)
+        if self.inheritance is None and urls.is_local(self.output):
+            self.inheritance = find_inheritance(locate_replaced(self.output), self._plan, self.config.base)
         return commit_plan(self._run(), self._plan)
 
     def count(self) -> CountsManifest:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.stages.inherit import find_changed
 from pipelines.stages.make_commit import (
     HeldFile,
     build_part,
     create_commit,
-    find_changed,
     make_plan_again,
     name_some,
     read_held,

@@ -9,7 +9,7 @@ from typing import Any, cast
 from pipelines.slices.presence import SIGNS
 from pipelines.stages.commit import find_manifests, name_claim, require_manifest
 from pipelines.stages.dataset_card import CARD, make_room_for_card, write_dataset_card
-from pipelines.stages.replacing import is_sign_of_work
+from pipelines.stages.replacing import REPLACED, is_sign_of_work
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, name_folder
@@ -93,5 +93,6 @@ def _remove_working_folders(output: str, stages: Mapping[str, AnyManifest]) -> N
     storage.remove_files(folder, [path for path in there if path.startswith(own)])
     reach("build.cleaning")
     storage.remove_files(folder, [path for path in there if path in claims])
-    storage.remove_files(folder, [path for path in there if is_sign_of_work(path) or path.startswith(f"{SIGNS}/")])
+    others = (f"{SIGNS}/", f"{REPLACED}/")
+    storage.remove_files(folder, [path for path in there if is_sign_of_work(path) or path.startswith(others)])
     storage.remove_empty_folders(folder)

@@ -8,7 +8,7 @@ the one that reading all of its files would make; nothing in its manifests says 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from pipelines.stages.commit import find_manifests
@@ -31,7 +31,6 @@ from schemas.stage_manifests import CountsConfig, CountsManifest, PlanManifest, 
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
 
-FindChanged = Callable[[Sequence[InputFile]], Collection[str]]
 Pin = tuple[tuple[str, int, str, int, int, ReadSettings], ...]
 
 
@@ -39,16 +38,14 @@ class _Part(NamedTuple):
     """The manifests of a part."""
 
     planned: PlanManifest
-    shards: ShardsManifest
+    shards: ShardsManifest | None
     counts: CountsManifest | None
 
 
-def find_inheritance(
-    output: str, plan: Plan, find_changed: FindChanged, again: Collection[str] = ()
-) -> Inheritance | None:
+def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] = ()) -> Inheritance | None:
     """What the part of a new plan takes over from a finished part of these settings; None if that would save nothing.
 
-    output: URL of the finished part. find_changed: gives the uris of files that are not as they were pinned.
+    output: URL of the finished part. base: folder against which relative uris of inputs are resolved.
     again: uris of files that are to be read again, since they have documents that were removed.
     """
     if (part := _read_part(output)) is None:
@@ -69,11 +66,22 @@ def find_inheritance(
     if not kept or sum(item.size_bytes for item in gone) > sum(before.items[number].size_bytes for number in left):
         return None
     files = {r.file: before.files[r.file] for item in gone for r in item.ranges}
-    changed = {*find_changed([*files.values()])}
+    changed = {*find_changed(files.values(), base)}
     found_gone = {item.number: not any(files[r.file].uri in changed for r in item.ranges) for item in gone}
     if not all(found_gone.values()) and not _are_tokens_exact(output, part):
         return None
     return Inheritance(output, before, kept, found_gone)
+
+
+def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
+    """The uris of input files that are gone, or are not those that were pinned. base: where relative uris start."""
+    files = list(files)
+
+    def is_as_pinned(file: InputFile) -> bool:
+        url = urls.resolve(base, file.uri)
+        return storage.exists(url) and storage.stat(url)[1:] == (file.size_bytes, file.version)
+
+    return [file.uri for file, as_pinned in zip(files, run_at_once(is_as_pinned, files), strict=True) if not as_pinned]
 
 
 def list_read_again(plan: Plan, inheritance: Inheritance | None) -> list[str]:
@@ -99,15 +107,14 @@ def _pin(assignment: Assignment) -> Pin:
 
 
 def _read_part(output: str) -> _Part | None:
-    """None if it is of another release, whose results may differ, or lacks a stage."""
+    """None if it is of another release, whose results may differ, or has nothing to take over."""
     found = find_manifests(output, ("plan", "rejected", "shards", "counts"))
-    if not {"plan", "rejected", "shards"} <= found.keys() or not all(
-        _is_of_this_release(found[stage]) for stage in ("shards", "counts") if stage in found
-    ):
+    made = [found[stage] for stage in ("shards", "counts") if stage in found]
+    if not {"plan", "rejected"} <= found.keys() or not made or not all(map(_is_of_this_release, made)):
         return None
     return _Part(
         cast(PlanManifest, found["plan"]),
-        cast(ShardsManifest, found["shards"]),
+        cast("ShardsManifest | None", found.get("shards")),
         cast("CountsManifest | None", found.get("counts")),
     )
 
@@ -118,9 +125,12 @@ def _is_of_this_release(made: AnyManifest) -> bool:
 
 def _are_tokens_exact(output: str, part: _Part) -> bool:
     """Whether the tokens of documents give back all that was read of them, and counted."""
+    if part.shards is None:
+        return False
     spec = load_spec(output)
     is_sampled = part.counts is not None and part.counts.config.sample != "1"
-    return spec.model.lossless and not spec.normalizer and not is_sampled
+    is_shuffled = part.shards.config.shuffle is not None  # so shards are not those of work items
+    return spec.model.lossless and not spec.normalizer and not is_sampled and not is_shuffled
 
 
 # ------------------------------------------------------------------------------------------------ what workers are told
@@ -145,7 +155,7 @@ def tell_workers(
         return True
     reach("inherit.found")
     stage = attempts.stage
-    shards = _list_shards(part.shards)
+    shards = _list_shards(part.shards) if part.shards is not None else {}
     ledgers, rejects = _read_ledgers(inheritance.output), _read_rejects(inheritance.output)
 
     def tell(numbers: tuple[int, int]) -> None:
@@ -168,7 +178,9 @@ def tell_workers(
 def _is_made_alike(part: _Part, config: CountsConfig | ShardsConfig, fingerprint: str) -> bool:
     """Whether a stage of another part has this configuration, and for shards this tokenizer."""
     if isinstance(config, ShardsConfig):
-        return part.shards.config == config and part.shards.totals.fingerprint == fingerprint
+        return (
+            part.shards is not None and part.shards.config == config and part.shards.totals.fingerprint == fingerprint
+        )
     return part.counts is not None and part.counts.config == config
 
 
@@ -179,8 +191,10 @@ def _make_less(inheritance: Inheritance, part: _Part, shards: Mapping[int, list[
         )
         for number, is_there in sorted(inheritance.gone.items())
     )
-    around = (len(part.shards.config.prepend), len(part.shards.config.append))
+    told = part.shards.config if part.shards is not None else None
+    around = (len(told.prepend), len(told.append)) if told is not None else (0, 0)
     if stage == "shards":
+        assert part.shards is not None
         of_shards = {
             lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, one.tokens, 0, one.unknown or 0)
             for lang, one in part.shards.languages.items()

@@ -109,17 +109,6 @@ def make_plan_again(files: Iterable[HeldFile], removed: Tombstones | None, range
     return make_plan(planned, [*settings], range_bytes)
 
 
-def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
-    """The uris of input files that are gone, or are not those that were pinned. base: where relative uris start."""
-    files = list(files)
-
-    def is_as_pinned(file: InputFile) -> bool:
-        url = urls.resolve(base, file.uri)
-        return storage.exists(url) and storage.stat(url)[1:] == (file.size_bytes, file.version)
-
-    return [file.uri for file, as_pinned in zip(files, run_at_once(is_as_pinned, files), strict=True) if not as_pinned]
-
-
 def build_part(
     config: BuildConfig,
     output: str,
@@ -166,7 +155,7 @@ def plan_new_parts(
     for path, uris in sorted(dropped.items()):
         url = output if path == OWN else urls.join(output, path)
         plan = choose(uris)
-        inheritance = find_inheritance(url, plan, lambda files: find_changed(files, base), again) if uris else None
+        inheritance = find_inheritance(url, plan, base, again) if uris else None
         if inheritance is None:
             rest += uris
         else:

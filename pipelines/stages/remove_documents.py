@@ -16,12 +16,12 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.find_removed import find_removed
+from pipelines.stages.inherit import find_changed
 from pipelines.stages.make_commit import (
     HeldFile,
     NewPart,
     build_part,
     create_commit,
-    find_changed,
     make_plan_again,
     name_some,
     plan_new_parts,

@@ -41,9 +41,15 @@ _COMMANDS: Mapping[str, str] = {
     BUILD: "pack",
 }
 
+# The stages from which another build can take over work items.
+_KEPT = frozenset({"shards", "tokenizer", "counts", "rejected", "plan"})
+
 _TO_REMOVE = "replace.json"  # what is being removed
 _REMOVED = "replaced.json"  # what this command has removed already
 _AT_WORK = "at-work."
+
+# In the folder of unfinished work: stages of a build whose inputs are being replaced, until the new one is finished.
+REPLACED = "replaced"
 
 
 def list_stages_to_remove(command: str, is_imported: bool) -> tuple[str, ...]:
@@ -68,7 +74,8 @@ def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
     note = write_canonical_json({"replaced": command, "wanted": wanted})
     if storage.read_if_there(_get_url(output, _REMOVED)) == note:
         return
-    _remove(output, list_stages_to_remove(command, is_imported), note)
+    stages = list_stages_to_remove(command, is_imported)
+    _remove(output, stages, note, keeps=command == "plan" and _has_counts_on_disk(output))
 
 
 def make_room(output: str, command: str, is_imported: bool) -> None:
@@ -81,6 +88,8 @@ def finish_replacing(output: str) -> None:
     url = _get_url(output, _TO_REMOVE)
     if (data := storage.read_if_there(url)) is not None:
         value = parse_canonical(data, url)
+        if value.get("keeps", False):
+            _keep_stages(output, value["stages"])
         _remove_stages(output, value["stages"], value["note"].encode())
 
 
@@ -94,10 +103,28 @@ def forget_replaced(output: str) -> None:
     storage.remove_file(_get_url(output, _REMOVED))
 
 
-def _remove(output: str, stages: Sequence[str], note: bytes) -> None:
-    value: dict[str, Any] = {"stages": list(stages), "note": note.decode()}
+def _has_counts_on_disk(output: str) -> bool:
+    return urls.is_local(output) and any(storage.exists(get_manifest_url(output, one)) for one in ("counts", "shards"))
+
+
+def locate_replaced(output: str) -> str:
+    """The URL of the stages that an output had before its inputs were replaced; perhaps there are none."""
+    return _get_url(output, REPLACED)
+
+
+def _remove(output: str, stages: Sequence[str], note: bytes, keeps: bool = False) -> None:
+    value: dict[str, Any] = {"stages": list(stages), "note": note.decode(), "keeps": keeps}
     storage.create_exclusive(_get_url(output, _TO_REMOVE), write_canonical_json(value), _get_scratch_url(output))
     finish_replacing(output)
+
+
+def _keep_stages(output: str, stages: Sequence[str]) -> None:
+    """Put stages aside, whole, so that what is as before need not be made again."""
+    storage.remove_file(get_manifest_url(output, BUILD), durable=True)
+    for stage in stages:
+        if stage in _KEPT and storage.exists(get_manifest_url(output, stage)):
+            storage.move_folder(get_folder(output, stage), urls.join(locate_replaced(output), stage))
+            reach("replace.removed")
 
 
 def _remove_stages(output: str, stages: Sequence[str], note: bytes) -> None:

@@ -77,6 +77,15 @@ def link(source: Path, target: Path) -> None:
             shutil.copyfileobj(file, copy)
 
 
+def move_folder(source: Path, target: Path) -> None:
+    """Gives a folder another name; durable on return."""
+    remove_folder(target)
+    _make_folder(target.parent)
+    source.rename(target)
+    sync_folder(target.parent)
+    sync_folder(source.parent)
+
+
 def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
     """Creates a file with these bytes unless the name is taken; whether it did. scratch: where it gets its bytes."""
     _make_folder(path.parent)

@@ -155,6 +155,12 @@ def link(source: str, target: str) -> None:
         local_files.link(get_local_path(source), get_local_path(target))
 
 
+def move_folder(source: str, target: str) -> None:
+    """Gives a folder of a local disk another name, with all that is in it. What had that name is removed."""
+    with name_errors("move", target):
+        local_files.move_folder(get_local_path(source), get_local_path(target))
+
+
 def require_inside(folder: str, path: str) -> None:
     """Raises StageError if a path in a local folder is a link, or lies below one, that leads out of the folder."""
     if not is_local(folder):

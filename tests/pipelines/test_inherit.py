@@ -18,6 +18,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.reading import input_range
 from pipelines.stages import make_commit
+from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.expire_commits import expire
 from pipelines.stages.main_files import find_main_files
@@ -26,10 +27,11 @@ from pipelines.store import crashpoints
 from pipelines.work import item_reader
 from pipelines.work.inherit_item import read_shard, subtract_counts, subtract_languages
 from schemas.commit_log import Commit, Reason
+from schemas.config import load_config
 from schemas.inheritance import InheritedShard
 from schemas.refs import LanguageCounts
 from schemas.shard_entries import list_named_shards
-from tokcore.errors import LedgerError, StageError
+from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.format_table import SHARD_FORMATS
 
 NAMES = [f"{number:02d}" for number in range(24)]
@@ -241,6 +243,34 @@ def test_what_expired_commits_had_stays_where_it_was_taken_over(corpus):
     update_here(corpus / "build.toml", corpus / "out")
     assert expire(str(corpus / "out"), keep=1).files > 0
     require_sound(corpus)
+
+
+def test_other_inputs_take_the_place_of_a_finished_build(corpus, reads):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    write_file(corpus, "en/25.jsonl", make_texts("new", 5))
+    config = load_config(str(corpus / "build.toml"))
+    eager.seed(0, 0)
+    with pytest.raises(ConfigError, match="--replace plan"):
+        Build(config, RunOptions(2, eager.RUNNER), str(corpus / "out")).run()
+    reads.clear()
+    made = Build(config, RunOptions(2, eager.RUNNER), str(corpus / "out"), replace="plan").run()
+    assert reads.count("07.jsonl") == 2
+    assert reads.count("02.jsonl") + reads.count("20.jsonl") <= 2  # not counted again; encoded if the tokenizer differs
+    assert not (corpus / "out" / "_attempts").exists()
+    fresh = Build(config, RunOptions(2, eager.RUNNER), str(corpus / "fresh")).run()
+    assert made == fresh
+    assert tree(corpus / "out") == tree(corpus / "fresh")
+
+
+@pytest.mark.parametrize("visit", [1, 2, 4])
+def test_a_build_whose_replacement_was_killed_is_replaced(corpus, visit):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    command = ("build", corpus / "build.toml", "--replace", "plan")
+    killed = tokcore(*command, env={**os.environ, "TOKCORE_CRASH": f"replace.removed:{visit}"})
+    assert killed.returncode != 0
+    assert tokcore(*command).returncode == 0
+    Build(load_config(str(corpus / "build.toml")), RunOptions(2, eager.RUNNER), str(corpus / "fresh")).run()
+    assert tree(corpus / "out") == tree(corpus / "fresh")
 
 
 def test_nothing_is_left_of_less_than_nothing():
