@@ -1,6 +1,6 @@
 """What changes of an output cost, beside building it again: PYTHONPATH=tests python tests/benchmarks/updates.py
 
-    [--files 2000] [--megabytes 1000] [--workers 2]
+    [--files 2000] [--megabytes 1000] [--range-bytes 4000000] [--workers 2]
 
 Builds a corpus, then makes each change in an output of its own: none, 1 % more files, 1 % fewer, 1 % in new versions,
 100 documents taken out that lie side by side, and 100 that lie anywhere. Seconds are those of the command. Bytes are
@@ -100,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--megabytes", type=float, default=1000)
+    parser.add_argument("--range-bytes", type=int, default=4_000_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_args()
     size_bytes, few = int(options.megabytes * 1e6 / options.files), max(1, options.files // 100)
@@ -110,7 +111,7 @@ def main() -> None:
         made = [*make_files(options.files + few, size_bytes)]
         for number, data in enumerate(made[:-few]):
             (base / f"in/{number:05d}.jsonl").write_bytes(data)
-        (base / "build.toml").write_text(BUILD)
+        (base / "build.toml").write_text(BUILD.replace("4_000_000", str(options.range_bytes)))
         full = measure("build", str(base / "build.toml"), *workers)
         shards = sum(path.stat().st_size for path in (base / "out/shards").rglob("*") if path.is_file())
         rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0)), f"{shards / 1e6:,.0f}"]]
