@@ -124,7 +124,7 @@ def _keep_stages(output: str, stages: Sequence[str]) -> None:
     for stage in stages:
         if stage in _KEPT and storage.exists(get_manifest_url(output, stage)):
             storage.move_folder(get_folder(output, stage), urls.join(locate_replaced(output), stage))
-            reach("replace.removed")
+            reach("replace.kept")
 
 
 def _remove_stages(output: str, stages: Sequence[str], note: bytes) -> None:

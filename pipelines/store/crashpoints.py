@@ -39,7 +39,10 @@ POINTS = {
 }
 
 # A build reaches these only if it is to replace a stage.
-REPLACING_POINTS = {"replace.removed": "a manifest, or the files of a stage, are removed, and others are not"}
+REPLACING_POINTS = {
+    "replace.kept": "a stage from which the new one can take over work is put aside, and others are not",
+    "replace.removed": "a manifest, or the files of a stage, are removed, and others are not",
+}
 
 # A build reaches these only if it writes a mixture.
 MIXING_POINTS = {

@@ -262,11 +262,11 @@ def test_other_inputs_take_the_place_of_a_finished_build(corpus, reads):
     assert tree(corpus / "out") == tree(corpus / "fresh")
 
 
-@pytest.mark.parametrize("visit", [1, 2, 4])
-def test_a_build_whose_replacement_was_killed_is_replaced(corpus, visit):
+@pytest.mark.parametrize("point", ["replace.kept:1", "replace.kept:4", "replace.removed:2", "inherit.counts:1"])
+def test_a_build_whose_replacement_was_killed_is_replaced(corpus, point):
     write_file(corpus, "en/07.jsonl", make_texts("other", 5))
     command = ("build", corpus / "build.toml", "--replace", "plan")
-    killed = tokcore(*command, env={**os.environ, "TOKCORE_CRASH": f"replace.removed:{visit}"})
+    killed = tokcore(*command, env={**os.environ, "TOKCORE_CRASH": point})
     assert killed.returncode != 0
     assert tokcore(*command).returncode == 0
     Build(load_config(str(corpus / "build.toml")), RunOptions(2, eager.RUNNER), str(corpus / "fresh")).run()
