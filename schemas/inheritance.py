@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from schemas.plan import Assignment, Plan
-from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef
+from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 
 LESS_KEY = "inherited"  # the record key of Less
 
@@ -62,7 +62,7 @@ class Less:
     languages: dict[str, LanguageCounts]
     special_text: dict[str, int]  # only for the stage that encodes
     masked: dict[str, dict[str, int]]  # this and tables only for the stage that counts
-    tables: dict[str, str]  # language -> path below counts/
+    tables: dict[str, StoredFile]  # by language, below counts/
     gone: tuple[GoneItem, ...]
 
 

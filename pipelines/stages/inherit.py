@@ -25,7 +25,7 @@ from pipelines.store.tokenizers import load_spec
 from schemas.inheritance import LESS_KEY, GoneItem, Inheritance, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.manifest import AnyManifest
 from schemas.plan import AssignedRange, Assignment, InputFile, Plan, ReadSettings
-from schemas.refs import LanguageCounts, RangeLedger, RejectRef
+from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import CountsConfig, CountsManifest, PlanManifest, ShardsConfig, ShardsManifest
 from tokcore.canonical import parse_canonical
@@ -209,7 +209,10 @@ def _make_less(inheritance: Inheritance, part: _Part, shards: Mapping[int, list[
         for lang, one in part.counts.languages.items()
     }
     masked = {lang: one.masked or {} for lang, one in part.counts.languages.items()}
-    tables = {entry.about.lang: entry.path for entry in part.counts.files}
+    tables = {
+        entry.about.lang: StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
+        for entry in part.counts.files
+    }
     return Less(inheritance.output, around, of_counts, {}, masked, tables, gone)
 
 

@@ -13,10 +13,11 @@ from decimal import Decimal
 
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
-from pipelines.store import urls
+from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.local_copies import copy_if_remote
+from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.inherit_item import (
     Inherited,
@@ -33,6 +34,7 @@ from schemas.inheritance import Less
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
+from tokcore.errors import StageError
 from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
 from tokcore.pretoken_tables import merge_rows, read_table, split_rows
@@ -151,12 +153,17 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
 
 
 def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[RunRef]) -> RunRef:
-    """A run with the rows of a language's table, less those of runs."""
-    path = less.tables[lang]
+    """A run with the rows of a language's table, less those of runs. Raises StageError if the table is damaged."""
+    path = less.tables[lang].path
     with (
         copy_if_remote(urls.join(less.output, "counts"), [path]) as folder,
         attempts.new_file(f"inherited-{lang}.run") as new,
     ):
+        if storage.compute_sha256(f"{folder}/{path}") != less.tables[lang].sha256:
+            raise StageError(
+                f"{redact(urls.join(less.output, 'counts', path))}: its bytes are not those that were committed. "
+                f"`tokcore repair` makes the file again"
+            )
         rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))
         return write_section(new.file, new.attempt, lang, 0, rows)
 

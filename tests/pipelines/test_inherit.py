@@ -238,6 +238,20 @@ def test_a_damaged_shard_is_not_taken_over(corpus):
         list(read_shard(str(corpus / "out"), other))
 
 
+def test_a_damaged_table_is_not_taken_over(corpus):
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    (table,) = (corpus / "out" / "counts").glob("en-*.parquet")
+    whole = table.read_bytes()
+    table.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    with pytest.raises(
+        StageError, match=r"en-.*parquet: its bytes are not those that were committed. `tokcore repair`"
+    ):
+        update_here(corpus / "build.toml", corpus / "out")
+    table.write_bytes(whole)
+    assert update_here(corpus / "build.toml", corpus / "out").number == 1
+    require_sound(corpus)
+
+
 def test_what_expired_commits_had_stays_where_it_was_taken_over(corpus):
     write_file(corpus, "en/07.jsonl", make_texts("other", 5))
     update_here(corpus / "build.toml", corpus / "out")
