@@ -243,9 +243,7 @@ def test_a_damaged_table_is_not_taken_over(corpus):
     (table,) = (corpus / "out" / "counts").glob("en-*.parquet")
     whole = table.read_bytes()
     table.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
-    with pytest.raises(
-        StageError, match=r"parquet: its bytes are not those that were committed. `tokcore repair`"
-    ):
+    with pytest.raises(StageError, match=r"parquet: its bytes are not those that were committed. `tokcore repair`"):
         update_here(corpus / "build.toml", corpus / "out")
     table.write_bytes(whole)
     assert update_here(corpus / "build.toml", corpus / "out").number == 1
