@@ -15,7 +15,8 @@ from typing import Any
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.make_commit import HeldFile, build_part, create_commit, find_changed, make_pin
+from pipelines.stages.inherit import find_changed
+from pipelines.stages.make_commit import HeldFile, build_part, create_commit, make_pin
 from pipelines.stages.read_log import Log
 from pipelines.stages.update_output import Changes, Update
 from pipelines.store import storage, urls
