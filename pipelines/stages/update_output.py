@@ -76,6 +76,7 @@ class Update:
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
     vanished: Vanished = "keep"  # what to do with the documents of files that are no longer there
     grows: bool = False  # as for plan_inputs; changes that cannot be followed wait, and the others do not
+    takes_over: bool = True  # whether work items that are as before are taken over; else whole parts are read again
     stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
@@ -229,6 +230,9 @@ class Update:
     def _plan_parts(self, changes: Changes) -> list[NewPart]:
         """The parts that the changes make."""
         held = self.held()
+        if not self.takes_over:
+            plan = self._choose_files(changes.plan, changes.wanted)
+            return [NewPart(plan, None)] if changes.wanted else []
         dropped: dict[str, list[str]] = {path: [] for path in changes.dropped}
         for uri in (*changes.changed, *changes.kept):
             dropped[held[uri].part].append(uri)

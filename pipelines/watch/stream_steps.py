@@ -224,7 +224,7 @@ class StreamSteps:
         with _opening:
             if key not in _updates:
                 quiet = StageProgress(level=-1)
-                update = Update(self._local_config(), _HERE, self.output, quiet, rule, grows=True)
+                update = Update(self._local_config(), _HERE, self.output, quiet, rule, grows=True, takes_over=False)
                 _updates[key] = update, threading.RLock()
             return _updates[key]
 
