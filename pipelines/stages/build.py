@@ -180,7 +180,8 @@ class Build:
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""
         with self._at_work():
-            return count_corpus(self._run(), *self._planned())
+            plan, planned = self._planned()
+            return count_corpus(self._run(), plan, planned)
 
     def learn(self) -> TokenizerManifest:
         """Learn the tokenizer from the count tables, or import the one the build file names.

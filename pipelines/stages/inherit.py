@@ -109,13 +109,20 @@ def _pin(assignment: Assignment) -> Pin:
 def _read_part(output: str) -> _Part | None:
     """None if it is of another release, whose results may differ, or has nothing to take over."""
     found = find_manifests(output, ("plan", "rejected", "shards", "counts"))
-    made = [found[stage] for stage in ("shards", "counts") if stage in found]
-    if not {"plan", "rejected"} <= found.keys() or not made or not all(map(_is_of_this_release, made)):
+    if not {"plan", "rejected"} <= found.keys():
+        return None
+    planned = found["plan"].as_input()  # of another one may be what earlier stages left, whose inputs were replaced
+    made = {
+        stage: found[stage]
+        for stage in ("shards", "counts")
+        if stage in found and found[stage].inputs["plan"] == planned
+    }
+    if not made or not all(map(_is_of_this_release, made.values())):
         return None
     return _Part(
         cast(PlanManifest, found["plan"]),
-        cast("ShardsManifest | None", found.get("shards")),
-        cast("CountsManifest | None", found.get("counts")),
+        cast("ShardsManifest | None", made.get("shards")),
+        cast("CountsManifest | None", made.get("counts")),
     )
 
 
@@ -129,8 +136,9 @@ def _are_tokens_exact(output: str, part: _Part) -> bool:
         return False
     spec = load_spec(output)
     is_sampled = part.counts is not None and part.counts.config.sample != "1"
+    is_own = spec.fingerprint == part.shards.totals.fingerprint
     is_shuffled = part.shards.config.shuffle is not None  # so shards are not those of work items
-    return spec.model.lossless and not spec.normalizer and not is_sampled and not is_shuffled
+    return is_own and spec.model.lossless and not spec.normalizer and not is_sampled and not is_shuffled
 
 
 # ------------------------------------------------------------------------------------------------ what workers are told
