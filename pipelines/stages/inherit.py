@@ -117,7 +117,7 @@ def _read_part(output: str) -> _Part | None:
         for stage in ("shards", "counts")
         if stage in found and found[stage].inputs["plan"] == planned
     }
-    if not made or not all(map(_is_of_this_release, made.values())):
+    if not made or found["rejected"].inputs["plan"] != planned or not all(map(_is_of_this_release, made.values())):
         return None
     return _Part(
         cast(PlanManifest, found["plan"]),
