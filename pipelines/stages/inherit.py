@@ -22,16 +22,15 @@ from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_spec
+from pipelines.work.result_keys import hash_content
 from schemas.inheritance import LESS_KEY, GoneItem, Inheritance, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.manifest import AnyManifest
-from schemas.plan import AssignedRange, Assignment, InputFile, Plan, ReadSettings
+from schemas.plan import AssignedRange, InputFile, Plan
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import CountsConfig, CountsManifest, PlanManifest, ShardsConfig, ShardsManifest
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
-
-Pin = tuple[tuple[str, int, str, int, int, ReadSettings], ...]
 
 
 class _Part(NamedTuple):
@@ -51,14 +50,14 @@ def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] 
     if (part := _read_part(output)) is None:
         return None
     before = read_plan(output, part.planned)
-    there = {_pin(before.assignment(item)): item.number for item in before.items}
+    there = {hash_content(before.assignment(item)): item.number for item in before.items}
     again = frozenset(again)
     kept = {}
     for item in plan.items:
         assignment = plan.assignment(item)
         if (
             not any(one.uri in again for one in assignment.ranges)
-            and (found := there.get(_pin(assignment))) is not None
+            and (found := there.get(hash_content(assignment))) is not None
         ):
             kept[item.number] = found
     left = {*kept.values()}
@@ -96,14 +95,6 @@ def choose_files_to_read(plan: Plan, inheritance: Inheritance | None) -> Plan:
         return plan
     read = {*list_read_again(plan, inheritance)}
     return dataclasses.replace(plan, files=tuple(file for file in plan.files if file.uri in read), items=())
-
-
-def _pin(assignment: Assignment) -> Pin:
-    """What is equal for work items with the same results. Tombstones only leave documents out."""
-    return tuple(
-        (one.uri, one.size_bytes, one.version, one.start, one.end, dataclasses.replace(one.settings, removed=None))
-        for one in assignment.ranges
-    )
 
 
 def _read_part(output: str) -> _Part | None:

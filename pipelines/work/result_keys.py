@@ -35,6 +35,17 @@ def make_shards_key(settings_sha256: str, assignment: Assignment) -> str:
     return hash_sha256(write_canonical_json(parts))[:_DIGITS]
 
 
+def hash_content(assignment: Assignment) -> str:
+    """sha256 of what a work item reads and how, tombstones aside, which only leave documents out.
+
+    Under equal settings of a stage, items of equal hashes have equal results, whatever their numbers.
+    """
+    ranges = _describe_ranges(assignment)
+    for one in ranges:
+        one["settings"].pop("removed", None)
+    return hash_sha256(write_canonical_json({"ranges": ranges}))
+
+
 def make_shuffled_key(settings_sha256: str, plan: Plan) -> str:
     """The key of all shards of a shuffled build: any document of the plan may be in each."""
     hasher = hashlib.sha256(settings_sha256.encode())

@@ -49,13 +49,12 @@ def make_plan(
 
     for index, file in enumerate(ordered):
         text = estimate_text_bytes(file.size_bytes, settings[file.settings])
-        is_small = 2 * text < range_bytes
-        if not is_small:
+        if 2 * text >= range_bytes:
             close()
         for start, end in _cut_file(file, settings[file.settings], range_bytes):
             run.append(InputRange(index, start, end))
             run_text += estimate_text_bytes(end - start, settings[file.settings])
-            if not is_small or ends_run(file.uri, text, run_text, len(run), range_bytes):
+            if ends_run(file.uri, text, run_text, len(run), range_bytes):
                 close()
     close()
     return Plan(ordered, tuple(settings), items, tuple(sorted(set(duplicates))))
@@ -69,16 +68,20 @@ def _sort_files(files: Iterable[InputFile]) -> Iterable[InputFile]:
 
 
 def _ends_run_by_size(uri: str, text: int, run_text: int, num_files: int, range_bytes: int) -> bool:
-    """Whether a run ends with this small file. text: of the file; run_text, num_files: of the run, with it."""
+    """Whether a run ends with a range of this file. text: of the file; run_text, num_files: of the run, with the range.
+
+    A run may begin with the end of a file that is cut.
+    """
     return 2 * run_text >= range_bytes
 
 
 def _ends_run_by_hash(uri: str, text: int, run_text: int, num_files: int, range_bytes: int) -> bool:
     """As _ends_run_by_size. A run has at least 1/8 of range_bytes of text, unless it has many files, and less than 3/2.
 
-    In between a file ends it with the odds of its text in 3/8 of range_bytes, so 1/2 is what runs have on average.
+    In between a file ends it with the odds of its text in 3/8 of range_bytes, so 1/2 is what runs have on average. A
+    range of a file that is not small is alone.
     """
-    if run_text >= range_bytes or num_files >= MAX_RUN_FILES:
+    if 2 * text >= range_bytes or run_text >= range_bytes or num_files >= MAX_RUN_FILES:
         return True
     if 8 * run_text < range_bytes:
         return False

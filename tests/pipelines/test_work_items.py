@@ -93,6 +93,9 @@ def test_runs_are_bounded_in_number_however_small_their_files_are():
 def test_runs_of_earlier_releases_stay_as_they_were():
     plan = make_plan(make_files(9, 1000), SETTINGS, 6000, runs="")
     assert [len(run) for run in list_runs(plan)] == [3, 3, 3]
+    cut = [InputFile("a", 7000, "v", 0), InputFile("b", 900, "v", 0), InputFile("c", 2000, "v", 0)]
+    assert [len(run) for run in list_runs(make_plan(cut, SETTINGS, 6000, runs=""))] == [1, 3]
+    assert [len(run) for run in list_runs(make_plan(cut, SETTINGS, 6000))][:2] == [1, 1]
 
 
 def test_partitions_follow_from_the_planned_bytes():
