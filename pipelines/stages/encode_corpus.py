@@ -172,9 +172,9 @@ def _shuffle_items(
         passes = find_passes(run, attempts)
         run.metrics["encode"] = passes.scatter_items(plan, job, num_buckets, shown.report)
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
-    result_key = make_shuffled_key(job.settings_sha256, plan)
+    key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
-        parts = make_parts(items, _choose_num_parts(config, items), num_buckets, result_key)
+        parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
         passes.gather_parts(parts, job)
     return spec
 

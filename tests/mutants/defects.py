@@ -1282,8 +1282,8 @@ _STORING = (
         "named-file-asked-twice",
         "a file that a source names is asked for its size after it was found",
         "pipelines/store/listing.py",
-        "[stat(pattern) if described is None else",
-        "[stat(pattern) if True else",
+        "found.add(stat(pattern) if described is None else",
+        "found.add(stat(pattern) if True else",
         _tests("stores/test_listing.py::test_a_named_file_costs_one_request"),
     ),
     Defect(
@@ -1856,8 +1856,8 @@ _BUILDING = (
         "files-in-the-order-of-sources",
         "work items follow the order of sources in the build file",
         "pipelines/work/work_items.py",
-        "ordered = tuple(sorted(files, key=lambda file: file.uri))",
-        "ordered = tuple(files)",
+        "ordered = pack_files(_sort_files(files))",
+        "ordered = pack_files(files)",
         _tests("pipelines/test_build.py::test_equal_with_sources_in_another_order_and_another_name"),
     ),
     Defect(
@@ -1872,8 +1872,8 @@ _BUILDING = (
         "small-items-first",
         "the smallest work items are handed out first, and a large one is left at the end",
         "schemas/plan.py",
-        "return sorted(self.items, key=lambda item: -item.size_bytes)",
-        "return sorted(self.items, key=lambda item: item.size_bytes)",
+        "sizes = np.fromiter((-item.size_bytes for item in self.items)",
+        "sizes = np.fromiter((item.size_bytes for item in self.items)",
         _tests("pipelines/test_plan_parts.py::test_large_items_come_first"),
     ),
     Defect(
