@@ -153,10 +153,10 @@ def test_all_files_of_a_part_may_go(corpus):
 
 
 def test_what_cannot_be_read_again_is_refused_by_name(corpus):
-    (corpus / "en" / "b.jsonl").unlink()
-    write_documents(corpus, "mixed/c.jsonl", 10, "de")
+    (corpus / "en" / "a.jsonl").unlink()
+    write_documents(corpus, "mixed/d.jsonl", 10, "de")
     before = tree(corpus / "out")
-    with pytest.raises(StageError, match=r"en/b.jsonl, mixed/c.jsonl: gone, or not as when .* was built"):
+    with pytest.raises(StageError, match=r"en/a.jsonl, mixed/d.jsonl: gone, or not as when .* was built"):
         remove_here(corpus, GONE)
     assert tree(corpus / "out") == before
     assert remove_here(corpus, {"e-1"}).commit is not None  # in another part
