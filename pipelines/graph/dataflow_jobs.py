@@ -162,7 +162,10 @@ def ask(service: str, call: Callable[[], T]) -> T:
             f"or run where a service account is attached"
         )
     except OSError as error:
-        told = StageError(f"{service} does not answer ({shorten_failure(str(error))}). {_AGAIN} when it does")
+        why = shorten_failure(str(error))
+        told = StageError(f"{service} does not answer ({why}). {_AGAIN} when it does")
+        if why.startswith("Could not upload"):  # as Beam says it of the graph
+            told = ConfigError(f"engine.staging: {why}")
     raise told
 
 

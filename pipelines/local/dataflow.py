@@ -10,6 +10,7 @@ import importlib.util
 import re
 from collections.abc import Callable
 
+from pipelines.store import storage
 from schemas.build_tables import EngineTable
 from tokcore.errors import ConfigError
 
@@ -90,6 +91,14 @@ def refuse_without_extra(is_there: Callable[[str], object] = importlib.util.find
     except ModuleNotFoundError:  # of google.cloud
         pass
     raise ConfigError('engine.name = "dataflow": its packages are not installed. Run: pip install "tokcore[gcp]"')
+
+
+def require_staging(engine: EngineTable) -> None:
+    """Raise ConfigError if the bucket for staging is not there: Beam would try for ten minutes to write to it."""
+    try:
+        storage.require_bucket(str(engine.staging))
+    except ConfigError as error:
+        raise ConfigError(f"engine.staging = {error}. Make the bucket, or name one that is there") from error
 
 
 def _check(engine: EngineTable) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.local.dataflow import NAME as DATAFLOW
-from pipelines.local.dataflow import make_dataflow_options, refuse_settings_of_dataflow
+from pipelines.local.dataflow import make_dataflow_options, refuse_settings_of_dataflow, require_staging
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.build_tables import EngineTable
@@ -97,9 +97,14 @@ def do_without_kernel() -> None:
 
 
 def require_job_server(engine: EngineTable) -> None:
-    """Raise ConfigError, within seconds, if nothing listens where the engine's job server should be."""
+    """Raise ConfigError, within seconds, if nothing listens where the engine's job server should be.
+
+    Dataflow's is Google's; there the bucket for staging must be there.
+    """
     endpoint = engine.endpoint or _DEFAULT_ENDPOINTS.get(engine.name)
-    if engine.name == "local" or endpoint is None:  # Dataflow's is Google's
+    if engine.name == DATAFLOW:
+        require_staging(engine)
+    if engine.name == "local" or endpoint is None:
         return
     host, port = _parse_endpoint("engine.endpoint", endpoint)
     try:

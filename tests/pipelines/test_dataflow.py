@@ -178,6 +178,11 @@ def test_the_machine_that_learns_has_the_memory():
         (exceptions.NotFound("no job\nmore"), ConfigError, r"refuses \(404 no job\). Look at \[engine\]: project"),
         (exceptions.ServiceUnavailable("busy"), StageError, r"refuses \(503 busy\). Finished work is kept"),
         (DefaultCredentialsError("none"), ConfigError, r"Dataflow: no credentials \(none\). Run: gcloud auth"),
+        (
+            OSError("Could not upload to GCS path gs://a/b: 403"),
+            ConfigError,
+            "engine.staging: Could not upload to .* 403",
+        ),
         (ConnectionRefusedError("refused"), StageError, r"Dataflow does not answer \(refused\). Finished work is kept"),
     ],
 )

@@ -126,14 +126,17 @@ def wait_for_job(driver: Driver) -> str:
     return found[1]
 
 
-def test_a_job_that_a_killed_driver_left_is_gone_on_with(dataflow, folder, tmp_path):
+@pytest.mark.parametrize("num_blind", [0, 1], ids=["found", "submitted-at-the-same-time"])
+def test_a_job_that_a_killed_driver_left_is_gone_on_with(dataflow, folder, tmp_path, num_blind):
+    """Also if it shows only when another is submitted: the service has one job of a name."""
     dataflow.worker = make_slow_worker(tmp_path, 10)
     with Driver(tmp_path / "driver.log", *on(dataflow, folder)) as driver:
         job = wait_for_job(driver)
-    assert dataflow.find(job).state == "RUNNING"
+    assert dataflow.find(job).state in ("PENDING", "RUNNING")
+    dataflow.num_blind = num_blind
     again = tokcore(*on(dataflow, folder), timeout=600)
     assert again.returncode == 0, again.stderr
-    assert f"count: goes on with job {job} " in again.stderr
+    assert f"count: goes on with job {job} (tokcore-count-" in again.stderr
     assert [job.state for job in dataflow.jobs] == ["DONE"], "a second job was started"
 
 
@@ -200,6 +203,14 @@ def test_a_refusal_of_the_service_names_the_fix(dataflow, folder):
     assert last.startswith(f"error: Dataflow ({PROJECT}, {REGION}) refuses (403 ")
     assert "no, because of reasons" in last
     assert "Enable the Dataflow API; the account that runs this needs roles/dataflow.developer" in last
+    assert not dataflow.jobs
+
+
+def test_a_bucket_for_staging_that_is_not_there(dataflow, folder):
+    done = tokcore(*on(dataflow, folder, "--set", "engine.staging=gs://not-there/staging", command="build"))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: engine.staging = gs://not-there/staging: ")
+    assert done.stderr.endswith("Make the bucket, or name one that is there\n")
     assert not dataflow.jobs
 
 

@@ -91,6 +91,7 @@ class FakeDataflow:
         self.worker = find_worker_program()  # the program of the image
         self.refusals: list[tuple[int, str]] = []  # of the next requests: HTTP status, message
         self.requests: list[str] = []  # method and path
+        self.num_blind = 0  # of the next lists of jobs, which are empty, as if another driver were a little later
         self._store = store
         self._prism = beam_job_api_pb2_grpc.JobServiceStub(grpc.insecure_channel(f"127.0.0.1:{prism_port}"))
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
@@ -148,6 +149,9 @@ class FakeDataflow:
         return job
 
     def _list(self, query: dict[str, str]) -> dict[str, Any]:
+        if self.num_blind:
+            self.num_blind -= 1
+            return {"jobs": []}
         active = query.get("filter") in ("ACTIVE", "3")
         return {"jobs": [job.show() for job in self.jobs if not (active and job.state in _ENDED)]}
 
