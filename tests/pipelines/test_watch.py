@@ -201,19 +201,34 @@ def test_a_bad_version_of_a_file_does_not_hold_up_its_part(corpus):
 
 def test_a_change_that_cannot_be_followed_waits_and_stops_no_other(corpus):
     with watching(corpus) as watcher:
-        kept = (corpus / "en" / "a.jsonl").read_bytes(), (corpus / "en" / "a.jsonl").stat().st_mtime_ns
-        (corpus / "en" / "a.jsonl").unlink()  # its documents are kept, in a part with b.jsonl
-        write_file(corpus, "en/b.jsonl", make_texts("new", 3))
-        write_file(corpus, "en/e.jsonl", make_texts("e", 3))
+        for name in ("x", "y"):
+            write_file(corpus, f"en/{name}.jsonl", make_texts(name, 1))  # in one run
+        watcher.go_round()
+        watcher.go_round()
+        assert newest(corpus).why == dataclasses.replace(REASON, new=2)
+        kept = (corpus / "en" / "x.jsonl").read_bytes(), (corpus / "en" / "x.jsonl").stat().st_mtime_ns
+        (corpus / "en" / "x.jsonl").unlink()  # its documents are kept, in a run with y.jsonl
+        write_file(corpus, "en/y.jsonl", make_texts("other", 4))
+        write_file(corpus, "en/z.jsonl", make_texts("z", 3))
         watcher.go_round()
         watcher.go_round()
         assert newest(corpus).why == dataclasses.replace(REASON, new=1)
-        assert said(watcher).count("en/a.jsonl: vanished, and is in a part with en/b.jsonl") == 1
-        (corpus / "en" / "a.jsonl").write_bytes(kept[0])
-        os.utime(corpus / "en" / "a.jsonl", ns=(kept[1], kept[1]))
+        assert said(watcher).count("en/x.jsonl: vanished, and is read with en/y.jsonl") == 1
+        (corpus / "en" / "x.jsonl").write_bytes(kept[0])
+        os.utime(corpus / "en" / "x.jsonl", ns=(kept[1], kept[1]))
         watcher.go_round()
-        assert newest(corpus).number == 2
+        assert newest(corpus).number == 3
     require_fresh(corpus)
+
+
+def test_what_vanished_and_is_kept_stops_no_change_elsewhere_in_its_part(corpus):
+    with watching(corpus) as watcher:
+        (corpus / "en" / "a.jsonl").unlink()
+        write_file(corpus, "en/b.jsonl", make_texts("new", 3))
+        watcher.go_round()
+        watcher.go_round()
+        assert newest(corpus).why == dataclasses.replace(REASON, changed=1)
+        assert newest(corpus).totals.files == 4
 
 
 # ------------------------------------------------------------------------------------------------------------- trouble
