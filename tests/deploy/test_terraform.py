@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import hcl2
 import pytest
 from support.installed_servers import find_server
+
+from schemas.build_tables import EngineTable
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "terraform"
 FILES = sorted(FOLDER.glob("*.tf"))
@@ -96,3 +99,19 @@ def test_the_driver_is_told_of_everything_that_terraform_made():
     assert engine
     keys = set(re.findall(r"(?m)^\s+(\w+)\s*=", engine[1]))
     assert keys == {"project", "region", "staging", "image", "subnetwork", "service_account"}
+    assert keys <= {field.name for field in dataclasses.fields(EngineTable)}
+
+
+def test_the_runbook_names_what_terraform_has():
+    page = (FOLDER.parent / "README.md").read_text()
+    (told,) = re.findall(r"cat > my.auto.tfvars <<END\n(.*?)END\n", page, re.DOTALL)
+    blocks = read_blocks()
+    variables = {name.removeprefix("variable.") for name in blocks if name.startswith("variable.")}
+    named = set(hcl2.loads(told)) | set(re.findall(r"echo ['\"](\w+) = ", page)) | {"leftovers_days", "with_nat"}
+    assert {name for name in named if not name.startswith("__")} <= variables
+    asked = set(re.findall(r"output -raw (\w+)", page))
+    assert asked
+    assert asked <= {name.removeprefix("output.") for name in blocks if name.startswith("output.")}
+    for bucket in ("output", "staging"):
+        assert f"gs://my-project-1-tokcore-{bucket}/" in page
+        assert f"-tokcore-{bucket}" in str(blocks[f"resource.google_storage_bucket.{bucket}"]["name"])
