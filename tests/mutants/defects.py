@@ -2822,12 +2822,28 @@ _PACKING = (
 
 _SCALE = (
     Defect(
-        "lines-held-by-themselves",
-        "lines of canonical JSON are kept until they are joined, 4 kB each",
-        "tokcore/canonical.py",
-        "    lines = bytearray()\n",
-        "    return b''.join([write_canonical_json(value) for value in values])\n",
+        "files-sorted-unpacked",
+        "all files of a plan are held as objects while they are sorted",
+        "schemas/packed_rows.py",
+        "if len(self._waiting) == _SORTED_AT_ONCE:",
+        "if not self._waiting:",
         _tests("scale/test_scale.py::test_planning_takes_little_memory_for_each_file"),
+    ),
+    Defect(
+        "runs-extended-out-of-order",
+        "files that come before the last run's are added to it",
+        "schemas/packed_rows.py",
+        "if not self._runs or self._key(self._waiting[0]) < self._end:",
+        "if not self._runs:",
+        _tests("schemas/test_packed_rows.py::test_sorted_rows_are_sorted_and_stable"),
+    ),
+    Defect(
+        "first-page-alone",
+        "a listing of S3 ends with its first page",
+        "pipelines/store/listed_pages.py",
+        'if not said.get("IsTruncated"):',
+        'if said.get("IsTruncated") is not None:',
+        _tests("stores/test_listing.py::test_listings_in_pages_name_what_the_library_finds"),
     ),
 )
 
