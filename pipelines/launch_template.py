@@ -16,7 +16,7 @@ from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail, open
 from pipelines.local.dataflow import NAME
 from tokcore.errors import ConfigError, TokError
 
-STAGES = ("count", "encode")
+STAGES = ("count", "encode", "watch")
 # Beam's option, as Google's launcher spells it -> the key of [engine].
 _ENGINE_KEYS = {
     "project": "project",
@@ -66,10 +66,19 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
     if given.stage == "encode" and build.config.shuffle.seed is not None:
         raise ConfigError("[shuffle]: takes two jobs, one after the other. Run: tokcore encode --engine dataflow")
     try:
-        build.count() if given.stage == "count" else build.encode()
+        _run(build, given.stage)
     except TemplateWritten as written:
         return str(written)
     raise ConfigError(f"{given.stage}: is done already, so there is nothing to start")
+
+
+def _run(build: Any, stage: str) -> None:
+    if stage == "watch":
+        from pipelines.watch.stream import Stream
+
+        Stream(build.config, build.options, build.output, build.progress).run()
+        return
+    build.count() if stage == "count" else build.encode()
 
 
 def split_options(options: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -29,7 +29,9 @@ from tokcore.errors import ConfigError
 @click.option("--count", "counts_too", is_flag=True, help="With --tokenizer: also count, ready for `tokcore learn`.")
 @click.option("--listen", metavar="HOST:PORT", help="Of /healthz, /readyz and /metrics; replaces watch.listen.")
 @click.option(
-    "--streaming", is_flag=True, help="As one pipeline that does not end, on --engine flink, prism or portable."
+    "--streaming",
+    is_flag=True,
+    help="As one pipeline that does not end, on --engine flink, prism, dataflow or portable.",
 )
 @click.option(
     "--log-format", "log_format", type=click.Choice(("text", "json")), default="text", help="Of lines on stderr."

@@ -9,7 +9,8 @@ boot_worker: the program tokcore-worker, which engines start. driver_options: wh
 read_documents, transforms, write_shards: for pipelines of your own. checks: what they ask of their input.
 engine_jobs, dataflow_engine: a stage as a job of an engine. jobs, flink_jobs, dataflow_jobs: found again and
 cancelled. watch_job: until it ends.
-stream_graph: the stream of `tokcore watch --streaming`. stream_job: the job that runs it, and its checkpoints.
+stream_graph: the stream of `tokcore watch --streaming`. stream_job: the job that runs it, and its checkpoints;
+dataflow_stream: on Dataflow.
 recorded: how far it is. shorten_failure: why it failed, in one line.
 across: errors of workers, as the driver gets them. measure: Beam metrics.
 """

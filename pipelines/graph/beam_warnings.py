@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 from pipelines.store.redaction import redact
 
-# Of threads, which we ask for on purpose: they wait for our own worker processes.
-_NO_NEWS = "If direct_num_workers is not equal to 1"
+# Of threads, which we ask for on purpose: they wait for our own worker processes. And of options that only a job server
+# knows: graph/runner.py refuses those that nobody does.
+_NO_NEWS = ("If direct_num_workers is not equal to 1", "Unparseable argument: ")
 # What Beam tries again it tells with a stack trace.
 _TRACE = re.compile(r"\s*\n\s*Traceback ")
 

@@ -21,7 +21,7 @@ from tokcore.errors import StageError, TokError
 
 # Hosts take minutes to start and to fetch the image.
 SILENCE_S = 900.0
-_HINT = (
+HINT = (
     "the job's page says more. engine.image must be there for engine.service_account, and the subnetwork must reach "
     "Google's interfaces (Private Google Access)"
 )
@@ -57,7 +57,7 @@ def run_dataflow_job(run: StageOnBeam, options: PipelineOptions) -> Iterator[bea
         storage.remove_tree(greetings)  # of workers of an earlier job
         job, is_ours = _submit(pipeline, service, name, run)
         opening = f"{run.stage}: {'' if is_ours else 'goes on with '}job {job.id} ({name}) at {job.endpoint}"
-    follow_job(run, job, opening, lambda: service.find_page(job.id), _HINT, SILENCE_S)
+    follow_job(run, job, opening, lambda: service.find_page(job.id), HINT, SILENCE_S)
 
 
 def _submit(pipeline: beam.Pipeline, service: Service, name: str, run: StageOnBeam) -> tuple[DataflowJob, bool]:

@@ -195,6 +195,6 @@ def _refused(refusal: str) -> ConfigError:
     return ConfigError(f"a worker refused to start on host {refusal}")
 
 
-def watch_workers(run: StageOnBeam, job: RemoteJob) -> JobWorkers:
-    """What becomes known of the workers of a job."""
-    return _Workers(run, job, _HINT, SILENCE_S)
+def watch_workers(run: StageOnBeam, job: RemoteJob, hint: str = "", silence_s: float = 0) -> JobWorkers:
+    """What becomes known of the workers of a job. hint, silence_s: as for follow_job; neither: as it has them."""
+    return _Workers(run, job, hint or _HINT, silence_s or SILENCE_S)

@@ -86,7 +86,7 @@ class StreamJob:
             for run in {path.partition("/")[0] for path in paths if path[:6] < kept.restore[:6]}:
                 storage.remove_tree(urls.join(self._folder, run))  # nothing goes on from there any more
         self._job = job
-        self._workers = watch_workers(self._as_stage, job)
+        self._workers = self._watch_workers(job)
 
     def look(self) -> bool:
         """Whether the job still runs. Says where its page is, and what the engine warns of.
@@ -146,6 +146,10 @@ class StreamJob:
     def _find_page(self, job: RemoteJob) -> str | None:
         """Where people see the job; None while that is not known."""
         return find_job_page(self._options, job, self.name)
+
+    def _watch_workers(self, job: RemoteJob) -> JobWorkers:
+        """What becomes known of its workers."""
+        return watch_workers(self._as_stage, job)
 
     def _run_pipeline(self, options: PipelineOptions, follow: FollowSources) -> RemoteJob:
         """Submit the pipeline."""

@@ -11,6 +11,7 @@ import os
 import time
 from typing import Any
 
+from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.engines import require_job_server
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
@@ -59,7 +60,6 @@ class Stream:
         kept, and the same command goes on; KeyboardInterrupt if it did not end in time, and was cancelled.
         """
         from pipelines.graph.stream_graph import FollowSources
-        from pipelines.graph.stream_job import StreamJob
 
         settings = self.config.watch
         require_job_server(self.config.engine)
@@ -75,10 +75,7 @@ class Stream:
         self._log = steps.check()
         poll_s = float(settings.poll_seconds)
         follow = FollowSources(steps, poll_s, float(settings.settle_seconds), float(settings.batch_seconds))
-        checkpoints = urls.resolve(self.config.base, self.config.engine.checkpoints or "")
-        job = StreamJob(
-            self.options, self.output, checkpoints if self.config.engine.checkpoints else "", poll_s, self.progress.say
-        )
+        job = self._open_job(poll_s)
         with self.wishes.heard():
             pages = self._serve()
             self._turn.begin()
@@ -89,6 +86,18 @@ class Stream:
                 self._turn.end()
                 if pages is not None:
                     pages.end()
+
+    def _open_job(self, poll_s: float) -> Any:
+        """What knows the stream's job at the engine. Imported only now, with Beam, and with what Dataflow needs."""
+        if self.config.engine.name == DATAFLOW:
+            from pipelines.graph.dataflow_stream import DataflowStreamJob
+
+            return DataflowStreamJob(self.options, self.output, self.progress.say)
+        from pipelines.graph.stream_job import StreamJob
+
+        named = self.config.engine.checkpoints
+        checkpoints = urls.resolve(self.config.base, named) if named else ""
+        return StreamJob(self.options, self.output, checkpoints, poll_s, self.progress.say)
 
     def _watch(self, job: Any) -> None:
         """Say what is committed, until the job has ended."""
@@ -171,7 +180,7 @@ def _refuse_without_streams(config: BuildConfig, options: RunOptions) -> None:
         raise ConfigError(
             f"--streaming: {where} has no streams: its sources do not wait for files that are still to come. Leave "
             f"--streaming out, and `tokcore watch` runs one bounded pipeline after another; or name an engine: "
-            f"--engine flink or --engine prism"
+            f"--engine flink, prism or dataflow"
         )
     if name == "flink" and config.engine.checkpoints is None:
         raise ConfigError(

@@ -14,7 +14,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apache_beam.options.pipeline_options import DebugOptions, GoogleCloudOptions, PipelineOptions, WorkerOptions
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+    WorkerOptions,
+)
 from google.api_core import exceptions
 from google.auth.exceptions import DefaultCredentialsError
 from google.protobuf import json_format, struct_pb2
@@ -198,7 +204,7 @@ def test_what_googles_libraries_raise_is_a_line(raised, kind, message):
 # -------------------------------------------------------------------------------------------------------------- graphs
 
 
-@pytest.mark.parametrize("stage", ["count", "encode", "scatter", "gather"])
+@pytest.mark.parametrize("stage", ["count", "encode", "scatter", "gather", "watch"])
 def test_graphs_as_dataflows_runner_translates_them(stage):
     """Steps, coders and environments stay as they are, unless somebody means it. Workers have nothing to fetch."""
     expected = json.loads((ROOT / "tests" / "golden" / "dataflow_graphs.json").read_bytes())[stage]
@@ -273,6 +279,14 @@ def test_workers_start_without_compiler_and_index():
         [sys.executable, "-c", NO_TOOLS], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_stream_as_dataflows_runner_translates_it():
+    """A streaming job on Streaming Engine; its graph holds no list of files."""
+    job = translate("watch", [], 0)
+    assert job.options.view_as(StandardOptions).streaming
+    assert json.loads(job.json())["type"] in ("JOB_TYPE_STREAMING", 2)
+    assert len(job.proto_pipeline.SerializeToString()) < 100_000
 
 
 # ----------------------------------------------------------------------------------------------- templates, launchers

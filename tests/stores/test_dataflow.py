@@ -15,7 +15,7 @@ from stores.files import put, read
 from stores.servers import Store
 from support.builds import ROOT, jsonl, texts, tokcore, write
 from support.dataflow import IMAGE, PROJECT, REGION, FakeDataflow, start_dataflow
-from support.drivers import Driver, wait_for
+from support.drivers import Driver, telling, wait_for
 
 from pipelines.local.engines import find_worker_program
 
@@ -212,6 +212,28 @@ def test_a_bucket_for_staging_that_is_not_there(dataflow, folder):
     assert done.stderr.startswith("error: engine.staging = gs://not-there/staging: ")
     assert done.stderr.endswith("Make the bucket, or name one that is there\n")
     assert not dataflow.jobs
+
+
+# -------------------------------------------------------------------------------------------------------------- streams
+
+
+def test_a_stream(dataflow, gcs, folder, tmp_path):
+    """Workers commit what lands; SIGTERM has Dataflow drain the job."""
+    build_here(tmp_path)
+    watch = [f"--set=watch.{key}" for key in ("poll_seconds=0.5", "settle_seconds=0", "batch_seconds=1", "listen=")]
+    begin = ["--streaming", f"--tokenizer={tmp_path}/out/tokenizer/tokcore.json", "--set=watch.drain_seconds=300"]
+    command = on(dataflow, folder, *begin, *watch, command="watch")
+    with Driver(tmp_path / "driver.log", *command) as driver, telling(driver.describe):
+        assert driver.wait_for_line("commit 1: ").startswith("commit 1: files 1 new, 40 documents")
+        put(gcs, f"{folder}/en.jsonl", jsonl([{"text": text} for text in texts("en", 50, 2)]))
+        assert driver.wait_for_line("commit 2: ").startswith("commit 2: files 1 changed, 50 documents")
+        driver.process.terminate()
+        assert driver.finish() == 0
+    (job,) = dataflow.jobs
+    assert job.state == "DRAINED"
+    assert re.fullmatch(r"tokcore-stream-[0-9a-f]{16}", job.name)
+    assert job.submitted["type"] in ("JOB_TYPE_STREAMING", 2)
+    assert json.loads(read(gcs, f"{folder}/out/log/2.json"))["totals"]["documents"] == 50
 
 
 # ----------------------------------------------------------------------------------------------------------- templates

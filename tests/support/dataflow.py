@@ -1,8 +1,9 @@
 """A fake of Google's Dataflow, on the loopback interface, that runs what is submitted.
 
-It speaks the REST interface v1b3, as far as Beam's client and ours do: create, get, list, update (which cancels),
-messages, metrics. A job's graph is read from where it was staged, and runs on Prism, a real engine; each container is a
-process of `tokcore-worker`, which gets the job's options as Dataflow gives them: one table, all numbers floats.
+It speaks the REST interface v1b3, as far as Beam's client and ours do: create, get, list, update (which cancels and
+drains), messages, metrics. A job's graph is read from where it was staged, and runs on Prism, a real engine; each
+container is a process of `tokcore-worker`, which gets the job's options as Dataflow gives them: one table, all numbers
+floats.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from pipelines.local.engines import find_worker_program
 PROJECT, REGION = "tokcore-tests", "us-central1"
 IMAGE = f"{REGION}-docker.pkg.dev/{PROJECT}/tokcore/tokcore:0.1.0"
 _PATH = re.compile(rf"/v1b3/projects/{PROJECT}/locations/{REGION}/jobs(?:/(?P<id>[^/]+))?(?:/(?P<of>\w+))?")
-_ENDED = {"DONE", "FAILED", "CANCELLED"}
+_ENDED = {"DONE", "FAILED", "CANCELLED", "DRAINED"}
+_WISHES = {"JOB_STATE_CANCELLED": "CANCELLING", 5: "CANCELLING", "JOB_STATE_DRAINING": "DRAINING", 7: "DRAINING"}
 _POLL_S = 0.2
 _States = beam_job_api_pb2.JobState.Enum
 _Message = beam_job_api_pb2.JobMessage
@@ -156,9 +158,9 @@ class FakeDataflow:
         return {"jobs": [job.show() for job in self.jobs if not (active and job.state in _ENDED)]}
 
     def _update(self, job: FakeJob, body: dict[str, Any]) -> None:
-        assert body["requestedState"] in ("JOB_STATE_CANCELLED", 5), body
+        wanted = _WISHES[body["requestedState"]]
         if job.state not in _ENDED:
-            job.state = "CANCELLING"
+            job.state = wanted
 
     def _list_messages(self, job: FakeJob) -> dict[str, Any]:
         texts = enumerate(job.messages)
@@ -227,6 +229,8 @@ class FakeDataflow:
         if state == "FAILED":
             job.messages += [("ERROR", text) for text in self._read_errors(job)]
             job.messages.append(("ERROR", "Workflow failed. Causes: S01:SpreadItems/ReadPart+CountItem failed."))
+        if state == "DONE" and job.state == "DRAINING":  # Prism cannot drain: the stream sees that it is told to end
+            state = "DRAINED"
         job.state = state if state in _ENDED else job.state
 
     def _read_errors(self, job: FakeJob) -> list[str]:

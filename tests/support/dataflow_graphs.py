@@ -6,17 +6,21 @@ import re
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from support.graphs import make_jobs
 
 from pipelines.graph.beam_passes import add_count_graph, add_encode_graph, add_gather_graph
 from pipelines.graph.encode_graph import ScatterItems
 from pipelines.graph.spread_items import SpreadItems
+from pipelines.graph.stream_graph import FollowSources
 from pipelines.local.dataflow import make_dataflow_options
 from pipelines.store.attempts import Attempts
+from pipelines.watch.stream_steps import StreamSteps
 from schemas.build_tables import EngineTable
+from schemas.config import parse_config
 
+_WATCHED = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "gs://tokcore-tests/*.jsonl"\n'
 _LINE = re.compile(r"\.py:\d+")  # of Beam's own, which names a lambda by its place
 ENGINE = EngineTable(
     name="dataflow",
@@ -44,6 +48,10 @@ def translate(stage: str, parts: list[str], num_items: int) -> Any:
         _ = items | "ScatterItems" >> ScatterItems(encode_job, 16, None)
     elif stage == "gather":
         add_gather_graph(pipeline, parts, num_items, encode_job, None)
+    elif stage == "watch":
+        pipeline.options.view_as(StandardOptions).streaming = True
+        steps = StreamSteps(parse_config(_WATCHED, "gs://tokcore-tests/build.toml"), "gs://tokcore-tests/out")
+        _ = pipeline | "FollowSources" >> FollowSources(steps, 10, 5, 30)
     else:
         raise AssertionError(stage)
     return pipeline.run().job
