@@ -332,6 +332,16 @@ def flink() -> Iterator[str]:
         server.shutdown()
 
 
+def test_what_builds_parts_takes_over_the_engine_of_its_command():
+    """An update hands its options to the build of a part, which has the same build file."""
+    engine = EngineTable(name="prism")
+    told = make_engine_options(engine)
+    run = RunOptions().with_engine("prism", "", told)
+    assert run.with_engine("prism", "", told) == run
+    with pytest.raises(ConfigError, match="names an engine already"):
+        run.with_engine("flink", "", make_engine_options(EngineTable(name="flink")))
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [({}, "4"), ({"parallelism": 9}, "4"), ({"parallelism": 2}, "2"), ({"processes": 7}, "7")],
