@@ -44,6 +44,9 @@ class Steps(Protocol):
     def look(self) -> Iterable[Arrival]:
         """All that waits."""
 
+    def sign(self, number: int, /) -> None:
+        """Leave the number of a look, for the driver."""
+
     def is_over(self) -> bool:
         """Whether the stream was told to end."""
 
@@ -167,6 +170,7 @@ class _Look(beam.DoFn):
         if not looks.try_claim(number):
             return
         found = list(run_here(self._steps.look))
+        run_here(lambda: self._steps.sign(number))
         now = Timestamp.now()
         before = watermark.current_watermark()
         if before is not None and before > now:

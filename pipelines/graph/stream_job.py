@@ -121,6 +121,13 @@ class StreamJob:
         job.drain(spell_for_engine(urls.join(self._run, DRAINED)))
         return True
 
+    def give_up(self) -> None:
+        """End a job that does nothing any more; the next one begins without its checkpoints."""
+        self.cancel()
+        if self._folder:
+            with storage.write_attempt(urls.join(self._run, DRAINED, "stalled", "_metadata")) as file:
+                file.write(b"no savepoint: the stream did not go on\n")
+
     def cancel(self) -> None:
         """End the job at once. What it has not committed is found again by the next one."""
         self._say(f"cancels job {self._job.id} at {self._job.endpoint}")

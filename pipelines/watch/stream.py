@@ -25,14 +25,16 @@ from pipelines.watch.begin import begin_output
 from pipelines.watch.meters import Meters
 from pipelines.watch.pages import METRICS_TYPE, Page, Pages
 from pipelines.watch.signals import Wishes
-from pipelines.watch.stream_steps import StreamSteps, locate_wish
+from pipelines.watch.stream_steps import StreamSteps, locate_look, locate_wish
 from pipelines.watch.turn import Turn
 from schemas.build_tables import EngineTable
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, StageError
 
 _LOOK_S = 1.0
+# So long a source may be silent: while batches are read, an engine may hold it back. No checkpoint takes longer, either.
+_SILENT_S = 3600.0
 
 
 class Stream:
@@ -51,6 +53,8 @@ class Stream:
         self._turn = Turn(self.output, float(config.watch.lease_seconds), self._describe)
         self._log: Log | None = None
         self._trouble = "the job has not begun"
+        self._look: bytes | None = None  # the number of the stream's last look
+        self._looked_at = time.monotonic()
         self._began = time.time()
 
     def run(self) -> None:
@@ -107,6 +111,7 @@ class Stream:
                 self._trouble = ""
                 if time.monotonic() >= tells_next:
                     self._tell_commits()
+                    self._require_looks(job)
                     tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
                 if self.wishes.is_over and not is_draining:
                     if self.options.detach:
@@ -121,6 +126,23 @@ class Stream:
             raise
         self._tell_commits()
         self.progress.say("stream: ended; nothing is half done")
+
+    def _require_looks(self, job: Any) -> None:
+        """Give up a job whose source has stopped: engines have lost one when they restored a job again and again.
+
+        Raises StageError. What is committed stays, and what is not is found by the next job, which begins anew.
+        """
+        look = storage.read_if_there(locate_look(self.output))
+        now = time.monotonic()
+        if look != self._look or self.wishes.is_over:
+            self._look, self._looked_at = look, now
+        limit = _SILENT_S + 10 * float(self.config.watch.poll_seconds)
+        if now - self._looked_at > limit:
+            job.give_up()
+            raise StageError(
+                f"stream: has not looked at its sources for {limit:.0f} s, so its job was ended. Finished work is "
+                f"kept: run the same command again, and it begins anew"
+            )
 
     def _wish_to_end(self) -> None:
         scratch = urls.join(self.output, FOLDER)

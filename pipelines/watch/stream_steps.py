@@ -104,6 +104,11 @@ class StreamSteps:
         most = _MOST_BATCHES * self.config.watch.batch_files
         return sorted(arrivals, key=lambda arrival: arrival.first)[:most]
 
+    def sign(self, number: int) -> None:
+        """Leave the number of a look where the driver sees that the stream goes on looking."""
+        with storage.write_attempt(locate_look(self.output)) as file:
+            file.write(b"%d" % number)
+
     def is_over(self) -> bool:
         """Whether the stream was told to end."""
         return storage.exists(locate_wish(self.output))
@@ -236,6 +241,11 @@ class StreamSteps:
 def locate_wish(output: str) -> str:
     """The URL of the file that tells a stream to end."""
     return urls.join(output, FOLDER, WATCHERS, "drain")
+
+
+def locate_look(output: str) -> str:
+    """The URL of the file with the number of a stream's last look."""
+    return urls.join(output, FOLDER, WATCHERS, "look")
 
 
 def make_batch_plan(batch: Batch, range_bytes: int, log: Log) -> Plan:

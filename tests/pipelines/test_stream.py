@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
@@ -20,15 +21,19 @@ from support.updates import make_texts, write_file
 
 from pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
 from pipelines.graph.stream_job import find_kept
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
 from pipelines.stages.make_commit import create_commit as create_any_commit
 from pipelines.stages.read_log import read_log
 from pipelines.store import crashpoints
-from pipelines.watch import stream_steps
+from pipelines.watch import stream, stream_steps
 from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.stream_steps import StreamSteps
 from schemas.arrivals import Arrival, Batch, PaneCommitted
+from schemas.build_tables import EngineTable
 from schemas.config import load_config
 from schemas.plan import InputFile
+from tokcore.errors import StageError
 
 # ------------------------------------------------------------------------------------------------------------ the graph
 
@@ -43,6 +48,9 @@ class NoteSteps:
 
     def look(self) -> list[Arrival]:
         return []
+
+    def sign(self, number: int) -> None:
+        pass
 
     def is_over(self) -> bool:
         return True
@@ -409,6 +417,25 @@ def test_marked_files_and_the_wish_to_end(steps, tmp_path):
     Path(stream_steps.locate_wish(steps.output)).parent.mkdir(parents=True, exist_ok=True)
     Path(stream_steps.locate_wish(steps.output)).touch()
     assert steps.is_over()
+
+
+def test_a_job_whose_source_has_stopped_is_given_up(steps, monkeypatch):
+    """The next one begins without its checkpoints. One that looks is left alone."""
+    config = dataclasses.replace(steps.config, engine=EngineTable(name="prism", shared_filesystem=True))
+    driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
+    given_up = []
+    job = SimpleNamespace(give_up=lambda: given_up.append(True))
+    now = [0.0]
+    monkeypatch.setattr(stream.time, "monotonic", lambda: now[0])
+    for number in range(3):
+        steps.sign(number)
+        driver._require_looks(job)
+        now[0] += 200
+    assert not given_up
+    now[0] += 4000
+    with pytest.raises(StageError, match="has not looked at its sources"):
+        driver._require_looks(job)
+    assert given_up
 
 
 # -------------------------------------------------------------------------------------------------------- the command
