@@ -33,7 +33,7 @@ from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, StageError
 
 _LOOK_S = 1.0
-# So long a source may be silent: while batches are read, an engine may hold it back. No checkpoint takes longer, either.
+# So long a source may be silent: an engine may hold it back while batches are read. No checkpoint takes longer.
 _SILENT_S = 3600.0
 
 
