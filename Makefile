@@ -31,7 +31,7 @@ test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
-servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/prism $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
 
 $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 	mkdir -p $(@D)
@@ -42,6 +42,18 @@ $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 $(SERVERS)/fake-gcs-server: tests/stores/fake_gcs/go.sum
 	cd tests/stores/fake_gcs && go build -mod=readonly -o $(abspath $@) github.com/fsouza/fake-gcs-server
 	touch $@
+
+$(SERVERS)/fake-pubsub: tests/stores/fake_pubsub/go.sum tests/stores/fake_pubsub/main.go
+	cd tests/stores/fake_pubsub && go build -mod=readonly -o $(abspath $@) .
+
+# Prometheus' own reader of rules and metrics, of Debian's package, which is not installed: it would start a server.
+$(SERVERS)/promtool:
+	mkdir -p $(SERVERS)/prometheus
+	cd $(SERVERS)/prometheus && { apt-get download --quiet --quiet prometheus || { \
+		test "$$(id -u)" = 0 && run= || run=sudo; $$run apt-get update --quiet --quiet && apt-get download prometheus; }; }
+	dpkg-deb --fsys-tarfile $(SERVERS)/prometheus/prometheus_*.deb | tar -x -C $(SERVERS)/prometheus ./usr/bin/promtool
+	mv $(SERVERS)/prometheus/usr/bin/promtool $@
+	rm -r $(SERVERS)/prometheus
 
 $(SERVERS)/prism: tests/engines/prism/go.sum tests/engines/prism/build.sh
 	mkdir -p $(@D)

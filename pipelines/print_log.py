@@ -120,6 +120,9 @@ def _describe_reason(why: dict[str, Any]) -> str:
     return f"{why['command']}: {told}" if told else str(why["command"])
 
 
+_MOST_LANGUAGES = 10
+
+
 def print_status(output: str, status: dict[str, Any]) -> None:
     """Print what read_status gives."""
     totals = status["totals"]
@@ -134,9 +137,40 @@ def print_status(output: str, status: dict[str, Any]) -> None:
         oldest = f", the oldest for {one['oldest_waiting_s']:,} s" if one["waiting_files"] else ""
         click.echo(f"  watcher on {one['host']}, process {one['process']}: {one['role']}; {waiting}{oldest}")
         click.echo(f"    last sign {max(0, int(time.time()) - one['said']):,} s ago, by this machine's clock")
-        if one["trouble"]:
-            click.echo(f"    trouble: {one['trouble']}")
+        for trouble in filter(None, (one["trouble"], one.get("queue_trouble"))):
+            click.echo(f"    trouble: {trouble}")
     if not status["watchers"]:
         click.echo("  no watcher: tokcore watch BUILD.toml")
     for note in status["quarantine"]:
         click.echo(f"  left alone: {note['uri']}: {note['error']}")
+    _print_drift(status["drift"])
+
+
+def _print_drift(drift: dict[str, Any] | None) -> None:
+    """What Drift.measure gives, a line for each figure."""
+    if drift is None:
+        return
+    window, baseline = drift["window"], drift["baseline"]
+    size = format_size(window["text_bytes"])
+    if not drift["is_full"]:
+        click.echo(f"  drift: not judged before {format_size(drift['wanted_bytes'])} of text landed; {size} did")
+    else:
+        words = "the tokenizer may no longer fit" if drift["exceeded"] else "the tokenizer fits"
+        click.echo(f"  drift: {words}; the last {size} of text, beside {drift['against']}:")
+    for name, title, form in (
+        ("bytes_per_token", "bytes per token", ".3f"),
+        ("short_tokens", "text in tokens of 1 or 2 bytes", ".2%"),
+        ("unseen", "pre-tokens that are new", ".2%"),
+    ):
+        _print_figure(title, window[name], baseline and baseline[name], form, drift["exceeded"].get(name))
+    languages = {*window["languages"], *(baseline["languages"] if baseline else ())}
+    for lang in sorted(languages, key=lambda lang: -window["languages"].get(lang, 0.0))[:_MOST_LANGUAGES]:
+        then = baseline["languages"].get(lang, 0.0) if baseline else None
+        exceeded = drift["exceeded"].get(f"language {lang}")
+        _print_figure(f"text in {lang}", window["languages"].get(lang, 0.0), then, ".2%", exceeded)
+
+
+def _print_figure(title: str, now: float | None, then: float | None, form: str, exceeded: str | None) -> None:
+    if now is not None:
+        was = f", was {then:{form}}" if then is not None else ""
+        click.echo(f"    {title:<31} {now:{form}}{was}{'   out of bounds' if exceeded else ''}")

@@ -518,6 +518,36 @@ class WatchTable:
     listen: Annotated[str, "HOST:PORT of /healthz, /readyz and /metrics; empty: none", Limits(may_be_empty=True)] = (
         "127.0.0.1:9464"
     )
+    sorted_names: Annotated[
+        bool, "names of new files sort after earlier ones, as dates do: most looks list only what comes after"
+    ] = False
+    full_looks: Annotated[
+        int, "with sorted_names: every so many looks list everything, for late and changed files", Limits(least=1)
+    ] = 60
+    notifications: Annotated[
+        str | None,
+        "a queue that tells of new files, so that a look need not wait: sqs://QUEUE, or pubsub://PROJECT/SUBSCRIPTION",
+    ] = None
+    drift_baseline: Annotated[
+        str | None,
+        "an output with this tokenizer, to compare what lands with; not set: the one it was learned in, if it is known",
+        Limits(is_path=True),
+    ] = None
+    drift_window_bytes: Annotated[int, "so much text that landed last is compared", Limits(least=1)] = 50_000_000
+    drift_bytes_per_token: Annotated[
+        Decimal, "drift: the bytes of a token fall by more than this share", Limits(least=0, most=1)
+    ] = Decimal("0.1")
+    drift_short_tokens: Annotated[
+        Decimal, "drift: the share of text in tokens of one or two bytes grows by more", Limits(least=0, most=1)
+    ] = Decimal("0.05")
+    drift_unseen: Annotated[
+        Decimal,
+        "drift: a larger share of pre-tokens is not in the baseline; only if they are counted",
+        Limits(least=0, most=1),
+    ] = Decimal("0.1")
+    drift_language: Annotated[
+        Decimal, "drift: the share of a language in the text grows or falls by more", Limits(least=0, most=1)
+    ] = Decimal("0.1")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

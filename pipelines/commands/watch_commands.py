@@ -26,7 +26,7 @@ from tokcore.errors import ConfigError
 @click.option(
     "--tokenizer", "tokenizer", metavar="URL", help="Encode with this one; needed where nothing is built yet."
 )
-@click.option("--count", "counts_too", is_flag=True, help="With --tokenizer: also count, ready for `tokcore learn`.")
+@click.option("--count", "counts_too", is_flag=True, help="With --tokenizer: also count, for drift and learn_bpe.")
 @click.option("--listen", metavar="HOST:PORT", help="Of /healthz, /readyz and /metrics; replaces watch.listen.")
 @click.option(
     "--streaming",
@@ -77,14 +77,22 @@ def watch(
     Service(complete(build.config), build.options, build.output, build.progress, reload=reload).run()
 
 
-@click.command(epilog=format_examples("tokcore status out/first", "tokcore status s3://bucket/out --json"))
+@click.command(
+    epilog=format_examples(
+        "tokcore status out/first", "tokcore status s3://bucket/out --json", "tokcore status out/first --drift"
+    )
+)
 @click.argument("output")
+@click.option("--drift", "with_drift", is_flag=True, help="Measure drift here, also where no watcher commits.")
+@click.option("--baseline", metavar="OUTPUT", help="With --drift: compare with this output, by the same tokenizer.")
 @JSON
-def status(output: str, as_json: bool) -> None:
-    """Show who watches for an output, what waits, and which files are left alone."""
+def status(output: str, with_drift: bool, baseline: str | None, as_json: bool) -> None:
+    """Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits."""
     from pipelines.print_log import print_status
     from pipelines.watch.read_status import read_status
 
     url = make_absolute(output)
-    found = read_status(url)
+    if baseline is not None and not with_drift:
+        raise ConfigError("--baseline: is for --drift; a watcher has watch.drift_baseline")
+    found = read_status(url, with_drift, make_absolute(baseline) if baseline is not None else "")
     print_json(found) if as_json else print_status(url, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,7 +39,8 @@ from schemas.inheritance import Inheritance
 from schemas.plan import InputFile, Plan, ReadSettings
 from schemas.stage_manifests import BuildManifest
 from schemas.tombstones import Tombstones
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.tokenizer_spec import FILE_NAME
 
 _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work
@@ -116,14 +118,20 @@ def build_part(
     options: RunOptions,
     progress: StageProgress,
     inheritance: Inheritance | None = None,
+    measured: Counter[str] | None = None,
 ) -> Part:
     """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has.
 
-    inheritance: what it takes over from a part of the output instead of reading it.
+    inheritance: what it takes over from a part of the output instead of reading it. measured: the counters of all
+    stages are added to it, if they run.
     """
     path, config = plan_part(config, output, plan)
     build = Build(config, options, urls.join(output, path), progress, chosen=plan, inheritance=inheritance)
-    return describe_part(path, build.run())
+    part = describe_part(path, build.run())
+    if measured is not None:
+        for amounts in build.metrics.values():
+            measured.update(amounts)
+    return part
 
 
 class NewPart(NamedTuple):
@@ -181,6 +189,7 @@ def create_commit(
     parts = (*kept, *added)
     if not parts:
         raise StageError(f"{redact(output)}: no input file would be left. Nothing was changed: delete the output.")
+    _require_same_tokenizer(output, log, added)
     number = log.newest + 1
     commit = Commit(
         number=number,
@@ -199,6 +208,15 @@ def create_commit(
     is_ours = storage.create_exclusive(url, data, scratch) or storage.read_bytes(url) == data
     storage.remove_empty_folders(urls.join(output, FOLDER))
     return commit if is_ours else None
+
+
+def _require_same_tokenizer(output: str, log: Log, added: Iterable[Part]) -> None:
+    for part in added:
+        if (found := read_part(output, part).totals.fingerprint) != log.build.totals.fingerprint:
+            raise IdentityError(
+                f"{redact(output)}: {part.path} was encoded with another tokenizer ({found}) than the output "
+                f"({log.build.totals.fingerprint}). Nothing was committed: put tokenizer/{FILE_NAME} back first."
+            )
 
 
 @functools.lru_cache(maxsize=100_000)

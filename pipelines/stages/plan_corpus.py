@@ -13,7 +13,7 @@ from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
-from pipelines.work.inputs import LeftOut
+from pipelines.work.inputs import LeftOut, ListFiles
 from pipelines.work.plan_inputs import plan_inputs
 from pipelines.work.work_items import make_plan
 from schemas.config import BuildConfig
@@ -29,16 +29,23 @@ FILES = "files.jsonl"
 _LINES = 1000  # that are written at a time
 
 
-def plan_build(config: BuildConfig, output: str = "", left_out: LeftOut | None = None, *, grows: bool = False) -> Plan:
+def plan_build(
+    config: BuildConfig,
+    output: str = "",
+    left_out: LeftOut | None = None,
+    *,
+    grows: bool = False,
+    list_files: ListFiles = storage.list_files,
+) -> Plan:
     """The plan of a build file over the inputs as they are now.
 
     output: URL of the build's output, which no source may read; empty: as the build file says. left_out: is told of
-    the files that match and are not taken. grows: as for plan_inputs. Raises ConfigError for a pattern
+    the files that match and are not taken. grows, list_files: as for plan_inputs. Raises ConfigError for a pattern
     without files, one that matches the output, a file of unknown format, and a file that two sources read differently;
     StageError if a store does not answer.
     """
     where_to = urls.resolve(config.base, output or config.build.output)
-    return plan_inputs(config, where_to, _list_forbidden(config), left_out, grows=grows)
+    return plan_inputs(config, where_to, _list_forbidden(config), left_out, grows=grows, list_files=list_files)
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:

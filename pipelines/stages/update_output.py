@@ -9,13 +9,14 @@ the part, and another one takes its place: it takes over the work items that are
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
+from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.make_commit import (
     HeldFile,
     NewPart,
@@ -34,7 +35,8 @@ from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
-from pipelines.work.inputs import LeftOut
+from pipelines.store.tokenizers import load_spec
+from pipelines.work.inputs import LeftOut, ListFiles
 from pipelines.work.work_items import make_plan
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit, Reason, name_commit
@@ -42,7 +44,8 @@ from schemas.config import BuildConfig
 from schemas.plan import Plan
 from schemas.stage_manifests import BUILD, BuildManifest
 from schemas.tombstones import Tombstones
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.tokenizer_spec import FILE_NAME
 
 Vanished = Literal["keep", "remove", "fail"]
 
@@ -77,8 +80,10 @@ class Update:
     vanished: Vanished = "keep"  # what to do with the documents of files that are no longer there
     grows: bool = False  # as for plan_inputs; changes that cannot be followed wait, and the others do not
     takes_over: bool = True  # whether work items that are as before are taken over; else whole parts are read again
+    list_files: ListFiles = storage.list_files  # as for plan_inputs
     stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
+    measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
     _held: dict[str, dict[str, HeldFile]] = dataclasses.field(default_factory=dict, init=False, repr=False)
 
@@ -92,6 +97,7 @@ class Update:
         StageError if files vanished and that is to fail, or if a stage fails.
         """
         while changes := self.look():
+            self.require_tokenizer()
             if (commit := self.make(changes)) is not None:
                 return commit
             self.progress.say("another update has committed meanwhile: the inputs are compared with its commit")
@@ -102,7 +108,9 @@ class Update:
         self.follow_log()
         with self.progress.stage("plan", minor=True):
             self.left_out = LeftOut()
-            everything = plan_build(self.config, self.output, self.left_out, grows=self.grows)
+            everything = plan_build(
+                self.config, self.output, self.left_out, grows=self.grows, list_files=self.list_files
+            )
             plan = _leave_out(everything, self._removed(), self.config.plan.range_bytes)
             return self._compare(plan, self.held())
 
@@ -132,7 +140,7 @@ class Update:
         assert self._log is not None
         parts = self._plan_parts(changes)
         added = [
-            build_part(self.config, self.output, one.plan, self.options, self.progress, one.inheritance)
+            build_part(self.config, self.output, one.plan, self.options, self.progress, one.inheritance, self.measured)
             for one in parts
         ]
         reach("update.built")
@@ -143,9 +151,24 @@ class Update:
             reach("update.committed")
         return commit
 
+    def require_tokenizer(self) -> None:
+        """Raise IdentityError if the output's tokenizer is not the one that the log names, FormatError for damage."""
+        fingerprint = load_spec(self.output).fingerprint
+        if fingerprint != (expected := self.log.build.totals.fingerprint):
+            raise IdentityError(
+                f"{redact(self.output)}: tokenizer/{FILE_NAME} is another tokenizer: its fingerprint is {fingerprint}, "
+                f"and the output was encoded with {expected}. Put the file back: `tokcore repair` does, if it can."
+            )
+
     def held(self) -> dict[str, HeldFile]:
         """uri -> what the output holds of that file, as of the last look."""
         return {uri: one for files in self._held.values() for uri, one in files.items()}
+
+    @property
+    def log(self) -> Log:
+        """The log, as of the last look or commit that was made."""
+        assert self._log is not None
+        return self._log
 
     @property
     def newest(self) -> int:
@@ -154,9 +177,15 @@ class Update:
 
     def follow_log(self) -> Log:
         """The log, with the commits that are new since the last look. Raises as run() does."""
-        log = read_log(self.output, known=self._log)
+        build = require_manifest(self.output, BUILD, "build")
+        if self._log is not None and build != self._log.build:
+            raise IdentityError(
+                f"{redact(self.output)}: another build took the place of the one that this process began with. Its "
+                f"commits would not follow from each other. Start again, if that is the output that you mean."
+            )
+        log = read_log(self.output, known=self._log or Log(build, ()))
         if self._log is None:
-            self._require_own(log.build)
+            self._require_own(build)
         if log.gap:
             raise StageError(
                 f"{redact(self.output)}: {name_commit(log.gap)} is missing, and later commits are there. Put the file "

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from pipelines.store.retries import count_retries
 from schemas.commit_log import Commit
@@ -17,11 +22,11 @@ class Meters:
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
 
-        def count(name: str, about: str, *labels: str) -> Counter:
-            return Counter(f"tokcore_{name}", about, labels, registry=registry)
+        def count(name: str, about: str, *labels: str) -> prometheus_client.Counter:
+            return prometheus_client.Counter(f"tokcore_{name}", about, labels, registry=registry)
 
-        def gauge(name: str, about: str) -> Gauge:
-            return Gauge(f"tokcore_{name}", about, registry=registry)
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(f"tokcore_{name}", about, labels, registry=registry)
 
         def spread(name: str, about: str) -> Histogram:
             return Histogram(f"tokcore_{name}", about, registry=registry, buckets=_LAG_SECONDS)
@@ -32,6 +37,9 @@ class Meters:
         self._rejected = count("rejected_records", "Records that are no document.", "reason")
         self._files = count("files", "Input files that were committed: new or changed, or gone.", "change")
         self._commits = count("commits", "Commits of this watcher.")
+        self._cache_hits = count("cache_hits", "Work items that an earlier attempt had done.")
+        self._retries = count("worker_retries", "Requests to stores that workers tried again.")
+        self._notifications = count("notifications", "Messages of the queue: with a file, or without.", "about")
         self._failures = count("failures", "What failed and is tried again.", "what")
         self._lag = spread("lag_seconds", "From the first look at a file to the commit that holds it.")
         self._batch = spread("batch_seconds", "From the choice of a batch to its commit.")
@@ -41,6 +49,14 @@ class Meters:
         self.quarantined = gauge("quarantined_files", "Files that failed too often, and are left alone.")
         self.newest = gauge("newest_commit", "The number of the newest commit.")
         self.has_turn = gauge("has_turn", "1 if this watcher commits, 0 if it stands by.")
+        of = "baseline, or the window of what landed last"
+        self._drift = {
+            "bytes_per_token": gauge("drift_bytes_per_token", f"Bytes of text per token: {of}.", "of"),
+            "short_tokens": gauge("drift_short_token_share", f"Share of text in tokens of 1 or 2 bytes: {of}.", "of"),
+            "unseen": gauge("drift_unseen_share", f"Share of pre-tokens that the baseline does not have: {of}.", "of"),
+        }
+        self._shares = gauge("drift_language_share", f"Share of a language in the text: {of}.", "language", "of")
+        self._exceeded = gauge("drift_exceeded", "1 if a figure of the window is out of bounds.", "figure")
         gauge("store_retries", "Requests to stores that were tried again.").set_function(count_retries)
 
     def note_commit(self, commit: Commit, parts: list[BuildManifest], lags_s: list[float], seconds: float) -> None:
@@ -59,6 +75,32 @@ class Meters:
         self._batch.observe(seconds)
         self._commits.inc()
         self.newest.set(commit.number)
+
+    def note_measured(self, measured: Counter[str]) -> None:
+        """Take what work items counted; it is gone then."""
+        self._cache_hits.inc(measured.pop("cache_hits", 0))
+        self._retries.inc(measured.pop("retries", 0))
+        measured.clear()
+
+    def note_messages(self, named: int, other: int) -> None:
+        """Count messages of the queue."""
+        self._notifications.labels("file").inc(named)
+        self._notifications.labels("other").inc(other)
+
+    def note_drift(self, drift: Mapping[str, Any]) -> None:
+        """Take over what Drift.measure gives."""
+        for of in ("baseline", "window"):
+            figures = drift[of] or {}
+            for name, gauge in self._drift.items():
+                if figures.get(name) is not None:
+                    gauge.labels(of).set(figures[name])
+        self._shares.clear()  # languages come and go
+        for of in ("baseline", "window"):
+            for lang, share in (drift[of] or {}).get("languages", {}).items():
+                self._shares.labels(lang, of).set(share)
+        self._exceeded.clear()
+        for name in (*self._drift, "language"):
+            self._exceeded.labels(name).set(any(one.split()[0] == name for one in drift["exceeded"]))
 
     def note_failure(self, what: str) -> None:
         """what: look, or batch."""

@@ -9,25 +9,40 @@ from typing import Any
 from pipelines.stages.read_log import read_log
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS
+from pipelines.watch.drift import Drift
 from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.turn import SIGN
+from schemas.build_tables import WatchTable
 from schemas.commit_log import sum_up_parts
 from tokcore.jsonable import to_jsonable
 
 
-def read_status(output: str) -> dict[str, Any]:
-    """The newest commit, its totals, the watchers and the files in quarantine, as JSON. Raises as read_log does."""
+def read_status(output: str, with_drift: bool = False, baseline: str = "") -> dict[str, Any]:
+    """The newest commit, its totals, the watchers, the files in quarantine, and drift, as JSON.
+
+    with_drift: whether to measure drift here, by the usual limits. Otherwise it is what the watcher that commits says.
+    baseline: as for Drift. Raises as read_log and Drift.measure do.
+    """
     log = read_log(output)
     totals = log.commits[-1].totals if log.commits else sum_up_parts([log.build])
     quarantine = Quarantine(output)
     quarantine.read()
+    watchers = _read_signs(output)
+    drift = Drift(output, WatchTable(), baseline).measure(log) if with_drift else _find_drift(watchers)
     return {
         "newest_commit": log.newest,
         "gap": log.gap,
         "totals": to_jsonable(totals),
-        "watchers": _read_signs(output),
+        "watchers": watchers,
+        "drift": drift,
         "quarantine": sorted(quarantine.notes.values(), key=lambda note: note["uri"]),
     }
+
+
+def _find_drift(watchers: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What the signs of watchers hold of drift, once for the output; it is taken from them."""
+    found = [drift for one in watchers if (drift := one.pop("drift", None)) is not None]
+    return found[0] if found else None
 
 
 def _read_signs(output: str) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -19,22 +20,27 @@ from pipelines.local.terminal import format_size
 from pipelines.stages.build import Build
 from pipelines.stages.read_log import read_part
 from pipelines.stages.update_output import Changes, Update
+from pipelines.store import urls
 from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.watch.begin import begin_output
 from pipelines.watch.blame import blames_machine, shorten
+from pipelines.watch.drift import Drift
+from pipelines.watch.looks import Looks
 from pipelines.watch.marked import find_marked
 from pipelines.watch.meters import Meters
+from pipelines.watch.notifications import Notifications
 from pipelines.watch.pages import METRICS_TYPE, Page, Pages
 from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.queues import open_queue
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import Waiting, WaitingFiles
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig
-from tokcore.errors import ConfigError, TokError
+from tokcore.errors import ConfigError, IdentityError, TokError, VersionError
 
 _LONGEST_PAUSE_S = 300.0
 
@@ -66,6 +72,8 @@ class Service:
         self._quarantine = Quarantine(self.output)
         self._turn = Turn(self.output, float(self.settings.lease_seconds), self._describe)
         self._changes: dict[str, Waiting] = {}
+        self._notifications = self._open_notifications()
+        self._looks = Looks(self.settings, self._notifications)
         self._update: Update | None = None
         self._has_turn = False
         self._looked_at: float | None = None  # when the sources were last listed
@@ -74,6 +82,9 @@ class Service:
         self._newest = 0
         self._told: set[str] = set()  # about files that are not taken
         self._began = time.time()
+        self._drift = self._make_drift()
+        self._drift_at = -1  # the newest commit when drift was last measured
+        self._drifted: dict[str, Any] | None = None  # as it was measured
 
     def run(self) -> None:
         """Follow the sources until told to end.
@@ -86,6 +97,7 @@ class Service:
                 if self.wishes.take_reload():
                     self._read_config_again()
                 self.wishes.wait(self.go_round())
+                self._gather_hints()
         self.progress.say("watch: ended, as it was told to; nothing is half done")
 
     # ---------------------------------------------------------------------------------------------------------- begin
@@ -97,16 +109,33 @@ class Service:
         self._update = self._make_update(self.config)
         pages = self._serve()
         self._turn.begin()
+        if self._notifications is not None:
+            self._notifications.begin()
         try:
             yield
         finally:
+            if self._notifications is not None:
+                self._notifications.end()
             self._turn.end()
             if pages is not None:
                 pages.end()
 
     def _make_update(self, config: BuildConfig) -> Update:
         vanished = "keep" if config.update.vanished == "fail" else config.update.vanished
-        return Update(config, self.options, self.output, self._stages, vanished, grows=True)
+        listed_by = self._looks.known.list_files
+        return Update(config, self.options, self.output, self._stages, vanished, grows=True, list_files=listed_by)
+
+    def _open_notifications(self) -> Notifications | None:
+        if not (url := self.settings.notifications):
+            return None
+        queue = open_queue(url, self.config.storage.s3)
+        return Notifications(queue, self.wishes.wake, self.progress.say)
+
+    def _make_drift(self) -> Drift:
+        named = self.config.watch.drift_baseline
+        begun_with = self.config.tokenizer.from_ if self.config.tokenizer is not None else None
+        places = (urls.resolve(self.config.base, place) if place else "" for place in (named, begun_with))
+        return Drift(self.output, self.config.watch, *places)
 
     def _serve(self) -> Pages | None:
         if not self.settings.listen:
@@ -146,6 +175,8 @@ class Service:
             self.progress.say(f"watch: reload refused: {redact(str(error))}")
             return
         self.config, self._update = config, update
+        self._drift, self._drift_at = self._make_drift(), -1
+        self._looks.change_settings(config.watch)
         self.settings = self._waiting.settings = config.watch
         self.progress.say(f"watch: {config.path} is read again")
 
@@ -157,6 +188,8 @@ class Service:
         try:
             had_turn, self._has_turn = self._has_turn, self._turn.take()
             self.meters.has_turn.set(self._has_turn)
+            if self._notifications is not None:
+                self._notifications.listen(self._has_turn)
             if self._has_turn != had_turn:
                 self._turn.beat()
             if self._has_turn and not had_turn:
@@ -168,16 +201,31 @@ class Service:
                 return poll
             while not self.wishes.is_over and self._make_batch(changes):
                 changes = self._look()
+            self._measure_drift()
+        except (IdentityError, VersionError):
+            raise  # nothing that passes: another output, or one of a later release
         except (TokError, OSError) as error:
             if self._looked_at is None and isinstance(error, ConfigError):
                 raise  # the build file is wrong, not a store in trouble
             return self._note_trouble("look", error)
         self._trouble, self._num_failed = "", 0
-        return poll
+        return self._looks.choose_pause(self._waiting.count(self._quarantine.find(self._changes))[0] > 0)
+
+    def _gather_hints(self) -> None:
+        """Let the hints of some seconds be one look."""
+        if self._notifications is None or self._looked_at is None or not self._has_turn:
+            return
+        self.wishes.wait_for_end(self._looked_at + self._looks.find_gap() - time.monotonic())
+
+    def _begin_look(self) -> None:
+        quarantined = self._quarantine.find(self._changes)
+        waiting = {urls.resolve(self.config.base, uri) for uri in self._changes if uri not in quarantined}
+        self._looks.begin(waiting, is_sure=not self._num_failed)
 
     def _look(self) -> Changes:
         """List the sources; what changed, all of it."""
         assert self._update is not None
+        self._begin_look()
         changes = self._update.look()
         held = self._update.held()
         now = {file.uri: file for file in changes.plan.files}
@@ -214,6 +262,7 @@ class Service:
         chosen = self._update.choose(changes, uris, quarantined) if uris else None
         if not chosen:
             return False
+        self._update.require_tokenizer()  # else a tokenizer that is damaged would be the fault of files
         began = time.monotonic()
         reach("watch.chosen")
         try:
@@ -272,7 +321,7 @@ class Service:
         said = shorten(error)
         pause: float = min(float(self.settings.poll_seconds) * 2.0**self._num_failed, _LONGEST_PAUSE_S)
         self._num_failed += 1
-        if said != self._trouble:
+        if _spell_cause(said) != _spell_cause(self._trouble):
             self.progress.say(f"watch: {said}. Nothing is lost: it is tried again, at first in {pause:.0f} s")
         self._trouble = said
         self._measure()
@@ -288,6 +337,27 @@ class Service:
         self.meters.oldest.set(self._waiting.find_oldest(time.monotonic(), quarantined))
         self.meters.quarantined.set(len(self._quarantine.notes))
         self.meters.newest.set(self._newest)
+        if self._update is not None:
+            self.meters.note_measured(self._update.measured)
+        if self._notifications is not None:
+            self.meters.note_messages(*self._notifications.take_counts())
+
+    def _measure_drift(self) -> None:
+        """Compare what landed with the tokenizer's corpus, if more has landed. A failure of that holds up nothing."""
+        if self._update is None or self._drift_at == self._update.newest:
+            return
+        self._drift_at = self._update.newest
+        before = self._drifted["exceeded"] if self._drifted is not None else {}
+        try:
+            self._drifted = self._drift.measure(self._update.log)
+        except (TokError, OSError) as error:
+            self._tell_once(f"drift is not measured: {shorten(error)}")
+            return
+        self.meters.note_drift(self._drifted)
+        for what, words in self._drifted["exceeded"].items():
+            if what not in before:
+                self.progress.say(f"watch: does the tokenizer still fit? {words} (drift, `tokcore status` has more)")
+        self._turn.beat()
 
     def _describe(self) -> dict[str, Any]:
         """What `tokcore status` is told."""
@@ -304,5 +374,12 @@ class Service:
             "oldest_waiting_s": round(self._waiting.find_oldest(time.monotonic(), quarantined)),
             "newest_commit": self._newest,
             "trouble": self._trouble,
+            "queue_trouble": self._notifications.trouble if self._notifications is not None else "",
             "listen": self.settings.listen,
+            "drift": self._drifted,
         }
+
+
+def _spell_cause(text: str) -> str:
+    """An error without what differs each time: the names of attempts, and numbers."""
+    return re.sub(r"[0-9a-f]{12,}|[0-9]+", "#", text)

@@ -37,10 +37,18 @@ class Wishes:
         self._woken.clear()
         return wanted
 
+    def wake(self) -> None:
+        """Have wait() end, although nothing is wished."""
+        self._woken.set()
+
     def wait(self, seconds: float) -> None:
         """Sleep, until a wish comes."""
-        if not self.is_over:
+        if not self.is_over and seconds > 0:
             self._woken.wait(seconds)
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Sleep, until it is to end; nothing else ends this."""
+        self._over.wait(max(0.0, seconds))
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,14 +43,25 @@ class LeftOut:
         return ", ".join(shown) + more
 
 
-def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut, *, grows: bool = False) -> Iterator[Found]:
+ListFiles = Callable[[str], Sequence[storage.FileId]]
+
+
+def find_inputs(
+    config: BuildConfig,
+    output: str | None,
+    left_out: LeftOut,
+    *,
+    grows: bool = False,
+    list_files: ListFiles = storage.list_files,
+) -> Iterator[Found]:
     """The files of all sources, in the order of the build file. A file that two patterns match comes twice.
 
     output: URL of the build's output; None: there is none. left_out: is told of what is not taken. grows:
-    whether files are still to come, so that a pattern may leave none. Raises ConfigError for one that does otherwise,
-    and for one that would read the output; StageError if a store does not answer.
+    whether files are still to come, so that a pattern may leave none. list_files: what lists a pattern. Raises
+    ConfigError for one that does otherwise, and for one that would read the output; StageError if a store does not
+    answer.
     """
-    listings = _Listings(config, output, left_out, grows)
+    listings = _Listings(config, output, left_out, grows, list_files)
     for number, source in enumerate(config.sources):
         excluded = _Excluded(config, number, source)
         for position, pattern in enumerate(source.files):
@@ -67,12 +78,15 @@ def find_inputs(config: BuildConfig, output: str | None, left_out: LeftOut, *, g
 class _Listings:
     """What the patterns of all sources match. Those in stores are listed at once, some at a time, not one by one."""
 
-    def __init__(self, config: BuildConfig, output: str | None, left_out: LeftOut, grows: bool) -> None:
-        """output, left_out, grows: as for find_inputs."""
+    def __init__(
+        self, config: BuildConfig, output: str | None, left_out: LeftOut, grows: bool, list_files: ListFiles
+    ) -> None:
+        """output, left_out, grows, list_files: as for find_inputs."""
         self.base = config.base
         self.grows = grows
         self.output = output
         self.left_out = left_out
+        self._list_files = list_files
         self.own = OwnOutputs()  # outputs of tokcore among the inputs
         resolved: list[str] = []
         for source in config.sources:
@@ -89,12 +103,11 @@ class _Listings:
         found = self._found.get(url)
         if isinstance(found, TokError):
             raise found
-        return storage.list_files(url) if found is None else found
+        return self._list_files(url) if found is None else found
 
-    @staticmethod
-    def _list(url: str) -> Sequence[storage.FileId] | TokError:
+    def _list(self, url: str) -> Sequence[storage.FileId] | TokError:
         try:
-            return storage.list_files(url)
+            return self._list_files(url)
         except TokError as error:
             return error
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, get_args
 
 from pipelines.reading.input_range import make_read_settings
+from pipelines.store import storage
 from pipelines.store.redaction import redact
-from pipelines.work.inputs import LeftOut, find_inputs
+from pipelines.work.inputs import LeftOut, ListFiles, find_inputs
 from pipelines.work.work_items import make_plan
 from schemas.config import BuildConfig, Source, find_format
 from schemas.input_format import Compression, FileFormat
@@ -31,14 +32,15 @@ def plan_inputs(
     left_out: LeftOut | None = None,
     *,
     grows: bool = False,
+    list_files: ListFiles = storage.list_files,
 ) -> Plan:
     """The plan of the sources of a build file over the inputs as they are now.
 
     output: URL of the folder that no source may read; None: there is none. forbidden: special texts that reject a
     document. left_out: is told of the files that match and are not taken. grows: whether files are still to come: then
-    a pattern may match none, and a file of unknown format is left out. Raises ConfigError for these otherwise, for a
-    pattern that matches the output, and a file that two sources read differently; StageError if a store does not
-    answer.
+    a pattern may match none, and a file of unknown format is left out. list_files: what lists a pattern. Raises
+    ConfigError for these otherwise, for a pattern that matches the output, and a file that two sources read
+    differently; StageError if a store does not answer.
     """
     settings: dict[bytes, ReadSettings] = {}
     keys: dict[bytes, int] = {}
@@ -52,7 +54,7 @@ def plan_inputs(
         return key
 
     left_out = left_out or LeftOut()
-    for number, where, uri, pin in find_inputs(config, output, left_out, grows=grows):
+    for number, where, uri, pin in find_inputs(config, output, left_out, grows=grows, list_files=list_files):
         try:
             key = make_key(number, *_find_format(config.sources[number], pin.url, where))
         except _UnknownFormatError:

@@ -16,20 +16,33 @@ import urllib.request
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from support.builds import build_file, build_here, tokcore
-from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_corpus, write_file
+from support.updates import (
+    SETTINGS,
+    SOURCES,
+    build_fresh,
+    make_texts,
+    require_equal,
+    update_here,
+    write_corpus,
+    write_file,
+)
 from support.watchers import said, watching
 
 import tokcore as package
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.stages import update_output
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import read_log
 from pipelines.store import crashpoints
 from pipelines.watch.read_status import read_status
-from schemas.commit_log import Reason
-from tokcore.errors import ConfigError, StageError
+from schemas.commit_log import Reason, describe_part
+from schemas.stage_manifests import BUILD
+from tokcore.errors import ConfigError, IdentityError, StageError
 
 REASON = Reason("update", 0, 0, 0, 0)
 WATCH = """
@@ -110,6 +123,8 @@ def test_an_output_begins_without_documents(corpus):
         write_file(corpus, "mixed/d.jsonl", make_texts("d", 9), "fr")
         watcher.go_round()
     assert newest(corpus).number == 3
+    tables = [package.open_counts(corpus / "out", lang) for lang in ("en", "de", "fr")]
+    assert len(package.learn_bpe(pa.concat_tables(tables), 270)) == 14  # counts are ready for learning
     require_fresh(corpus)
 
 
@@ -280,6 +295,95 @@ def test_another_tokenizer_in_the_output_is_refused(corpus):
     (corpus / "build.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 281"))
     with pytest.raises(ConfigError, match=r"learn.vocab_size was 280, now 281"), watching(corpus) as watcher:
         watcher.go_round()
+
+
+def test_a_tokenizer_that_was_exchanged_ends_the_watcher(corpus):
+    """Nothing is committed that was encoded with it, and no file is blamed; once it is put back, all goes on."""
+    text = (corpus / "build.toml").read_text()
+    (corpus / "other.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 270"))
+    build_here(corpus / "other.toml", corpus / "other")
+    place = corpus / "out" / "tokenizer" / "tokcore.json"
+    kept = place.read_bytes()
+    with watching(corpus, tries=1) as watcher:
+        write_file(corpus, "en/e.jsonl", make_texts("e", 5))
+        place.write_bytes(b"{")
+        watcher.go_round()  # damage may be mended: it waits
+        assert "tokcore.json" in watcher.show_ready().content.decode()
+        shutil.copy(corpus / "other" / "tokenizer" / "tokcore.json", place)
+        with pytest.raises(IdentityError, match="is another tokenizer"):
+            watcher.go_round()
+        with pytest.raises(IdentityError, match="is another tokenizer"):
+            update_here(corpus / "build.toml", corpus / "out")
+        assert read_status(str(corpus / "out"))["quarantine"] == []
+        assert read_log(str(corpus / "out")).newest == 0
+        place.write_bytes(kept)
+        watcher.go_round()
+    require_fresh(corpus)
+
+
+def test_a_part_of_another_tokenizer_is_never_committed(corpus):
+    """Although all that comes before lets it pass."""
+    text = (corpus / "build.toml").read_text()
+    (corpus / "other.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 270"))
+    build_here(corpus / "other.toml", corpus / "other")
+    shutil.copytree(corpus / "other", corpus / "out" / "parts" / "0a1b2c3d4e5f")
+    build = find_manifest(str(corpus / "other"), BUILD)
+    log = read_log(str(corpus / "out"))
+    with pytest.raises(IdentityError, match="was encoded with another tokenizer"):
+        create_commit(str(corpus / "out"), log, REASON, [describe_part("parts/0a1b2c3d4e5f", build)], [])
+    assert read_log(str(corpus / "out")).newest == 0
+
+
+def test_an_output_that_was_built_anew_ends_the_watcher(corpus):
+    with watching(corpus) as watcher:
+        watcher.go_round()
+        shutil.move(corpus / "out", corpus / "gone")
+        write_file(corpus, "en/e.jsonl", make_texts("e", 5))
+        watcher.go_round()  # none is there: one may come back, from a backup
+        assert "not there" in watcher.show_ready().content.decode()
+        build_here(corpus / "build.toml", corpus / "out")
+        with pytest.raises(IdentityError, match="another build took the place"):
+            watcher.go_round()
+    assert verify(str(corpus / "out"), decode=None, base=str(corpus)).problems == ()
+
+
+def test_an_output_of_a_later_release_ends_the_watcher(corpus, command):
+    """As one that is opened by an older release: said in a line, with an exit code, and nothing is touched."""
+    with watching(corpus) as watcher:
+        write_file(corpus, "en/e.jsonl", make_texts("e", 5))
+        watcher.go_round()
+    path = corpus / "out" / "log" / "1.json"
+    kept = path.read_bytes()
+    process = command()
+    wait_for(lambda: "watch: this watcher commits" in lines(corpus))
+    path.write_bytes(kept)  # what is known is not read again
+    (corpus / "out" / "log" / "2.json").write_bytes(kept.replace(b'"format_version":1', b'"format_version":9'))
+    assert process.wait(60) == 3
+    assert "format_version 9, this release reads" in (corpus / "log").read_text()
+    (corpus / "out" / "log" / "2.json").unlink()
+    with watching(corpus) as watcher:
+        watcher.go_round()
+    require_fresh(corpus)
+
+
+def test_a_clock_that_jumps_changes_nothing(corpus, monkeypatch):
+    """No decision is taken by the time of day, of this host, another one or a file."""
+    really, jump = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: really() + jump[0])
+    with watching(corpus, lease_seconds=Decimal(30)) as second, watching(corpus, settle_seconds=Decimal(1)) as first:
+        first.go_round()
+        for number, jump[0] in enumerate((86400.0, -86400.0, 10 * 365 * 86400.0)):
+            path = write_file(corpus, f"en/e{number}.jsonl", make_texts("e", 3 + number))
+            os.utime(path, (really() + jump[0], really() + jump[0]))
+            first.go_round()
+            second.go_round()
+            assert read_log(str(corpus / "out")).newest == number  # not settled yet, and the first has the turn
+            time.sleep(1.05)
+            first.go_round()
+            assert read_log(str(corpus / "out")).newest == number + 1
+            assert read_status(str(corpus / "out"))["watchers"][0]["role"] == "commits"
+            assert "last sign" in tokcore("status", corpus / "out").stdout
+    require_fresh(corpus)
 
 
 def test_commits_that_are_gone(corpus):

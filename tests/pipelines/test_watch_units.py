@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.builds import build_file, build_here
+from support.installed_servers import find_server
 from support.updates import SETTINGS, SOURCES, write_corpus
 from test_watch import WATCH, get, wait_for
 
@@ -82,6 +83,63 @@ def test_alerts_are_about_what_is_measured():
         assert named, rule
         assert named <= measured
         assert "tokcore status" in rule["annotations"]["summary"] or "machines" in rule["annotations"]["summary"]
+
+
+# Alert -> what is scraped every minute for two hours, and when it must fire.
+FIRES = {
+    "TokcoreNobodyCommits": ({'tokcore_has_turn{pod="a"}': "0", 'tokcore_has_turn{pod="b"}': "0"}, "6m"),
+    "TokcoreBehind": ({"tokcore_oldest_waiting_seconds": "1000"}, "6m"),
+    "TokcoreQuarantine": ({"tokcore_quarantined_files": "1"}, "1m"),
+    "TokcoreFails": ({'tokcore_failures_total{what="look"}': "0+2x120"}, "30m"),
+    "TokcoreDrift": ({'tokcore_drift_exceeded{figure="unseen"}': "1"}, "61m"),
+    "TokcoreStoreInTrouble": ({"tokcore_store_retries": "0+90x120", "tokcore_worker_retries_total": "0+1x120"}, "30m"),
+}
+QUIET = {
+    'tokcore_has_turn{pod="a"}': "0",
+    'tokcore_has_turn{pod="b"}': "1",
+    "tokcore_oldest_waiting_seconds": "30",
+    "tokcore_quarantined_files": "0",
+    'tokcore_failures_total{what="look"}': "3",
+    'tokcore_drift_exceeded{figure="unseen"}': "0",
+    "tokcore_store_retries": "0+1x120",
+    "tokcore_worker_retries_total": "0+1x120",
+}
+
+
+def test_prometheus_fires_each_alert_when_it_must_and_no_other(tmp_path):
+    promtool = find_server("promtool", "promtool")
+    rules = yaml.safe_load((PLACE / "alerts.yaml").read_text())
+    assert {rule["alert"] for rule in rules["groups"][0]["rules"]} == {*FIRES}
+    for rule in rules["groups"][0]["rules"]:
+        rule.pop("annotations")  # promtool would compare them, too
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
+
+    def make_case(series: dict[str, str], at: str, fires: str) -> dict:
+        given = {name: values if "x" in values else f"{values}x120" for name, values in series.items()}
+        found = re.search(r'figure="(\w+)"', "".join(series)) if fires == "TokcoreDrift" else None
+        labels = {"figure": found[1]} if found else {}
+        return {
+            "interval": "1m",
+            "input_series": [{"series": name, "values": values} for name, values in given.items()],
+            "alert_rule_test": [
+                {"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": labels}] * (name == fires)}
+                for name in FIRES
+            ],
+        }
+
+    cases = [make_case(QUIET | series, at, name) for name, (series, at) in FIRES.items()]
+    cases.append(make_case(QUIET, "90m", ""))
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": cases}))
+    for command in (["check", "rules", PLACE / "alerts.yaml"], ["test", "rules", tmp_path / "cases.yaml"]):
+        done = subprocess.run([promtool, *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_reads_the_metrics():
+    promtool = find_server("promtool", "promtool")
+    done = subprocess.run([promtool, "check", "metrics"], input=Meters().write(), capture_output=True, check=False)
+    assert done.returncode in (0, 3), done.stderr  # 3: advice on names
+    assert b"error while linting" not in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")

@@ -62,6 +62,14 @@ def gcs(_gcs: Store) -> Iterator[Store]:
 
 
 @pytest.fixture
+def gcs_here(gcs: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Google's, for this process, too."""
+    for name, value in gcs.environment.items():
+        monkeypatch.setenv(name, value)
+    return gcs
+
+
+@pytest.fixture
 def azure(_azure: Store) -> Iterator[Store]:
     _azure.proxy.reset()
     yield _azure

@@ -1,4 +1,4 @@
-"""Real servers of objects on the loopback device: moto for S3, fake-gcs-server for Google, Azurite for Azure.
+"""Real servers on the loopback device: moto for S3 and SQS, fake-gcs-server and pstest for Google, Azurite for Azure.
 
 `make servers` installs them; nothing is fetched here. Without Node or Go, tests of Azurite or fake-gcs-server are
 skipped, by name; where TOKCORE_TEST_SERVERS is "required", as in .ci/run, a skip is a failure.
@@ -115,6 +115,17 @@ def start_azure() -> Iterator[Store]:
             _make_container(proxy, account)
         yield Store("azure", proxy, environment, "abfs://tokcore-tests@firstaccount.dfs.core.windows.net")
         proxy.close()
+
+
+@contextlib.contextmanager
+def start_pubsub() -> Iterator[str]:
+    """The Go library's own fake of Pub/Sub; its address."""
+    program = INSTALLED / "fake-pubsub"
+    if not program.exists():
+        give_up("fake-pubsub is not installed" if shutil.which("go") else "Go is missing")
+    port = _free_port()
+    with _running([str(program), str(port)], port):
+        yield f"127.0.0.1:{port}"
 
 
 STARTS = {"s3": start_s3, "gcs": start_gcs, "azure": start_azure}

@@ -2,7 +2,8 @@
 
 Files land in a bucket on a server of the loopback device: new ones, the same ones again, and other versions of earlier
 ones. Two watchers follow, each killed now and then and started again, while the store refuses a share of all requests.
-At the end each file must be held once, in its last version, and all of it equal to a batch build of the files.
+At the end each file must be held once, in its last version, and all of it equal to a batch build of the files. A reader
+follows the output, is killed as often and goes on: it must have got each document of each commit once.
 
     [--files 10000] [--seconds 300] [--kills 20] [--refused 0.05] [--seed 0]
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +38,10 @@ from stores.proxy import Faults
 from stores.servers import Store, start_s3
 from support.builds import build_file, build_here, jsonl, texts, tokcore, write
 
+from tokcore import Tokenizer
+
 POLL_S, SETTLE_S, BATCH_S, LEASE_S = 1.0, 1.0, 2.0, 6.0
+_LONGEST_SILENCE_S = 600  # without a commit, while files wait
 BUILD = f"""
 version = 1
 [build]
@@ -82,6 +88,7 @@ class Figures:
     p99_lag_s: float
     longest_batch_s: float  # from one commit to the next, while files waited
     growth: float  # MB of a watcher's memory for 1,000 files that landed meanwhile
+    followed: int  # documents that a reader got, which followed the output
     seconds: float
 
 
@@ -99,6 +106,7 @@ class Soak:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.num_kills = self.num_landings = 0
         self.errors: list[BaseException] = []
+        self.followed: list[Any] = []  # what the reader that follows printed
         self._plans: dict[str, list[Any]] = {}  # of parts, which never change
         self._folder = folder
         self._system = open_system(store)
@@ -123,8 +131,9 @@ class Soak:
             refused=refused,
             p50_lag_s=round(lags[len(lags) // 2], 2),
             p99_lag_s=round(lags[len(lags) * 99 // 100], 2),
-            longest_batch_s=round(max(b - a for a, b in itertools.pairwise(self.committed)), 2),
+            longest_batch_s=round(max((b - a for a, b in itertools.pairwise(self.committed)), default=0.0), 2),
             growth=round(self._measure_growth(), 3),
+            followed=len(self.followed),
             seconds=round(time.monotonic() - began, 1),
         )
 
@@ -154,7 +163,10 @@ class Soak:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Two watchers, of which one is killed now and then; commits are noted as they appear."""
-        threads = [threading.Thread(target=self._guard, args=(work,)) for work in (self._kill, self._note, self._weigh)]
+        threads = [
+            threading.Thread(target=self._guard, args=(work,))
+            for work in (self._kill, self._note, self._weigh, self._follow)
+        ]
         for number in range(2):
             self._start(number)
         for thread in threads:
@@ -230,6 +242,32 @@ class Soak:
             while self._system.exists(self._locate(f"log/{len(self.committed) + 1}.json")):
                 self.committed.append(time.monotonic())
 
+    def _follow(self) -> None:
+        """Read what each commit brings, in a process that is killed now and then and goes on from its last document."""
+        chance = random.Random(self.options.seed)
+        pause = self.options.seconds / max(1, self.options.kills)
+        while not self._is_over.is_set():
+            self._follow_for(max(5.0, pause * chance.uniform(0.5, 1.5)))
+
+    def _follow_for(self, seconds: float, most: int = sys.maxsize) -> None:
+        """Read on from the last document, until so many have come in all, or for some seconds."""
+        state = json.dumps(self.followed[-1][3]) if self.followed else ""
+        with subprocess.Popen(
+            [sys.executable, "-m", "stores.follower", f"{self.root}/out", state],
+            env=self.store.variables() | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a store in trouble ends it, too
+        ) as process:
+            end = threading.Timer(seconds, process.kill)
+            end.start()
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.endswith(b"\n"):  # else it was cut by the kill
+                    self.followed.append(json.loads(line))
+                if len(self.followed) >= most:
+                    process.kill()
+        end.cancel()
+
     def _weigh(self) -> None:
         """Note how much memory watchers take, without their workers."""
         while not self._is_over.wait(1):
@@ -239,9 +277,12 @@ class Soak:
                     self.memory.setdefault(process.pid, []).append((self.num_landings, weight))
 
     def _wait_for_the_last_commit(self) -> None:
-        deadline = time.monotonic() + 120 + self.options.files / 20
-        while self._find_missing(self._read_held(self._count_commits())):
-            assert time.monotonic() < deadline, f"not committed: {self._find_missing(self._read_held())}"
+        """Wait until all is committed. Raises AssertionError if for long nothing is: the machine may be busy."""
+        number, since = -1, time.monotonic()
+        while missing := self._find_missing(self._read_held(newest := self._count_commits())):
+            if newest != number:
+                number, since = newest, time.monotonic()
+            assert time.monotonic() - since < _LONGEST_SILENCE_S, f"commit {newest} lacks {missing[:10]}"
             time.sleep(1)
             if self.errors:
                 raise self.errors[0]
@@ -312,7 +353,32 @@ class Soak:
         assert run("verify", f"{self.root}/out")["problems"] == []
         status = run("status", f"{self.root}/out")
         assert (status["quarantine"], status["newest_commit"]) == ([], number)
+        self._check_followed(number)
         return sorted(self._find_lags(number))
+
+    def _check_followed(self, newest: int) -> None:
+        """Assert that the reader got each document of each version that a commit brought, once, with that commit."""
+        tokenizer = Tokenizer.load(self.tokenizer)
+        contents = {
+            hashlib.md5(content, usedforsecurity=False).hexdigest(): content
+            for versions in self.landed.values()
+            for _, content in versions
+        }
+        expected: Counter[tuple[int, str]] = Counter()
+        before: Mapping[str, str] = {}
+        for number in range(1, newest + 1):
+            held = self._read_held(number)
+            for name in [name for name, version in held.items() if before.get(name) != version]:
+                for line in contents[held[name].removeprefix("etag:")].splitlines():
+                    ids = [*tokenizer.encode(json.loads(line)["text"]).tolist(), tokenizer.eos_id]
+                    digest = hashlib.sha256(b"".join(id.to_bytes(4, "little") for id in ids)).hexdigest()
+                    expected[number, digest] += 1
+            before = held
+        deadline = time.monotonic() + 300
+        while len(self.followed) < expected.total() and time.monotonic() < deadline:
+            self._follow_for(60, expected.total())
+        self._follow_for(5)  # in which nothing more may come
+        assert Counter((commit, digest) for commit, _, digest, _ in self.followed) == expected
 
     def _find_lags(self, newest: int) -> Iterator[float]:
         """For each file the time from its last landing to the commit that first held that version."""

@@ -10,3 +10,4 @@ def test_what_lands_in_a_bucket_is_held_once(s3, tmp_path):
     assert (figures.files, figures.kills) == (150, 3)
     assert figures.landings > 150
     assert figures.refused > 0
+    assert figures.followed >= 3 * figures.files
