@@ -41,7 +41,7 @@ enum class VocabularyStatus : uint8_t {
   kNotJoined,        // the bytes of a merge's result are not those of its parts (merge)
   kPrioritiesClash,  // two merges of the same priority make different tokens (merge)
   kNotFinite,        // a score is not a finite number (token)
-  kTrieTooLarge,     // more tokens than a ScoreTrie holds (that number)
+  kTrieTooLarge,     // more tokens than a trie holds (that number)
 };
 
 struct [[nodiscard]] VocabularyResult {

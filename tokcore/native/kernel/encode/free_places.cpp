@@ -6,9 +6,9 @@ namespace tokcore {
 
 size_t FreePlaces::take(const Child* children, size_t num_children) {
   const size_t place = find(children, num_children);
-  if (begins_.size() <= place) begins_.resize(place + kWidth, false);
+  if (begins_.size() <= place) begins_.resize(place + width_, false);
   begins_[place] = true;
-  if (is_taken_.size() < place + kWidth) is_taken_.resize(place + kWidth, false);
+  if (is_taken_.size() < place + width_) is_taken_.resize(place + width_, false);
   for (size_t i = 0; i < num_children; ++i) is_taken_[place + children[i].first] = true;
   return place;
 }
@@ -23,8 +23,8 @@ bool FreePlaces::may_begin(size_t place, const Child* children, size_t num_child
 
 size_t FreePlaces::find(const Child* children, size_t num_children) {
   constexpr size_t kMaxSearched = size_t{1} << 14;
-  const size_t first_byte = children[0].first;
-  const size_t from = std::max(first_free_, first_byte + 1);
+  const size_t first_label = children[0].first;
+  const size_t from = std::max(first_free_, first_label + 1);
   size_t num_taken = 0;
   for (size_t at = from;; ++at) {
     if (!is_free(at)) {
@@ -32,10 +32,10 @@ size_t FreePlaces::find(const Child* children, size_t num_children) {
       continue;
     }
     if (num_taken == at - first_free_) first_free_ = at;
-    if (!may_begin(at - first_byte, children, num_children)) continue;
+    if (!may_begin(at - first_label, children, num_children)) continue;
     // Where nearly all is taken, or fits nothing, the next search need not look again.
     if (num_taken * 20 >= (at - from + 1) * 19 || at - from >= kMaxSearched) first_free_ = at;
-    return at - first_byte;
+    return at - first_label;
   }
 }
 

@@ -4,14 +4,15 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <utility>
 
 namespace tokcore {
 namespace {
 
 using Floats = float __attribute__((vector_size(16)));
 using Numbers = uint32_t __attribute__((vector_size(16)));
+
+constexpr Floats kNothingFound{CharacterTrie::kNoScore, CharacterTrie::kNoScore, CharacterTrie::kNoScore,
+                               CharacterTrie::kNoScore};
 
 template <typename Vector, typename Number>
 Vector load(const Number* from) {
@@ -29,7 +30,7 @@ void store(Number* to, Vector vector) {
 
 bool UnigramModel::build(const PieceVocabulary& vocabulary) {
   vocabulary_ = &vocabulary;
-  std::vector<ScoreTrie::Entry> entries;
+  std::vector<CharacterTrie::Entry> entries;
   scores_.assign(vocabulary.num_pieces() + 257, 0);
   float lowest = FLT_MAX;
   double exact_lowest = DBL_MAX;
@@ -45,7 +46,11 @@ bool UnigramModel::build(const PieceVocabulary& vocabulary) {
     score = std::clamp(score, -kMaxScore, kMaxScore);
     scores_[piece] = score;
     max_score_ = std::max(max_score_, std::fabs(score));
-    max_piece_bytes_ = std::max(max_piece_bytes_, vocabulary.text(piece).size());
+    const auto* const text = reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
+    size_t width = 0;
+    for (size_t i = 0; i < vocabulary.text(piece).size(); ++width)
+      i += character_bytes(text + i, vocabulary.text(piece).size() - i);
+    max_piece_characters_ = std::max(max_piece_characters_, width);
     entries.push_back({vocabulary.text(piece), piece, score});
   }
   unknown_score_ = std::max(lowest, -kMaxScore) - kUnknownPenalty;
@@ -56,200 +61,211 @@ bool UnigramModel::build(const PieceVocabulary& vocabulary) {
     const bool is_first = (byte & 0xC0) != 0x80;
     scores_[vocabulary.byte(static_cast<uint8_t>(byte))] = is_first ? unknown_score_ : 0;
   }
-  stride_ = (max_piece_bytes_ + kStep - 1) / kStep * kStep;
-  return trie_.build(std::move(entries));
+  stride_ = max_piece_characters_ + kStep;
+  num_lanes_ = std::clamp<size_t>(kMaxFound / stride_, 1, kLanes);
+  return trie_.build(entries);
 }
 
-size_t UnigramModel::find_pieces(const uint8_t* text, size_t size, size_t start, Lane lanes[kLanes],
-                                 Scratch& scratch) const {
-  const ScoreTrie::Unit* const units = trie_.units();
+void UnigramModel::find_pieces(size_t start, size_t num_starts, size_t sizes[kLanes],
+                               Scratch& scratch) const {
+  const CharacterTrie::Unit* const units = trie_.units();
+  const uint32_t* const characters = scratch.characters.data() + start;
   float* const scores = scratch.found_scores.data();
-  uint32_t* const places = scratch.found_units.data();
-  uint32_t firsts[kLanes];
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    const size_t width = start < size ? character_bytes(text + start, size - start) : 0;
-    lanes[lane] = {start, width};
-    firsts[lane] = width != 0 ? trie_.root() : ScoreTrie::kDead;
-    start += width;
+  uint32_t* const found = scratch.found_places.data();
+  uint32_t places[kLanes];
+  size_t going[kLanes];
+  for (size_t lane = 0; lane < num_starts; ++lane) {
+    going[lane] = lane;
+    places[lane] = trie_.root() + characters[lane];
   }
-  size_t longest = 0;
-  for (uint32_t any = 1; any != 0; ++longest) {
-    any = 0;
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const size_t at = lanes[lane].start + longest;
-      const uint8_t byte = text[at];
-      const uint32_t place = firsts[lane] + byte;
-      const ScoreTrie::Unit unit = units[place];
-      const bool goes_on = unit.is_reached_by(byte) & (at < size);
-      scores[lane * stride_ + longest] = goes_on ? unit.score : ScoreTrie::kNoScore;
-      places[lane * stride_ + longest] = place;
-      firsts[lane] = goes_on ? unit.first() : ScoreTrie::kDead;
-      any |= firsts[lane];
+  // No branch on what is found: the lanes that go on are listed anew each time.
+  size_t num_going = num_starts;
+  for (size_t depth = 0; num_going > 0; ++depth) {
+    size_t num_left = 0;
+    for (size_t i = 0; i < num_going; ++i) {
+      const size_t lane = going[i];
+      const uint32_t place = places[lane], next = characters[lane + depth + 1];
+      const CharacterTrie::Unit unit = units[place];
+      const bool is_found = unit.character == characters[lane + depth];
+      scores[lane * stride_ + depth] = unit.score;
+      found[lane * stride_ + depth] = place;
+      sizes[lane] = depth + static_cast<size_t>(is_found);
+      places[lane] = unit.first + next;
+      __builtin_prefetch(units + places[lane]);
+      going[num_left] = lane;
+      num_left += static_cast<size_t>(is_found & unit.may_lead_on(next));
     }
+    num_going = num_left;
   }
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    for (size_t i = longest; i % kStep != 0; ++i) scores[lane * stride_ + i] = ScoreTrie::kNoScore;
-  }
-  return longest;
+  for (size_t lane = 0; lane < num_starts; ++lane)
+    store(scores + lane * stride_ + sizes[lane], kNothingFound);
 }
 
-// Whole steps may go past the end.
-void UnigramModel::make_room(size_t size, Scratch& scratch) const {
-  const size_t num_places = size + 1 + stride_;
-  if (scratch.ended.size() < num_places) scratch.ended.resize(num_places);
-  if (scratch.found_scores.size() < kLanes * stride_) {
-    scratch.found_scores.resize(kLanes * stride_);
-    scratch.found_units.resize(kLanes * stride_);
+size_t UnigramModel::begin(const uint8_t* text, size_t size, Scratch& scratch) const {
+  if (scratch.characters.size() < size + 2) {
+    scratch.characters.resize(size + 2);
+    scratch.ended.resize(size + 1 + kStep);
+    scratch.begun.resize(size + 1 + kStep);
   }
+  if (scratch.found_scores.empty()) {
+    scratch.found_scores.resize(num_lanes_ * stride_);
+    scratch.found_places.resize(num_lanes_ * stride_);
+  }
+  return trie_.translate(text, size, scratch.characters.data());
 }
 
 size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratch& scratch,
                             uint32_t* numbers) const {
-  make_room(size, scratch);
-  scratch.sums.assign(size + 1 + stride_, ScoreTrie::kNoScore);
+  const size_t count = begin(text, size, scratch);
+  scratch.sums.assign(count + 1 + kStep, CharacterTrie::kNoScore);
   float* const sums = scratch.sums.data();
   uint32_t* const ended = scratch.ended.data();
+  uint32_t* const begun = scratch.begun.data();
   sums[0] = *sum;
-  Lane lanes[kLanes];
-  for (size_t next = 0; next < size; next = lanes[kLanes - 1].start + lanes[kLanes - 1].width) {
-    const size_t longest = find_pieces(text, size, next, lanes, scratch);
-    for (size_t lane = 0; lane < kLanes && lanes[lane].width != 0; ++lane) {
-      const size_t start = lanes[lane].start;
-      const float* const scores = scratch.found_scores.data() + lane * stride_;
-      const uint32_t* const places = scratch.found_units.data() + lane * stride_;
-      float here = sums[start];
-      if (here < -kMaxSum || here > kMaxSum) [[unlikely]] {
-        // Nothing that began earlier ends further on.
-        const size_t last = std::min(size, start + max_piece_bytes_);
-        for (size_t i = start; i <= last; ++i) sums[i] -= here;
-        here = 0;
-      }
-      for (size_t i = 0; i < longest; i += kStep) {
-        const Floats offered = load<Floats>(scores + i) + here, known = load<Floats>(sums + start + 1 + i);
-        const auto is_better = offered > known;
-        store(sums + start + 1 + i, is_better ? offered : known);
-        store(ended + start + 1 + i,
-              is_better ? load<Numbers>(places + i) : load<Numbers>(ended + start + 1 + i));
-      }
-      if (!has_character(lanes[lane], scores, longest)) [[unlikely]] {
-        const size_t end = start + lanes[lane].width;
-        if (here + unknown_score_ > sums[end]) {
-          sums[end] = here + unknown_score_;
-          ended[end] = kUnknown + static_cast<uint32_t>(lanes[lane].width);
-        }
-      }
+  size_t sizes[kLanes];
+  for (size_t start = 0, lane = num_lanes_; start < count; ++start) {
+    lane = lane + 1 < num_lanes_ ? lane + 1 : 0;
+    if (lane == 0) find_pieces(start, std::min(num_lanes_, count - start), sizes, scratch);
+    const float* const scores = scratch.found_scores.data() + lane * stride_;
+    const uint32_t* const places = scratch.found_places.data() + lane * stride_;
+    float here = sums[start];
+    if (here < -kMaxSum || here > kMaxSum) [[unlikely]] {
+      // Nothing that began earlier ends further on.
+      const size_t last = std::min(count, start + max_piece_characters_);
+      for (size_t i = start; i <= last; ++i) sums[i] -= here;
+      here = 0;
+    }
+    const Numbers now = Numbers{} + static_cast<uint32_t>(start);
+    for (size_t i = 0; i < sizes[lane]; i += kStep) {
+      const Floats offered = load<Floats>(scores + i) + here, known = load<Floats>(sums + start + 1 + i);
+      const auto is_better = offered > known;
+      store(sums + start + 1 + i, is_better ? offered : known);
+      store(ended + start + 1 + i,
+            is_better ? load<Numbers>(places + i) : load<Numbers>(ended + start + 1 + i));
+      store(begun + start + 1 + i, is_better ? now : load<Numbers>(begun + start + 1 + i));
+    }
+    if (scores[0] == CharacterTrie::kNoScore && here + unknown_score_ > sums[start + 1]) [[unlikely]] {
+      sums[start + 1] = here + unknown_score_;
+      ended[start + 1] = kUnknown;
+      begun[start + 1] = static_cast<uint32_t>(start);
     }
   }
-  *sum = sums[size];
-  return write(text, size, scratch, numbers);
+  *sum = sums[count];
+  bool is_certain;
+  return write(text, size, count, scratch, numbers, &is_certain);
 }
 
 UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, Scratch& scratch,
                                              uint32_t* numbers) const {
-  make_room(size, scratch);
-  scratch.sums.assign(size + 1 + stride_, ScoreTrie::kNoScore);
-  scratch.seconds.assign(size + 1 + stride_, ScoreTrie::kNoScore);
+  const size_t count = begin(text, size, scratch);
+  scratch.sums.assign(count + 1 + kStep, CharacterTrie::kNoScore);
+  scratch.seconds.assign(count + 1 + kStep, CharacterTrie::kNoScore);
   float* const sums = scratch.sums.data();
   float* const seconds = scratch.seconds.data();
   uint32_t* const ended = scratch.ended.data();
+  uint32_t* const begun = scratch.begun.data();
   sums[0] = 0;
-  size_t num_characters = 0;
-  Lane lanes[kLanes];
-  for (size_t next = 0; next < size; next = lanes[kLanes - 1].start + lanes[kLanes - 1].width) {
-    const size_t longest = find_pieces(text, size, next, lanes, scratch);
-    for (size_t lane = 0; lane < kLanes && lanes[lane].width != 0; ++lane) {
-      ++num_characters;
-      const size_t start = lanes[lane].start;
-      const float* const scores = scratch.found_scores.data() + lane * stride_;
-      const uint32_t* const places = scratch.found_units.data() + lane * stride_;
-      const float here = sums[start], second_here = seconds[start];
-      for (size_t i = 0; i < longest; i += kStep) {
-        const Floats found = load<Floats>(scores + i);
-        const Floats offered = found + here, second_offered = found + second_here;
-        const Floats known = load<Floats>(sums + start + 1 + i);
-        Floats second = load<Floats>(seconds + start + 1 + i);
-        const auto is_better = offered > known;
-        second = second_offered > second ? second_offered : second;
-        const Floats worse = is_better ? known : offered;
-        store(seconds + start + 1 + i, worse > second ? worse : second);
-        store(sums + start + 1 + i, is_better ? offered : known);
-        store(ended + start + 1 + i,
-              is_better ? load<Numbers>(places + i) : load<Numbers>(ended + start + 1 + i));
-      }
-      if (!has_character(lanes[lane], scores, longest)) [[unlikely]] {
-        const size_t end = start + lanes[lane].width;
-        const float offered = here + unknown_score_, known = sums[end];
-        seconds[end] = std::max({seconds[end], second_here + unknown_score_, std::min(known, offered)});
-        if (offered > known) {
-          sums[end] = offered;
-          ended[end] = kUnknown + static_cast<uint32_t>(lanes[lane].width);
-        }
+  size_t sizes[kLanes];
+  for (size_t start = 0, lane = num_lanes_; start < count; ++start) {
+    lane = lane + 1 < num_lanes_ ? lane + 1 : 0;
+    if (lane == 0) find_pieces(start, std::min(num_lanes_, count - start), sizes, scratch);
+    const float* const scores = scratch.found_scores.data() + lane * stride_;
+    const uint32_t* const places = scratch.found_places.data() + lane * stride_;
+    const float here = sums[start], second_here = seconds[start];
+    const Numbers now = Numbers{} + static_cast<uint32_t>(start);
+    for (size_t i = 0; i < sizes[lane]; i += kStep) {
+      const Floats found = load<Floats>(scores + i);
+      const Floats offered = found + here, second_offered = found + second_here;
+      const Floats known = load<Floats>(sums + start + 1 + i);
+      Floats second = load<Floats>(seconds + start + 1 + i);
+      const auto is_better = offered > known;
+      second = second_offered > second ? second_offered : second;
+      const Floats worse = is_better ? known : offered;
+      store(seconds + start + 1 + i, worse > second ? worse : second);
+      store(sums + start + 1 + i, is_better ? offered : known);
+      store(ended + start + 1 + i,
+            is_better ? load<Numbers>(places + i) : load<Numbers>(ended + start + 1 + i));
+      store(begun + start + 1 + i, is_better ? now : load<Numbers>(begun + start + 1 + i));
+    }
+    if (scores[0] == CharacterTrie::kNoScore) [[unlikely]] {
+      const float offered = here + unknown_score_, known = sums[start + 1];
+      seconds[start + 1] =
+          std::max({seconds[start + 1], second_here + unknown_score_, std::min(known, offered)});
+      if (offered > known) {
+        sums[start + 1] = offered;
+        ended[start + 1] = kUnknown;
+        begun[start + 1] = static_cast<uint32_t>(start);
       }
     }
   }
-  const size_t count = write(text, size, scratch, numbers);
-  if (!vocabulary_->has_bytes()) {
-    for (const uint32_t end : scratch.ends) {
-      if (ended[end] < kUnknown) continue;
-      const size_t start = end - size_of(ended[end]);
-      if (start > 0 && ended[start] >= kUnknown) return {count, -1};
-    }
-  }
+  bool is_certain;
+  const size_t num_tokens = write(text, size, count, scratch, numbers, &is_certain);
+  if (!is_certain && !vocabulary_->has_bytes()) return {num_tokens, -1};
   // A sum of n numbers is rounded n times, each time by 2^-24 of a sum at most. Two sums are compared, here
   // and anywhere.
-  const double margin = double{sums[size]} - double{seconds[size]};
-  const double rounding = static_cast<double>(num_characters) * 0x1.001p-23;
+  const double margin = double{sums[count]} - double{seconds[count]};
+  const double rounding = static_cast<double>(count) * 0x1.001p-23;
   const double limit = margin / rounding - 2 * static_cast<double>(reach(size)) - 1;
-  return {count, static_cast<float>(std::clamp(limit, -1.0, static_cast<double>(FLT_MAX)))};
+  return {num_tokens, static_cast<float>(std::clamp(limit, -1.0, static_cast<double>(FLT_MAX)))};
 }
 
 size_t UnigramModel::encode_word(const uint8_t* text, size_t size, Scratch& scratch,
                                  uint32_t* numbers) const {
-  make_room(size, scratch);
-  scratch.exact_sums.assign(size + 1, 0);
-  std::fill_n(scratch.ended.begin(), size + 1, kNothing);
+  const size_t count = begin(text, size, scratch);
+  scratch.exact_sums.assign(count + 1, 0);
+  std::fill_n(scratch.ended.begin(), count + 1, kNothing);
   double* const sums = scratch.exact_sums.data();
   uint32_t* const ended = scratch.ended.data();
-  Lane lanes[kLanes];
-  for (size_t next = 0; next < size; next = lanes[kLanes - 1].start + lanes[kLanes - 1].width) {
-    const size_t longest = find_pieces(text, size, next, lanes, scratch);
-    for (size_t lane = 0; lane < kLanes && lanes[lane].width != 0; ++lane) {
-      const size_t start = lanes[lane].start;
-      const float* const scores = scratch.found_scores.data() + lane * stride_;
-      const auto offer = [&](size_t end, uint32_t place, double score) {
-        if (ended[end] != kNothing && !(sums[start] + score > sums[end])) return;
-        sums[end] = sums[start] + score;
-        ended[end] = place;
-      };
-      for (size_t i = 0; i < longest; ++i) {
-        if (scores[i] == ScoreTrie::kNoScore) continue;
-        const uint32_t place = scratch.found_units[lane * stride_ + i];
-        offer(start + 1 + i, place, vocabulary_->exact_score(trie_.ended(place).piece));
-      }
-      if (!has_character(lanes[lane], scores, longest)) {
-        offer(start + lanes[lane].width, kUnknown + static_cast<uint32_t>(lanes[lane].width),
-              exact_unknown_score_);
-      }
+  uint32_t* const begun = scratch.begun.data();
+  size_t sizes[kLanes];
+  for (size_t start = 0, lane = num_lanes_; start < count; ++start) {
+    lane = lane + 1 < num_lanes_ ? lane + 1 : 0;
+    if (lane == 0) find_pieces(start, std::min(num_lanes_, count - start), sizes, scratch);
+    const float* const scores = scratch.found_scores.data() + lane * stride_;
+    const auto offer = [&](size_t end, double score, uint32_t place) {
+      if (ended[end] != kNothing && !(sums[start] + score > sums[end])) return;
+      sums[end] = sums[start] + score;
+      ended[end] = place;
+      begun[end] = static_cast<uint32_t>(start);
+    };
+    for (size_t i = 0; i < sizes[lane]; ++i) {
+      if (scores[i] == CharacterTrie::kNoScore) continue;
+      const uint32_t place = scratch.found_places[lane * stride_ + i];
+      offer(start + 1 + i, vocabulary_->exact_score(trie_.piece(place)), place);
     }
+    if (scores[0] == CharacterTrie::kNoScore) offer(start + 1, exact_unknown_score_, kUnknown);
   }
-  return write(text, size, scratch, numbers);
+  bool is_certain;
+  return write(text, size, count, scratch, numbers, &is_certain);
 }
 
-size_t UnigramModel::write(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const {
-  const uint32_t* const ended = scratch.ended.data();
-  scratch.ends.clear();
-  for (size_t end = size; end > 0; end -= size_of(ended[end]))
-    scratch.ends.push_back(static_cast<uint32_t>(end));
+size_t UnigramModel::write(const uint8_t* text, size_t size, size_t num_characters, Scratch& scratch,
+                           uint32_t* numbers, bool* is_certain) const {
+  if (scratch.tokens.size() < num_characters) scratch.tokens.resize(num_characters);
+  uint32_t* const tokens = scratch.tokens.data();
+  size_t count = 0;
+  bool has_unknown = false;
+  for (size_t end = num_characters; end > 0; end = scratch.begun[end]) {
+    tokens[count] = scratch.ended[end];
+    has_unknown |= tokens[count++] == kUnknown;
+  }
+  *is_certain = true;
+  if (!has_unknown) {
+    for (size_t i = 0; i < count; ++i) numbers[i] = trie_.piece(tokens[count - 1 - i]);
+    return count;
+  }
   NumberWriter writer(*vocabulary_, numbers);
-  size_t start = 0;
-  for (size_t i = scratch.ends.size(); i-- > 0;) {
-    const size_t end = scratch.ends[i];
-    if (ended[end] < kUnknown) {
-      writer.put(trie_.ended(ended[end]).piece);
+  for (size_t i = count, at = 0; i-- > 0;) {
+    if (tokens[i] == kUnknown) {
+      const size_t width = character_bytes(text + at, size - at);
+      writer.put_unknown(text + at, width);
+      at += width;
+      *is_certain = *is_certain && (i + 1 == count || tokens[i + 1] != kUnknown);
     } else {
-      writer.put_unknown(text + start, end - start);
+      const uint32_t piece = trie_.piece(tokens[i]);
+      writer.put(piece);
+      at += vocabulary_->text(piece).size();
     }
-    start = end;
   }
   return writer.count();
 }

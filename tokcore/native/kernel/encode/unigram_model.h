@@ -8,16 +8,16 @@
 //
 // Hugging Face's tokenizers add up otherwise: in float64, and from 0 for each word. See encode_word().
 //
-// Cost: for each character of text, a step for each byte of the pieces that begin there. Thread-safe once
-// built.
+// Cost: for each character of text, a step for each character of the pieces that begin there. Thread-safe
+// once built.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "encode/character_trie.h"
 #include "encode/piece_vocabulary.h"
-#include "encode/score_trie.h"
 
 namespace tokcore {
 
@@ -29,23 +29,22 @@ class UnigramModel {
 
   // Memory that encoding reuses. One per thread.
   struct Scratch {
-    // By place in the text: the best sum of what ends there, the second-best, and how the best's last token
-    // ends: a unit of the trie, or kUnknown and the bytes of a character.
+    std::vector<uint32_t> characters;  // see CharacterTrie::translate()
+    // By place between characters: the best sum of what ends there, the second-best, and the unit of
+    // the best's last piece, or kUnknown.
     std::vector<float> sums;
     std::vector<float> seconds;
-    std::vector<uint32_t> ended;
     std::vector<double> exact_sums;
-    // What begins at each of several characters, by its bytes: its score and its unit.
+    std::vector<uint32_t> ended;
+    std::vector<uint32_t> begun;  // where that piece begins
+    // What begins at each of several characters, by its characters: its score and its unit.
     std::vector<float> found_scores;
-    std::vector<uint32_t> found_units;
-    std::vector<uint32_t> ends;
+    std::vector<uint32_t> found_places;
+    std::vector<uint32_t> tokens;  // the last first
   };
 
   // vocabulary: must live as long. False if it is too large. Throws std::bad_alloc.
   bool build(const PieceVocabulary& vocabulary);
-
-  // As many bytes after a text must be readable; what they hold makes no difference.
-  static constexpr size_t kPadding = 32;
 
   // Writes the numbers of a text's tokens. *sum: the scores of what comes before the text; then, its own
   // included. At most one number for each byte. 0 < size < 2^32 - 1.
@@ -71,39 +70,32 @@ class UnigramModel {
   const float* scores() const { return scores_.data(); }
 
  private:
-  static constexpr uint32_t kUnknown = UINT32_MAX - 7;
+  static constexpr uint32_t kUnknown = UINT32_MAX;
   static constexpr uint32_t kNothing = kUnknown - 1;  // what ends at a place where nothing does yet
   static constexpr float kUnknownPenalty = 10.0F;
+  static constexpr size_t kLanes = 16;  // characters whose pieces are looked for at once
+  static constexpr size_t kStep = 4;    // places that are offered something at once
 
-  static constexpr size_t kLanes = 4;  // characters whose pieces are looked for at once
-  static constexpr size_t kStep = 4;   // places that are offered something at once
+  static constexpr size_t kMaxFound = size_t{1} << 16;  // of fewer characters at once where pieces are huge
 
-  struct Lane {
-    size_t start;
-    size_t width;  // bytes of the character there; 0 after the end of the text
-  };
-
+  // Translates a text and makes room. Returns its number of characters.
+  size_t begin(const uint8_t* text, size_t size, Scratch& scratch) const;
   // Looks for the pieces that begin at the next characters, side by side, because each step of a search waits
-  // for memory. Returns the bytes of the longest.
-  size_t find_pieces(const uint8_t* text, size_t size, size_t start, Lane lanes[kLanes],
-                     Scratch& scratch) const;
-  bool has_character(const Lane& lane, const float* scores, size_t longest) const {
-    return lane.width <= longest && scores[lane.width - 1] != ScoreTrie::kNoScore;
-  }
-  void make_room(size_t size, Scratch& scratch) const;
-  size_t write(const uint8_t* text, size_t size, Scratch& scratch, uint32_t* numbers) const;
-  size_t size_of(uint32_t ended) const {
-    return ended >= kUnknown ? ended - kUnknown : trie_.ended(ended).size;
-  }
+  // for memory. sizes: of the longest, in characters.
+  void find_pieces(size_t start, size_t num_starts, size_t sizes[kLanes], Scratch& scratch) const;
+  // What scratch.ended says, in order. *is_certain: no two unknown characters are neighbours.
+  size_t write(const uint8_t* text, size_t size, size_t num_characters, Scratch& scratch, uint32_t* numbers,
+               bool* is_certain) const;
 
   const PieceVocabulary* vocabulary_ = nullptr;
-  ScoreTrie trie_;
+  CharacterTrie trie_;
   std::vector<float> scores_;
   float unknown_score_ = 0;
   double exact_unknown_score_ = 0;
-  float max_score_ = 0;         // the highest absolute value
-  size_t max_piece_bytes_ = 4;  // of a piece, or of an unknown character
-  size_t stride_ = kStep;       // the same, as whole steps
+  float max_score_ = 0;  // the highest absolute value
+  size_t max_piece_characters_ = 1;
+  size_t stride_ = 2 * kStep;  // of what is found at a character; whole steps may go past the longest piece
+  size_t num_lanes_ = kLanes;
 };
 
 }  // namespace tokcore
