@@ -112,7 +112,7 @@ class CharacterTrie::Builder {
 // Returns the entries that are UTF-8.
 std::vector<CharacterTrie::Entry> CharacterTrie::number_characters(const std::vector<Entry>& entries) {
   std::vector<Entry> formed;
-  std::vector<double> shares(0x110000, 0);  // by code point
+  std::vector<double> shares;  // by code point
   std::vector<uint32_t> found;
   for (const Entry& entry : entries) {
     const auto* const text = reinterpret_cast<const uint8_t*>(entry.text.data());
@@ -122,6 +122,7 @@ std::vector<CharacterTrie::Entry> CharacterTrie::number_characters(const std::ve
     if (std::find(own.begin(), own.end(), kNoCodePoint) != own.end()) continue;
     formed.push_back(entry);
     for (const uint32_t c : own) {
+      if (shares.size() <= c) shares.resize(c + 1, 0);
       if (shares[c] == 0) found.push_back(c);
       shares[c] += share_of(entry.score);
     }
