@@ -1,8 +1,9 @@
-"""What `tokcore log`, `update`, `status`, `remove`, `expire`, `compact` and `verify --removed` print."""
+"""What `tokcore log`, `learn --at`, `update`, `status`, `remove`, `expire`, `compact` and `verify --removed` print."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,8 +13,11 @@ from pipelines.local.terminal import format_size
 from pipelines.stages.commit import describe_commit_date
 from pipelines.stages.compact_output import Compacted
 from pipelines.stages.expire_commits import Expired
+from pipelines.stages.learn_beside import LearnedBeside
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.stages.remove_documents import Removed
+from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
+from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.commit_log import OWN, Commit, Reason, sum_up_parts
 from schemas.stage_manifests import BUILD
@@ -33,7 +37,12 @@ def describe_log(output: str) -> list[dict[str, Any]]:
         "dropped": [],
     }
     commits = [first, *(_describe_commit(output, commit) for commit in log.commits)]
-    return [{**commit, "expired": commit["number"] < log.oldest} for commit in commits]
+    learned: dict[int, list[str]] = {}
+    for fingerprint, made in list_beside(output).items():
+        learned.setdefault(find_commit_of(log, made), []).append(f"{FOLDER}/{fingerprint}")
+    return [
+        {**one, "expired": one["number"] < log.oldest, "learned": learned.get(one["number"], [])} for one in commits
+    ]
 
 
 def _describe_commit(output: str, commit: Commit) -> dict[str, Any]:
@@ -63,6 +72,8 @@ def print_log(commits: list[dict[str, Any]]) -> None:
         for word in ("added", "dropped"):
             if commit[word] and commit["number"]:
                 click.echo(f"  {word} {', '.join(commit[word])}")
+        for path in commit.get("learned", ()):
+            click.echo(f"  learned {path}")
         click.echo(f"  root {commit['root']}")
 
 
@@ -74,6 +85,14 @@ def print_updated(output: str, commit: Commit | None, quiet: bool) -> None:
     log = read_log(output)
     root = log.commits[-1].root if log.commits else log.build.root
     click.echo(root if quiet else f"{redact(output)}: nothing changed since commit {log.newest}, root {root}")
+
+
+def print_learned(output: str, learned: Sequence[LearnedBeside], quiet: bool) -> None:
+    """Print the tokenizers that were learned from a commit. quiet: only their fingerprints."""
+    for one in learned:
+        there = "" if one.is_new else ", which was there"
+        said = f"tokenizer {one.fingerprint}: {one.vocab_size:,} ids, in {redact(urls.join(output, one.path))}{there}"
+        click.echo(one.fingerprint if quiet else said)
 
 
 def print_removed(output: str, done: Removed) -> None:

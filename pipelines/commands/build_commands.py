@@ -88,12 +88,36 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
         fail("\n".join(report["problems"]), EXIT_USAGE)
 
 
+_LEARN_AT = click.option(
+    "--at",
+    type=click.IntRange(0),
+    metavar="COMMIT",
+    help="Learn from the tables of this commit; default: the newest, of an output that has commits.",
+)
+_ENCODE_AT = click.option(
+    "--at", type=click.IntRange(0), metavar="COMMIT", help="With -o: the documents of this commit; default: the newest."
+)
+_OF_TOKENIZER = click.option(
+    "--tokenizer",
+    metavar="FINGERPRINT|URL",
+    help="With -o: one of the output's tokenizers, by how its fingerprint begins, or another one.",
+)
+_INTO = click.option("-o", "target", metavar="OUTPUT", help="Write the documents of a commit into this new output.")
+
+
 def _make_stage_command(
-    name: str, done: str, run: Callable[[Any], Any], replaceable: tuple[str, ...], text: str, *examples: str
+    name: str,
+    done: str,
+    run: Callable[[Any], Any],
+    replaceable: tuple[str, ...],
+    text: str,
+    *examples: str,
+    of_commit: Callable[..., bool] | None = None,
 ) -> click.Command:
     """A command that runs stages.
 
-    done: what the command has done, for a message. replaceable: the stages that --replace takes.
+    done: what the command has done, for a message. replaceable: the stages that --replace takes. of_commit: gets the
+    build, how it runs, as_json and options of its own; says whether it did all that there is to do.
     """
 
     @click.command(name, help=text, epilog=format_examples(*examples))
@@ -113,8 +137,11 @@ def _make_stage_command(
         reuse: str | None,
         as_json: bool,
         show_all: bool = False,
+        **more: Any,
     ) -> None:
         build = open_to_run(build_file, chosen, replace, reuse)
+        if of_commit is not None and of_commit(build, chosen, as_json, **more):
+            return
         manifest = run(build)
         if as_json:
             _print_as_json(build, manifest)
@@ -123,7 +150,16 @@ def _make_stage_command(
         else:
             _print_for_people(build, manifest, done, show_all)
 
-    return ALL(command) if name == "build" else command
+    return _add_own_options(name, command)
+
+
+def _add_own_options(name: str, command: click.Command) -> click.Command:
+    """Add the options that this command alone has."""
+    if name == "build":
+        return ALL(command)
+    if name == "learn":
+        return _LEARN_AT(command)
+    return _ENCODE_AT(_OF_TOKENIZER(_INTO(command))) if name == "encode" else command
 
 
 def open_to_run(build_file: str, chosen: RunChoices, replace: str | None = None, reuse: str | None = None) -> Any:
@@ -215,6 +251,44 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
         print_updated(build.output, commit, chosen.quiet)
 
 
+def _learn_at(build: Any, chosen: RunChoices, as_json: bool, at: int | None) -> bool:
+    """Learn from a commit: the one that is named, or the newest of an output that has some after its build."""
+    from pipelines.print_log import print_learned
+    from pipelines.stages.learn_beside import learn_at
+    from pipelines.stages.read_log import has_commits
+
+    if at is None and not has_commits(build.output):
+        return False
+    learned = learn_at(build, at)
+    if as_json:
+        print_json([one._asdict() for one in learned])
+    else:
+        print_learned(build.output, learned, chosen.quiet)
+    return True
+
+
+def _encode_at(
+    build: Any, chosen: RunChoices, as_json: bool, at: int | None, tokenizer: str | None, target: str | None
+) -> bool:
+    """Encode the documents of a commit into a new output, if one is named."""
+    from pipelines.stages.encode_commit import is_fingerprint, make_encoding
+
+    if at is None and tokenizer is None and target is None:
+        return False
+    if target is None:
+        raise ConfigError("--at and --tokenizer make a new output: name it with -o OUTPUT")
+    named = tokenizer if not tokenizer or is_fingerprint(tokenizer) else make_absolute(tokenizer)
+    encoding = make_encoding(build, make_absolute(target), at, named or "")
+    manifest = encoding.run()
+    if as_json:
+        _print_as_json(encoding, manifest)
+    elif chosen.quiet:
+        click.echo(manifest.root)
+    else:
+        _print_for_people(encoding, manifest, "encoded", False)
+    return True
+
+
 STAGE_COMMANDS = (
     _make_stage_command(
         "build",
@@ -241,16 +315,22 @@ STAGE_COMMANDS = (
         "learned",
         lambda build: build.learn(),
         ("learn",),
-        "Learn the tokenizer from the count tables.",
+        "Learn the tokenizer from the count tables.\n\nOf an output with commits, learns from the tables of one: a "
+        "further tokenizer, in tokenizers/FINGERPRINT. The output's own stays.",
         "tokcore learn BUILD.toml",
+        "tokcore learn BUILD.toml --at 3 --set learn.vocab_size=65536",
+        of_commit=_learn_at,
     ),
     _make_stage_command(
         "encode",
         "encoded",
         lambda build: build.encode(),
         ("encode",),
-        "Tokenize the corpus into shards.",
+        "Tokenize the corpus into shards.\n\nWith -o, tokenizes the documents of a commit into a new output, with any "
+        "tokenizer of the output.",
         "tokcore encode BUILD.toml",
+        "tokcore encode BUILD.toml --at 3 --tokenizer 0a1b2c3d -o out/second",
+        of_commit=_encode_at,
     ),
     _make_stage_command(
         "mix",

@@ -15,6 +15,7 @@ from pipelines.stages.commit import MANIFEST, RUN, find_manifest, require_output
 from pipelines.stages.dataset_card import CARD, is_card
 from pipelines.stages.expire_commits import list_expired
 from pipelines.stages.read_log import read_log
+from pipelines.stages.tokenizers_beside import list_named_beside
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.store.redaction import redact
@@ -87,7 +88,7 @@ def _find_unnamed(output: str, present: Sequence[str]) -> tuple[list[str], list[
     present: the paths of all files of the output.
     """
     try:
-        named = _list_named(output)
+        named = _list_named(output) | {*list_named_beside(output)}
         if any(find_number(path) is not None for path in present):
             log = read_log(output)
             named |= {name_commit(number) for number in range(1, log.newest + 1)}

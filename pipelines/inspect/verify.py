@@ -12,12 +12,13 @@ import functools
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
+from pipelines.inspect.verify_beside import CheckedBeside, check_beside
 from pipelines.inspect.verify_log import check_log, find_brought_back
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
@@ -121,9 +122,16 @@ def verify(
     build = manifests.get(BUILD)
     problems: list[str] = []
     log = check_log(output, build, problems) if build is not None else None
+    there = storage.list_tree(output)
+    beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0)
     if log is None or unread or problems or (not log.commits and not at):
-        found = _verify_part(output, manifests, unread, decode, root, quick, base, options, progress)
-        return dataclasses.replace(found, problems=tuple(dict.fromkeys([*problems, *found.problems])))
+        found = _verify_part(output, manifests, unread, decode, root, quick, base, options, progress, beside.paths)
+        return dataclasses.replace(
+            found,
+            problems=tuple(dict.fromkeys([*problems, *found.problems])),
+            num_files=found.num_files + beside.num_files,
+            size_bytes=found.size_bytes + beside.size_bytes,
+        )
     if at is not None and not 0 <= at <= log.newest:
         raise ConfigError(f"--at {at}: the output has the commits 0 to {log.newest}")
     if at is not None and at < log.oldest:
@@ -132,7 +140,8 @@ def verify(
     for part in log.parts(at):
         url, unread = locate_part(output, part), list[str]()
         of_part = manifests if url == output else read_manifests(url, unread)
-        made = _verify_part(url, of_part, unread, decode, "", quick, base, options, progress)
+        apart = beside.paths if url == output else frozenset[str]()
+        made = _verify_part(url, of_part, unread, decode, "", quick, base, options, progress, apart)
         parts.append(made)
         prefix = "" if url == output else f"{part.path}/"
         if removed is not None and not quick and not made.problems:
@@ -141,7 +150,6 @@ def verify(
     found_root = hash_parts(log.parts(at))
     if root and found_root != root:
         problems.append(f"{name_commit(log.newest if at is None else at)}: its root is {found_root}, expected {root}")
-    there = storage.list_tree(output)
     named = {part.path for part in log.reachable()}
     unnamed = {path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named}
     unnamed |= {*list_expired(output, log, there)}
@@ -149,8 +157,8 @@ def verify(
     return Report(
         problems=tuple(problems),
         root=found_root,
-        num_files=sum(made.num_files for made in parts) + log.newest,
-        size_bytes=sum(made.size_bytes for made in parts),
+        num_files=sum(made.num_files for made in parts) + log.newest + beside.num_files,
+        size_bytes=sum(made.size_bytes for made in parts) + beside.size_bytes,
         seconds=time.monotonic() - started,
         num_read=sum(made.num_read for made in parts),
         num_decoded=sum(made.num_decoded for made in parts),
@@ -169,12 +177,16 @@ def _verify_part(
     base: str,
     options: RunOptions,
     progress: StageProgress,
+    apart: Collection[str],
 ) -> Report:
-    """As verify, of what one build made. unread: why manifests are missing, which are problems."""
+    """As verify, of what one build made. unread: why manifests are missing, which are problems.
+
+    apart: paths of files that are not of this build.
+    """
     started = time.monotonic()
     problems = list(unread)
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
-    present = [path for path in storage.list_tree(output) if not is_of_history(path)]
+    present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
     named = _check_names(manifests, entries, present, problems)
     _check_files(output, entries, options, problems, progress)
     build = manifests.get("build")

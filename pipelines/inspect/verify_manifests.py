@@ -66,7 +66,8 @@ from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import read_table_totals
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
-_KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))
+# Of this release, and of those that laid out their files like it.
+KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))
 
 # Stage -> the stages it is made from. Without counts where the tokenizer is an imported one.
 _MADE_FROM: Mapping[str, tuple[str, ...]] = {
@@ -221,7 +222,7 @@ def _check_identities(manifests: Mapping[str, AnyManifest]) -> Iterator[str]:
                 f"{MANIFEST}: an earlier release made this build, with files of another layout. "
                 f"Verify it with that release, or build again into a new output."
             )
-    wrong = min((_find_not_under(semantics, manifests) for semantics in _KNOWN), key=len)
+    wrong = min((_find_not_under(semantics, manifests) for semantics in KNOWN), key=len)
     for stage in wrong:
         yield f"{_spell_name(stage)}: its identity is not that of its configuration and inputs"
 
@@ -419,7 +420,7 @@ def _check_numbers(shards: Iterable[ShardFacts], plan: Plan, config: ShardsConfi
 
 def _check_keys(shards: Iterable[ShardFacts], plan: Plan, made: ShardsManifest) -> Iterator[str]:
     """That the result keys of shards are those of their work items, by the rules of the release that built them."""
-    semantics = next((one for one in _KNOWN if made.identity == compute_identity_under(one, made)), SEMANTICS)
+    semantics = next((one for one in KNOWN if made.identity == compute_identity_under(one, made)), SEMANTICS)
     settings = hash_shards_settings(made.config, made.totals.fingerprint, semantics)
     of_items: Mapping[int, str] = {}
     of_all = ""

@@ -18,8 +18,9 @@ from pipelines.stages.find_removed import find_removed
 from pipelines.stages.plan_corpus import read_pinned_files
 from pipelines.stages.read_log import Log, locate_part, read_log
 from pipelines.stages.rejects import REJECTED
+from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
 from pipelines.store import storage, urls
-from schemas.commit_log import EXPIRE, OWN, Part
+from schemas.commit_log import EXPIRE, Part
 from schemas.stage_manifests import LearnedConfig
 from schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
 from tokcore.canonical import parse_canonical
@@ -113,15 +114,21 @@ def _describe(log: Log, held: Held) -> str:
     return f"{held.path}: {commits}: {', '.join(what)} that should be gone: {fix}"
 
 
-def _name_tokenizers(output: str, log: Log, held: Iterable[Held]) -> Iterator[str]:
-    """The tokenizer, if it was learned from documents that are to be gone."""
+def _name_tokenizers(output: str, log: Log, held: Sequence[Held]) -> Iterator[str]:
+    """The tokenizers that were learned from documents that are to be gone."""
     made = find_manifest(output, "tokenizer")
-    if made is None or not isinstance(made.config, LearnedConfig):
-        return
-    named = f"tokenizer/ ({made.totals.fingerprint}) was learned from commit 0"
+    if made is not None and isinstance(made.config, LearnedConfig):
+        yield from _name_tokenizer(f"tokenizer/ ({made.totals.fingerprint})", 0, log, held)
+    for fingerprint, beside in list_beside(output).items():
+        yield from _name_tokenizer(f"{FOLDER}/{fingerprint}", find_commit_of(log, beside), log, held)
+
+
+def _name_tokenizer(name: str, number: int, log: Log, held: Sequence[Held]) -> Iterator[str]:
+    """One tokenizer, which was learned from a commit, if that had such documents."""
+    named = f"{name} was learned from commit {number}"
     fix = "build with another one if it must not have seen them"
-    own = next((one for one in held if one.path == OWN), None)
-    if own is not None and own.documents:
-        yield f"{named}, with {own.documents:,} of the documents: {fix}"
-    elif own is None and log.oldest:
+    documents = sum(one.documents for one in held if number in one.commits)
+    if documents:
+        yield f"{named}, with {documents:,} of the documents: {fix}"
+    elif number < log.oldest and any(one.removed for one in log.commits[number:]):
         yield f"{named}, which is expired and may have had the documents: {fix}"

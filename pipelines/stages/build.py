@@ -57,6 +57,7 @@ from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
 from pipelines.stages.standing import Standing, look
 from pipelines.stages.tokenizer_files import import_tokenizer
+from pipelines.stages.tokenizers_beside import has_beside
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
@@ -141,10 +142,11 @@ class Build:
 
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
-        with self._at_work():
+        with self.at_work():
             if find_manifest(self.output, BUILD) is not None:
                 imported = self.imported_tokenizer()
-                if not self.replace and (finished := find_finished(self.output, self.config, imported)) is not None:
+                is_whole = not self.replace and self.chosen is None
+                if is_whole and (finished := find_finished(self.output, self.config, imported)) is not None:
                     self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
                     return finished
             else:
@@ -152,11 +154,11 @@ class Build:
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
             if self.config.counts:
-                count_corpus(self._run(), plan, planned)
+                count_corpus(self.run_of_stages(), plan, planned)
             learned = self._learn()
-            encode_corpus(self._run(), plan, planned, learned)
-            mix_corpus(self._run())
-            pack_corpus(self._run())
+            encode_corpus(self.run_of_stages(), plan, planned, learned)
+            mix_corpus(self.run_of_stages())
+            pack_corpus(self.run_of_stages())
             return self.finish()
 
     # ---------------------------------------------------------------------------------------------------------- stages
@@ -175,20 +177,20 @@ class Build:
         self._settle(self._plan)
         if self.inheritance is None and urls.is_local(self.output):
             self.inheritance = find_inheritance(locate_replaced(self.output), self._plan, self.config.base)
-        return commit_plan(self._run(), self._plan)
+        return commit_plan(self.run_of_stages(), self._plan)
 
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""
-        with self._at_work():
+        with self.at_work():
             plan, planned = self._planned()
-            return count_corpus(self._run(), plan, planned)
+            return count_corpus(self.run_of_stages(), plan, planned)
 
     def learn(self) -> TokenizerManifest:
         """Learn the tokenizer from the count tables, or import the one the build file names.
 
         Does not look at the inputs, unless there is another output to take counts from.
         """
-        with self._at_work():
+        with self.at_work():
             if self.reuse:
                 self._take_counts()
             else:
@@ -197,18 +199,20 @@ class Build:
 
     def encode(self) -> ShardsManifest:
         """Tokenize the corpus into shards."""
-        with self._at_work():
+        with self.at_work():
             if self.reuse:
                 self._take_counts()
                 self._take_tokenizer()
             plan, planned = self._planned()
-            return encode_corpus(self._run(), plan, planned, require_manifest(self.output, "tokenizer", "learn"))
+            return encode_corpus(
+                self.run_of_stages(), plan, planned, require_manifest(self.output, "tokenizer", "learn")
+            )
 
     def mix(self) -> MixtureManifest:
         """Write the mixture of the documents of the shards. Raises ConfigError if the build file asks for none."""
-        with self._at_work():
+        with self.at_work():
             self._settle(None)
-            if (mixed := mix_corpus(self._run())) is None:
+            if (mixed := mix_corpus(self.run_of_stages())) is None:
                 raise ConfigError(
                     f'{self.config.at("mixture", "strategy")}: is not set: add, for example, strategy = "temperature".'
                 )
@@ -216,20 +220,21 @@ class Build:
 
     def pack(self) -> PackedManifest:
         """Pack the documents of the shards into rows. Raises ConfigError if the build file does not say how."""
-        with self._at_work():
+        with self.at_work():
             self._settle(None)
-            if (packed := pack_corpus(self._run())) is None:
+            if (packed := pack_corpus(self.run_of_stages())) is None:
                 raise ConfigError(f"{self.config.at('pack', 'length')}: is not set: add, for example, length = 4096.")
             return packed
 
     def finish(self) -> BuildManifest:
         """Commit the build: one manifest that names the stages' manifests, and the root."""
-        return commit_build(self._run())
+        return commit_build(self.run_of_stages())
 
     def _learn(self) -> TokenizerManifest:
-        return make_tokenizer(self._run(), self.imported_tokenizer())
+        return make_tokenizer(self.run_of_stages(), self.imported_tokenizer())
 
-    def _run(self) -> BuildRun:
+    def run_of_stages(self) -> BuildRun:
+        """What the stages of this run share."""
         return BuildRun(
             self.config,
             self.output,
@@ -253,7 +258,7 @@ class Build:
         plan, planned = self._planned()
         key = StageKey("counts", self.config.count_identity(), {"plan": planned.as_input()})
         if self.config.tokenizer is None and find_reusable(self.reuse, "counts", key.identity) is not None:
-            count_corpus(self._run(), plan, planned)
+            count_corpus(self.run_of_stages(), plan, planned)
 
     def _take_tokenizer(self) -> None:
         """Take over the tokenizer from the other output, if it is the one of this build."""
@@ -262,7 +267,7 @@ class Build:
             return
         if (
             theirs is not None
-            and theirs.identity == make_tokenizer_key(self._run(), self.imported_tokenizer()).identity
+            and theirs.identity == make_tokenizer_key(self.run_of_stages(), self.imported_tokenizer()).identity
         ):
             self._learn()
 
@@ -304,10 +309,10 @@ class Build:
         """Make room for this build, or refuse what is in its way. plan: None where inputs do not matter."""
         finish_replacing(self.output)
         imported = self.imported_tokenizer()
-        if self.replace and has_commits(self.output):
+        if self.replace and (has_commits(self.output) or has_beside(self.output)):
             raise ConfigError(
-                f"--replace {self.replace}: {redact(self.output)} was updated since it was built, and its commits need "
-                f"what would be removed. Build into a new output."
+                f"--replace {self.replace}: {redact(self.output)} was updated since it was built, or has tokenizers "
+                f"that were learned from it, and these need what would be removed. Build into a new output."
             )
         if self.replace:
             self._begin_work()
@@ -339,7 +344,7 @@ class Build:
         return hash_sha256(write_canonical_json({"parts": parts}))
 
     @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def at_work(self) -> Iterator[None]:
         """While the block runs, other builds can see that this one is at work in the output; then workers end."""
         try:
             yield

@@ -190,9 +190,24 @@ def commit(output: str, manifest: Committed, run: RunFacts, scratch: str) -> Com
             )
     else:
         reach("stage.committed")
-        with storage.write_attempt(urls.join(get_folder(output, manifest.stage), RUN)) as file:
-            file.write(_add_machine(run).to_bytes())
+        _write_run_facts(get_folder(output, manifest.stage), run)
     return manifest
+
+
+def commit_to(folder: str, data: bytes, run: RunFacts, scratch: str) -> bool:
+    """Create the manifest of a folder that is no stage's, and beside it run.json; whether this process did.
+
+    If another one did, its manifest stays. run, scratch: as of commit.
+    """
+    if _create_manifest(urls.join(folder, MANIFEST), data, scratch):
+        _write_run_facts(folder, run)
+        return True
+    return False
+
+
+def _write_run_facts(folder: str, run: RunFacts) -> None:
+    with storage.write_attempt(urls.join(folder, RUN)) as file:
+        file.write(_add_machine(run).to_bytes())
 
 
 def _create_manifest(url: str, data: bytes, scratch: str) -> bool:

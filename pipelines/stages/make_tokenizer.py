@@ -13,12 +13,13 @@ import numpy as np
 
 from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.dataflow import choose_learn_machine, make_learn_options
-from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.counted_parts import CountedPart, CountedParts, pin_parts
 from pipelines.work.item_results import read_record
 from pipelines.work.learn_model import Learned, learn_tokenizers
 from pipelines.work.learn_on_worker import LEARNED_KEY, LearnedFiles, LearnJob, estimate_memory, read_learned
@@ -57,10 +58,10 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
             spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
             learned = Learned({size: spec}, chosen.mix, several.languages)
         else:
-            learned = _learn(run, (size,), attempts)
+            learned = learn_from(run, (size,), _list_counted(run), attempts)
         spec = learned.specs[size]
-        files = list(_write_artifacts(spec, attempts))
-        return Made(_describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
+        files = list(write_artifacts(spec, attempts))
+        return Made(describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
 
     return run_stage(run, key, make)
 
@@ -83,16 +84,16 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
 
     def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
         run.take_turn(attempts)
-        learned = _learn(run, run.config.vocab_sizes, attempts)
+        learned = learn_from(run, run.config.vocab_sizes, _list_counted(run), attempts)
         # Where the text gives no more tokens, two sizes may be one tokenizer.
         distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
         files = [
             file
             for fingerprint, spec in distinct.items()
-            for file in _write_artifacts(spec, attempts, f"{fingerprint}/")
+            for file in write_artifacts(spec, attempts, f"{fingerprint}/")
         ]
         sizes = {str(size): sum_up_tokenizer(spec, learned.mix) for size, spec in learned.specs.items()}
-        return Made(_describe_files(files), TokenizersTotals(sizes), learned.languages)
+        return Made(describe_files(files), TokenizersTotals(sizes), learned.languages)
 
     return run_stage(run, key, make)
 
@@ -102,21 +103,22 @@ def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotal
     return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
 
 
-def _learn(run: BuildRun, sizes: tuple[int, ...], attempts: Attempts) -> Learned:
-    counts = find_manifest(run.output, "counts")
-    assert counts is not None  # the stage's key is made from it
+def _list_counted(run: BuildRun) -> CountedParts:
+    return CountedParts((CountedPart(run.output, require_manifest(run.output, "counts", "count")),))
+
+
+def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, attempts: Attempts) -> Learned:
+    """Learn tokenizers of these sizes here, or have a worker of the engine do it. attempts: where that one writes."""
     if not run.options.is_local:
-        job = LearnJob(attempts, run.config, sizes, counts.as_input().sha256)
-        return _learn_on_engine(run, job, estimate_memory(sum(entry.about.rows for entry in counts.files)))
+        job = LearnJob(attempts, run.config, sizes, pin_parts(counted))
+        return _learn_on_engine(run, job, estimate_memory(counted.most_rows))
     merges_done = np.zeros(1, np.int64)
     extended = run.config.extended
     num_first = 256 if extended is None else len(extended.model.tokens)  # what is there before anything is learned
     num_merges = max(0, max(sizes) - len(run.config.special) - num_first)
     with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
         reach("learn.begin")
-        learned = learn_tokenizers(
-            run.config, sizes, run.output, counts, run.options.num_workers, run.progress, merges_done
-        )
+        learned = learn_tokenizers(run.config, sizes, counted, run.options.num_workers, run.progress, merges_done)
         reach("learn.learned")
     return learned
 
@@ -135,10 +137,12 @@ def _learn_on_engine(run: BuildRun, job: LearnJob, needed_bytes: int) -> Learned
     return read_learned(job.attempts, read_record(job.attempts, LEARNED_KEY, LearnedFiles))
 
 
-def _write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:
+def write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:
+    """Write the files of a tokenizer. below: of their names, what stands before each."""
     for path, data in make_artifact_files(spec):
         yield write_file(attempts, f"{below}{path}", data)
 
 
-def _describe_files(files: list[StoredFile]) -> list[tuple[StoredFile, Nothing]]:
+def describe_files(files: list[StoredFile]) -> list[tuple[StoredFile, Nothing]]:
+    """The files as a manifest has them, sorted."""
     return [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)]

@@ -70,7 +70,11 @@ class Log:
 
     def hash_newest(self) -> str:
         """sha256 of the file of the newest commit, which the next one names."""
-        return hash_sha256((self.commits[-1] if self.commits else self.build).to_bytes())
+        return self.hash_commit(self.newest)
+
+    def hash_commit(self, number: int) -> str:
+        """sha256 of the file of a commit; of 0, of the build's manifest."""
+        return hash_sha256((self.commits[number - 1] if number else self.build).to_bytes())
 
 
 def read_log(output: str, at: int | None = None, known: Log | None = None) -> Log:

@@ -166,7 +166,7 @@ def _publish_and_commit(
         publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
     else:
         _settle_objects(attempts, files)
-    facts = _collect_facts(run, key.stage, started, attempts)
+    facts = collect_facts(run, key.stage, started, attempts)
     return commit(run.output, _make_manifest(key, made), facts, attempts.scratch)
 
 
@@ -227,7 +227,7 @@ def _make_manifest(
     return dataclasses.replace(manifest, root=manifest.content_id()) if key.stage == BUILD else manifest
 
 
-def _collect_facts(run: BuildRun, stage: str, started: float, attempts: Attempts) -> RunFacts:
+def collect_facts(run: BuildRun, stage: str, started: float, attempts: Attempts) -> RunFacts:
     """What run.json says about the stage; no hash covers it."""
     return RunFacts(
         name=run.config.build.name,

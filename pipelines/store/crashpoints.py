@@ -57,6 +57,9 @@ PACKING_POINTS = {
     "pack.group": "a group is packed, but not recorded",
 }
 
+# Learning from a commit reaches these, beside those of learning.
+LEARNING_POINTS = {"learn.published": "the files of a tokenizer have their names, but its manifest is not there"}
+
 # An update reaches these, beside those of the build of its part.
 UPDATING_POINTS = {
     "update.built": "the new part is a finished build, but no commit names it",
@@ -138,6 +141,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
             **REPLACING_POINTS,
             **MIXING_POINTS,
             **PACKING_POINTS,
+            **LEARNING_POINTS,
             **UPDATING_POINTS,
             **INHERITING_POINTS,
             **WATCHING_POINTS,

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.local.progress import StageProgress
-from pipelines.store import storage, urls
+from pipelines.store import storage
+from pipelines.work.counted_parts import CountedParts
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
-from schemas.stage_manifests import CountsManifest, MixedLanguage
+from schemas.stage_manifests import CountedLanguage, MixedLanguage
 from tokcore import mixing
 from tokcore.errors import LearnError
 from tokcore.models import MODELS, LearnOptions, Model
@@ -39,23 +40,22 @@ class Learned:
 def learn_tokenizers(
     config: BuildConfig,
     sizes: Sequence[int],
-    output: str,
-    counts: CountsManifest,
+    counted: CountedParts,
     threads: int,
     progress: StageProgress | None = None,
     merges_done: npt.NDArray[np.int64] | None = None,
 ) -> Learned:
-    """Learn tokenizers of these sizes from the committed count tables, all with the same weights of languages.
+    """Learn tokenizers of these sizes from committed count tables, all with the same weights of languages.
 
     progress: shows how far reading the tables is. merges_done: see LearnOptions.
     Raises LearnError if the tables cannot give a vocabulary, naming languages without documents.
     """
-    of_languages = {unit: _measure_sizes(counts, unit) for unit in UNITS}
+    of_languages = {unit: _measure_sizes(counted.languages, unit) for unit in UNITS}
     if not of_languages["documents"]:
         raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
     mix = _mix_languages(config, of_languages)
     # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
-    rows = functools.partial(_weight_rows, config, output, counts, mix.weights, progress or StageProgress(-1))
+    rows = functools.partial(_weight_rows, config, counted, mix.weights, progress or StageProgress(-1))
     options = _make_options(config, mix, threads, merges_done)
     models = _learn_models(config, options, sizes, functools.cache(rows) if len(sizes) > 1 else rows)
     pattern, steps = _find_text_rules(config)
@@ -128,21 +128,19 @@ def _find_text_rules(config: BuildConfig) -> tuple[dict[str, str], tuple[str, ..
 
 
 def _weight_rows(
-    config: BuildConfig, output: str, counts: CountsManifest, weights: Mapping[str, int], progress: StageProgress
+    config: BuildConfig, counted: CountedParts, weights: Mapping[str, int], progress: StageProgress
 ) -> tuple[Texts, Counts]:
     """The pre-tokens of all languages with their weighted counts.
 
     Raises LearnError if learn.min_documents leaves none.
     """
-    tables = {entry.about.lang: entry.path for entry in counts.files}
-    order = sorted(weights.keys() & tables.keys())  # all that a language has may be masked
-    num_rows = sum(entry.about.rows for entry in counts.files)
-    with progress.stage("weigh", num_rows, "rows", minor=True) as shown:
-        read = [_read_table(urls.join(output, "counts", tables[lang]), shown.advance) for lang in order]
+    tables = [(lang, url) for lang, url in counted.tables if lang in weights]
+    with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
+        read = [_read_table(url, shown.advance) for _, url in tables]
         texts, weighted = _gather_rows(
-            merge_rows(read, [weights[lang] for lang in order]),
-            num_rows,
-            sum(entry.about.pretoken_bytes for entry in counts.files),
+            merge_rows(read, [weights[lang] for lang, _ in tables]),
+            counted.most_rows,
+            counted.most_bytes,
             config.learn.min_documents,
         )
     if texts.size_bytes == 0 and config.learn.min_documents > 1:
@@ -168,11 +166,11 @@ def _require_size(config: BuildConfig, wanted: int, model: Model) -> None:
         )
 
 
-def _measure_sizes(counts: CountsManifest, unit: str) -> dict[str, int]:
+def _measure_sizes(languages: Mapping[str, CountedLanguage], unit: str) -> dict[str, int]:
     """Size per language over what was counted; languages without a counted document are left out."""
     return {
         lang: {"bytes": of.counted_bytes, "pretokens": of.pretokens, "documents": of.counted_documents}[unit]
-        for lang, of in counts.languages.items()
+        for lang, of in languages.items()
         if of.counted_documents
     }
 

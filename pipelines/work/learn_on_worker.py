@@ -9,16 +9,14 @@ import dataclasses
 import os
 from typing import Any
 
-from pipelines.store import storage, urls
+from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
+from pipelines.work.counted_parts import Pins, read_pinned_parts
 from pipelines.work.learn_model import Learned, learn_tokenizers
 from schemas.config import BuildConfig
 from schemas.refs import StoredFile
-from schemas.stage_manifests import MixedLanguage, parse_manifest
-from tokcore.canonical import hash_sha256
-from tokcore.errors import StageError
+from schemas.stage_manifests import MixedLanguage
 from tokcore.tokenizer_spec import TokenizerSpec
 
 LEARNED_KEY = "learned"  # of the record
@@ -34,7 +32,7 @@ class LearnJob:
     attempts: Attempts
     config: BuildConfig
     sizes: tuple[int, ...]  # as learn.vocab_size has them
-    counts_sha256: str  # of the manifest of the count tables
+    counted: Pins  # the count tables
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,14 +53,10 @@ def learn_on_worker(job: LearnJob) -> LearnedFiles:
     """Learn with all cores that this process may use. Raises LearnError as learn_tokenizers does."""
     if (done := job.attempts.result(LEARNED_KEY, LearnedFiles)) is not None:
         return done
-    url = urls.join(job.attempts.output, "counts", "manifest.json")
-    data = storage.read_bytes(url)
-    if hash_sha256(data) != job.counts_sha256:
-        raise StageError(f"{redact(url)}: was replaced while the tokenizer was learned. Run the command again.")
-    counts = parse_manifest(data, url, "counts")
+    counted = read_pinned_parts(job.counted)
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     reach("learn.begin")
-    learned = learn_tokenizers(job.config, job.sizes, job.attempts.output, counts, threads)
+    learned = learn_tokenizers(job.config, job.sizes, counted, threads)
     reach("learn.learned")
     specs = {str(size): _keep(job.attempts, spec) for size, spec in learned.specs.items()}
     return job.attempts.record(LEARNED_KEY, LearnedFiles(specs, learned.mix, learned.languages))

@@ -16,6 +16,7 @@ from pipelines.graph.transforms import CountPretokens
 from pipelines.local.terminal import format_size
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
+from pipelines.work.counted_parts import CountedPart, CountedParts
 from pipelines.work.learn_model import learn_tokenizers
 from schemas.config import load_config
 from schemas.document import Document
@@ -59,7 +60,7 @@ def learned(folder: Path, **limits: int) -> set[bytes]:
     config = dataclasses.replace(config, learn=dataclasses.replace(config.learn, **limits))
     counts = find_manifest(str(folder / "out"), "counts")
     return set(
-        learn_tokenizers(config, (config.vocab_size,), str(folder / "out"), counts, 1)
+        learn_tokenizers(config, (config.vocab_size,), CountedParts((CountedPart(str(folder / "out"), counts),)), 1)
         .specs[config.vocab_size]
         .model.tokens
     )

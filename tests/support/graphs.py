@@ -72,7 +72,9 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     attempts = Attempts("s3://bucket/out", "counts", "0" * 64)
     count_job, _ = make_jobs(attempts)
     _ = own | "Items" >> SpreadItems(count_job.attempts, ["part"]) | "CountInAStore" >> CountItems(count_job)
-    _ = own | "Learn" >> LearnTokenizers(LearnJob(attempts, load_config(str(build_file(folder))), (300,), "0" * 64))
+    _ = own | "Learn" >> LearnTokenizers(
+        LearnJob(attempts, load_config(str(build_file(folder))), (300,), ((str(folder), "0" * 64),))
+    )
     return [*found, own]
 
 

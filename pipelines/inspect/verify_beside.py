@@ -1,0 +1,74 @@
+"""What verification asks of the tokenizers that were learned beside an output's own. No Beam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipelines.inspect.verify_manifests import KNOWN, compute_identity_under
+from pipelines.stages.commit import MANIFEST, RUN
+from pipelines.stages.make_tokenizer import sum_up_tokenizer
+from pipelines.stages.read_log import Log
+from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
+from pipelines.store import storage, urls
+from schemas.stage_manifests import TokenizerManifest
+from tokcore.canonical import hash_sha256
+from tokcore.errors import TokError
+from tokcore.jsonable import to_jsonable
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+
+class CheckedBeside(NamedTuple):
+    """What was looked at."""
+
+    paths: frozenset[str]  # of all files in the folders of these tokenizers, below the output
+    num_files: int  # that manifests name, these included
+    size_bytes: int
+
+
+def check_beside(output: str, log: Log, present: Sequence[str], problems: list[str]) -> CheckedBeside:
+    """Check each tokenizer beside the output's own; what is wrong becomes problems. present: paths below the output."""
+    below = [path.removeprefix(f"{FOLDER}/") for path in present if path.startswith(f"{FOLDER}/")]
+    paths: set[str] = set()
+    num_files = size_bytes = 0
+    for fingerprint in find_folders(below):
+        folder = f"{FOLDER}/{fingerprint}"
+        own = {path for path in present if path.startswith(f"{folder}/")}
+        paths |= own
+        try:
+            storage.require_inside(output, f"{folder}/{MANIFEST}")
+            made = find_beside(output, fingerprint)
+            assert made is not None
+            problems.extend(f"{folder}/{one}" for one in _check(output, folder, log, made, own))
+            num_files += 1 + len(made.files)
+            size_bytes += sum(entry.size_bytes for entry in made.files)
+        except TokError as error:
+            said = str(error)
+            problems.append(said if folder in said else f"{folder}: {said}")
+    return CheckedBeside(frozenset(paths), num_files, size_bytes)
+
+
+def _check(output: str, folder: str, log: Log, made: TokenizerManifest, present: set[str]) -> Iterator[str]:
+    """What is wrong with one; each begins with a file of the folder."""
+    find_commit_of(log, made)
+    if made.identity not in {compute_identity_under(semantics, made) for semantics in KNOWN}:
+        yield f"{MANIFEST}: its identity does not follow from its settings and its commit"
+    named = {entry.path for entry in made.files}
+    for path in sorted({*(one.removeprefix(f"{folder}/") for one in present)} - named - {MANIFEST, RUN}):
+        yield f"{path}: no manifest names it"
+    for entry in made.files:
+        storage.require_inside(output, f"{folder}/{entry.path}")
+        data = storage.read_if_there(urls.join(output, folder, entry.path))
+        if data is None or hash_sha256(data) != entry.sha256 or len(data) != entry.size_bytes:
+            yield f"{entry.path}: {'missing' if data is None else 'its bytes are not the ones that were committed'}"
+            return
+    url = urls.join(output, folder, FILE_NAME)
+    spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), f"{folder}/{FILE_NAME}")
+    if spec.fingerprint != folder.rpartition("/")[2]:
+        yield f"{FILE_NAME}: its fingerprint is {spec.fingerprint}"
+    if to_jsonable(made.totals) != to_jsonable(sum_up_tokenizer(spec, made.totals.mix)):
+        yield f"{MANIFEST}: its totals are not those of {FILE_NAME}"
+    files = {path: hash_sha256(data) for path, data in make_artifact_files(spec)}
+    if files != {entry.path: entry.sha256 for entry in made.files}:
+        yield f"{MANIFEST}: its files are not what {FILE_NAME} gives"

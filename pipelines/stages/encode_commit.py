@@ -1,0 +1,91 @@
+"""`tokcore encode --at COMMIT -o OUTPUT`: the documents of a commit, tokenized with any tokenizer, as a new output.
+
+The new output is what a build over these documents gives whose build file names that tokenizer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from pipelines.stages.build import Build
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.make_commit import HeldFile, find_changed, make_plan_again, name_some, read_held
+from pipelines.stages.read_log import Log, locate_part, read_log
+from pipelines.stages.tokenizers_beside import find_tokenizer
+from pipelines.store import urls
+from pipelines.store.redaction import redact
+from pipelines.work.work_items import make_plan
+from schemas.build_tables import TokenizerTable
+from schemas.plan import Plan, ReadSettings
+from tokcore.canonical import write_canonical_json
+from tokcore.errors import ConfigError, StageError
+from tokcore.jsonable import to_jsonable
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether a text may be a fingerprint, or how one begins, rather than a path.
+
+    >>> is_fingerprint("0a1b"), is_fingerprint("out/first"), is_fingerprint("tokcore.json")
+    (True, False, False)
+    """
+    return re.fullmatch(r"[0-9a-fA-F]{4,64}", text) is not None
+
+
+def make_encoding(build: Build, target: str, at: int | None = None, tokenizer: str = "") -> Build:
+    """The build, to be run, of a new output from the documents of a commit of an output.
+
+    build: of the output, by its build file, which also says how to encode. target: URL of the new output. at: None:
+    the newest commit. tokenizer: a fingerprint, or how it begins, of one of the output's; or what [tokenizer] from
+    takes; empty: the output's own. Raises ConfigError if one of these is not there, StageError if an input of the
+    commit is gone or has changed.
+    """
+    if target.rstrip("/") == build.output.rstrip("/"):
+        raise ConfigError(
+            f"-o {redact(target)}: is the output itself, whose commits have one tokenizer. Name a new one."
+        )
+    if build.replace or build.reuse:
+        raise ConfigError("--replace and --from are for the stages of a build. Leave them out, or --at.")
+    log = read_log(build.output, at)
+    number = log.newest if at is None else at
+    config = dataclasses.replace(
+        build.config, tokenizer=TokenizerTable(from_=_locate(build.output, tokenizer)), special=(), counts_too=False
+    )
+    plan = plan_commit(build.output, log, number, config.plan.range_bytes)
+    if lost := find_changed(plan.files, config.base):
+        raise StageError(
+            f"{name_some(lost)}: gone, or not as when {redact(build.output)} read it, so the documents of commit "
+            f"{number} cannot be read again. Put back what was read, or choose another commit. Nothing was written."
+        )
+    return Build(config, build.options, target, build.progress, chosen=plan)
+
+
+def _locate(output: str, tokenizer: str) -> str:
+    if not tokenizer:
+        return urls.join(output, "tokenizer")
+    return find_tokenizer(output, tokenizer) if is_fingerprint(tokenizer) else tokenizer
+
+
+def plan_commit(output: str, log: Log, number: int, range_bytes: int) -> Plan:
+    """The plan of all files of a commit, as they were pinned, without what was removed by then.
+
+    Equal to the plan of a build file over these files, where nothing was removed.
+    """
+    parts = log.parts(number)
+    held = read_held(output, parts)
+    plan = make_plan_again(held.values(), log.tombstones(number), range_bytes)
+    ordered = sorted(plan.settings, key=_spell)
+    places = {settings: place for place, settings in enumerate(ordered)}
+    files = [dataclasses.replace(file, settings=places[plan.settings[file.settings]]) for file in plan.files]
+    return make_plan(files, ordered, range_bytes, _find_duplicates(output, log, number, held))
+
+
+def _spell(settings: ReadSettings) -> bytes:
+    """What planning sorts settings by."""
+    return write_canonical_json(to_jsonable(settings))
+
+
+def _find_duplicates(output: str, log: Log, number: int, held: Mapping[str, HeldFile]) -> set[str]:
+    plans = [require_manifest(locate_part(output, part), "plan", "plan") for part in log.parts(number)]
+    return {uri for plan in plans for uri in plan.totals.duplicates if uri in held}

@@ -1,0 +1,93 @@
+"""The count tables of an output: those of one build, or of all parts of a commit, which add up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+from pipelines.store import storage, urls
+from pipelines.store.redaction import redact
+from schemas.stage_manifests import CountedLanguage, CountsManifest, parse_manifest
+from tokcore.canonical import hash_sha256
+from tokcore.errors import StageError
+
+_MANIFEST = "counts/manifest.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedPart:
+    """What one build counted."""
+
+    url: str  # of the build's output
+    made: CountsManifest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedParts:
+    """What some builds counted, together."""
+
+    parts: tuple[CountedPart, ...]
+
+    @property
+    def tables(self) -> list[tuple[str, str]]:
+        """(language, URL) of each count table, by language; of a language as many as there are parts with one."""
+        found = [
+            (entry.about.lang, urls.join(part.url, "counts", entry.path))
+            for part in self.parts
+            for entry in part.made.files
+        ]
+        return sorted(found, key=lambda one: one[0])
+
+    @property
+    def most_rows(self) -> int:
+        """A bound of the rows of all tables together; what several of them have counts several times."""
+        return sum(entry.about.rows for part in self.parts for entry in part.made.files)
+
+    @property
+    def most_bytes(self) -> int:
+        """A bound of the bytes of all pre-tokens; as of most_rows."""
+        return sum(entry.about.pretoken_bytes for part in self.parts for entry in part.made.files)
+
+    @property
+    def languages(self) -> dict[str, CountedLanguage]:
+        """Language -> its totals; rows as of most_rows."""
+        found: dict[str, CountedLanguage] = {}
+        for part in self.parts:
+            for lang, more in part.made.languages.items():
+                found[lang] = _add(found[lang], more) if lang in found else more
+        return dict(sorted(found.items()))
+
+
+def _add(one: CountedLanguage, other: CountedLanguage) -> CountedLanguage:
+    masked = None if one.masked is None or other.masked is None else Counter(one.masked) + Counter(other.masked)
+    return CountedLanguage(
+        documents=one.documents + other.documents,
+        text_bytes=one.text_bytes + other.text_bytes,
+        counted_documents=one.counted_documents + other.counted_documents,
+        counted_bytes=one.counted_bytes + other.counted_bytes,
+        pretokens=one.pretokens + other.pretokens,
+        rows=one.rows + other.rows,
+        masked_bytes=None if masked is None else (one.masked_bytes or 0) + (other.masked_bytes or 0),
+        masked=None if masked is None else dict(sorted(masked.items())),
+    )
+
+
+Pins = tuple[tuple[str, str], ...]  # (URL of an output, sha256 of the manifest of its counts)
+
+
+def pin_parts(counted: CountedParts) -> Pins:
+    """What another process needs to read the same tables."""
+    return tuple((part.url, part.made.as_input().sha256) for part in counted.parts)
+
+
+def read_pinned_parts(pins: Sequence[tuple[str, str]]) -> CountedParts:
+    """What was pinned. Raises StageError if a manifest is another one by now."""
+    parts = []
+    for url, sha256 in pins:
+        place = urls.join(url, _MANIFEST)
+        data = storage.read_bytes(place)
+        if hash_sha256(data) != sha256:
+            raise StageError(f"{redact(place)}: was replaced while the tokenizer was learned. Run the command again.")
+        parts.append(CountedPart(url, parse_manifest(data, place, "counts")))
+    return CountedParts(tuple(parts))
