@@ -37,11 +37,12 @@ def describe_log(output: str) -> list[dict[str, Any]]:
         "dropped": [],
     }
     commits = [first, *(_describe_commit(output, commit) for commit in log.commits)]
-    learned: dict[int, list[str]] = {}
+    of_commits: dict[int, list[str]] = {}
     for fingerprint, made in list_beside(output).items():
-        learned.setdefault(find_commit_of(log, made), []).append(f"{FOLDER}/{fingerprint}")
+        of_commits.setdefault(find_commit_of(log, made), []).append(f"{FOLDER}/{fingerprint}")
     return [
-        {**one, "expired": one["number"] < log.oldest, "learned": learned.get(one["number"], [])} for one in commits
+        {**one, "expired": one["number"] < log.oldest, "tokenizers": of_commits.get(one["number"], [])}
+        for one in commits
     ]
 
 
@@ -72,7 +73,7 @@ def print_log(commits: list[dict[str, Any]]) -> None:
         for word in ("added", "dropped"):
             if commit[word] and commit["number"]:
                 click.echo(f"  {word} {', '.join(commit[word])}")
-        for path in commit.get("learned", ()):
+        for path in commit.get("tokenizers", ()):
             click.echo(f"  learned {path}")
         click.echo(f"  root {commit['root']}")
 

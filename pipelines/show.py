@@ -93,6 +93,11 @@ def list_shards_at(output: str, at: int) -> list[dict[str, Any]]:
     return found
 
 
+def find_newest(output: str) -> int:
+    """The number of the newest commit of an output."""
+    return read_log(output).newest
+
+
 def _find_stage(url: str) -> tuple[str, str]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")

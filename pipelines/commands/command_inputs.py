@@ -40,22 +40,13 @@ def show_progress(name: str) -> AbstractContextManager[object]:
     return StageProgress().stage(name, minor=True)
 
 
-def find_build(output: str) -> str:
-    """As make_absolute, for a command that reads one build. Says on stderr if the output was updated since."""
+def is_updated(url: str) -> bool:
+    """Whether an output has changed since its build; not if that cannot be known: the command says what is wrong."""
     from pipelines.stages.read_log import has_commits
-    from pipelines.store.redaction import redact
 
-    url = make_absolute(output)
-    updated = False
-    with contextlib.suppress(TokError):  # the command itself says what is wrong with the place
-        updated = has_commits(url)
-    if updated:
-        click.echo(
-            f"note: {redact(url)} was updated since it was built, and this reads the build alone. "
-            f"Parts are outputs, too: `tokcore log` names them.",
-            err=True,
-        )
-    return url
+    with contextlib.suppress(TokError):
+        return has_commits(url)
+    return False
 
 
 def make_absolute(output: str) -> str:

@@ -81,6 +81,10 @@ AT = click.option(
     "--at", type=click.IntRange(0), metavar="COMMIT", help="The output as it was at this commit; default: the newest."
 )
 
+AT_ANY = click.option(
+    "--at", type=click.IntRange(0), metavar="COMMIT", help="The parts of this commit; default: those of all."
+)
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.command_inputs import expand_local_path, find_build, load_tokenizer, make_absolute
-from pipelines.commands.command_options import format_examples
+from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute
+from pipelines.commands.command_options import AT, format_examples
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
 
@@ -51,6 +51,7 @@ _MOST_AGAINST = 7
 )
 @click.option("-o", "path", default="report.html", metavar="FILE.html", help="The page; its numbers go to FILE.json.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
+@AT
 def report(
     output: str,
     against: tuple[str, ...],
@@ -60,6 +61,7 @@ def report(
     models: tuple[str, ...],
     path: str,
     force: bool,
+    at: int | None,
 ) -> None:
     """Write a report of a build: one page that works offline, and its numbers as JSON beside it.
 
@@ -74,7 +76,7 @@ def report(
 
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
-    url = find_build(output)
+    url = make_absolute(output)
     place = expand_local_path(path)
     check_place(place, url, force)
     wishes = Wishes(
@@ -84,7 +86,7 @@ def report(
         sample or SAMPLE,
         [parse_model_size(text) for text in models] or MODEL_SIZES,
     )
-    for file in write_report(make_report(url, wishes, StageProgress()), place):
+    for file in write_report(make_report(url, wishes, StageProgress(), at), place):
         click.echo(f"{file}: {file.stat().st_size:,} bytes")
 
 
@@ -96,19 +98,21 @@ def report(
 )
 @click.argument("named", nargs=-1, metavar="[OUTPUT|TOKENIZER ...]")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Of 127.0.0.1; default: one that is free.")
-def view(named: tuple[str, ...], port: int) -> None:
+@AT
+def view(named: tuple[str, ...], port: int, at: int | None) -> None:
     """Look at tokens in a browser: of typed text, and of documents.
 
     Serves a page to this machine alone, until Ctrl-C, and prints its URL, which holds a token: keep it to yourself. Up
     to four outputs and tokenizers stand beside each other; without any, the output in the current folder. A rank file
-    that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Nothing is written.
+    that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Outputs are shown as they
+    were at the commit --at, or as they are when the command begins. Nothing is written.
     """
     from pipelines.view.server import ViewServer
     from pipelines.view.shelf import MOST
 
     if len(named) > MOST:
         raise ConfigError(f"{len(named)} outputs and tokenizers named, at most {MOST} fit beside each other")
-    shelf = _fill_shelf(named or (".",))
+    shelf = _fill_shelf(named or (".",), at)
     try:
         server = ViewServer(shelf, port)
     except OSError as error:
@@ -119,7 +123,7 @@ def view(named: tuple[str, ...], port: int) -> None:
         server.serve_forever()
 
 
-def _fill_shelf(named: tuple[str, ...]) -> Shelf:
+def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
     from pipelines.stages.commit import find_manifest
     from pipelines.store import urls
     from pipelines.view.shelf import Volume
@@ -131,7 +135,8 @@ def _fill_shelf(named: tuple[str, ...]) -> Shelf:
         url = make_absolute(path)
         is_file = urls.is_local(url) and not urls.get_local_path(url).is_dir()
         name = _name_apart(path if path != "." else url, volumes)
-        volumes[name] = Volume(name, tokenizer, "" if is_file or find_manifest(url, "shards") is None else url)
+        is_alone = is_file or find_manifest(url, "shards") is None
+        volumes[name] = Volume(name, tokenizer, "" if is_alone else url, None if is_alone else at)
     return tuple(volumes.values())
 
 

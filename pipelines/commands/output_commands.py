@@ -10,14 +10,14 @@ import click
 from pipelines.commands.command_inputs import (
     EXIT_PROBLEM,
     expand_path,
-    find_build,
+    is_updated,
     load_tokenizer,
     make_absolute,
     print_json,
     read_lines,
     show_progress,
 )
-from pipelines.commands.command_options import ALL, AT, JSON, VOCAB_SIZE, WORKERS, format_examples
+from pipelines.commands.command_options import ALL, AT, AT_ANY, JSON, VOCAB_SIZE, WORKERS, format_examples
 from tokcore.jsonable import to_jsonable
 
 
@@ -250,19 +250,21 @@ def compact(output: str, base: str, workers: int | None, as_json: bool) -> None:
 @click.command(epilog=format_examples("tokcore repair out/first"))
 @click.argument("output")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@AT_ANY
 @WORKERS
 @JSON
-def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
+def repair(output: str, base: str, at: int | None, workers: int | None, as_json: bool) -> None:
     """Make damaged and missing files of an output again.
 
-    Makes them from the pinned inputs, and from what is left. A file is put in its place only if it has the bytes that
-    were committed. Exit code 1 if a file stays damaged: each such file is named, with what to do.
+    Looks at the parts of all commits that can be read, or of the commit --at, and at all tokenizers. Makes them from
+    the pinned inputs, and from what is left. A file is put in its place only if it has the bytes that were committed.
+    Exit code 1 if a file stays damaged: each such file is named, with what to do.
     """
     from pipelines.inspect.repair import repair as run
     from pipelines.local.run_options import RunOptions
     from pipelines.print_reports import print_repaired
 
-    report = run(find_build(output), base, RunOptions(workers))
+    report = run(make_absolute(output), expand_path(base), RunOptions(workers), at)
     print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
     if report.left:
         sys.exit(EXIT_PROBLEM)
@@ -282,7 +284,7 @@ def repair(output: str, base: str, workers: int | None, as_json: bool) -> None:
     "--at",
     type=click.IntRange(0),
     metavar="COMMIT",
-    help="The shards of all parts of this commit, not the build's.",
+    help="The shards of all parts of this commit; default: the newest.",
 )
 @ALL
 @JSON
@@ -295,6 +297,8 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
 
     url = make_absolute(what)
     name, _, row = url.rpartition(":")
+    if at is None and not run.names_a_shard(url) and is_updated(url):
+        at = run.find_newest(url)
     if at is not None:
         shards = run.list_shards_at(url, at)
         print_json(shards) if as_json else run.print_shards(url, shards, show_all, at)
@@ -305,7 +309,7 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
         described = run.describe_shard(url)
         print_json(described) if as_json else run.print_described(described)
     else:
-        shards = run.list_shards(find_build(what))
+        shards = run.list_shards(url)
         print_json(shards) if as_json else run.print_shards(url, shards, show_all)
 
 
@@ -321,8 +325,9 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
 )
 @click.option("--sources", is_flag=True, help="Also list ids that come from one file. Reads all shards.")
 @VOCAB_SIZE
+@AT
 @JSON
-def audit(output: str, rare: int, sources: bool, vocab_size: int | None, as_json: bool) -> None:
+def audit(output: str, rare: int, sources: bool, vocab_size: int | None, at: int | None, as_json: bool) -> None:
     """List odd tokens of an output.
 
     Lists tokens that were written rarely or never, that no text encodes to, that come from one document (with
@@ -332,15 +337,16 @@ def audit(output: str, rare: int, sources: bool, vocab_size: int | None, as_json
     from pipelines.inspect.audit import print_audit
 
     with show_progress("audit"):
-        report = run(find_build(output), load_tokenizer(output, vocab_size=vocab_size), rare, sources)
+        report = run(make_absolute(output), load_tokenizer(output, vocab_size=vocab_size), rare, sources, at)
     print_json(report) if as_json else print_audit(report)
 
 
 @click.command(epilog=format_examples("tokcore curve out/first", "tokcore curve out/first --sizes 512,8192,32768"))
 @click.argument("output")
 @click.option("--sizes", default="", metavar="N,N,...", help="Sizes: 256 + merges, without special tokens.")
+@AT
 @JSON
-def curve(output: str, sizes: str, as_json: bool) -> None:
+def curve(output: str, sizes: str, at: int | None, as_json: bool) -> None:
     """Show bytes per token of every language at every size.
 
     Needs one learned BPE and its count tables. The numbers are those of tokenizers learned for these sizes. Without
@@ -352,7 +358,7 @@ def curve(output: str, sizes: str, as_json: bool) -> None:
         raise click.BadParameter(f"{sizes!r}: expected numbers with commas between them", param_hint="--sizes")
     chosen = [int(size) for size in sizes.split(",")] if sizes else []
     with show_progress("curve"):
-        report = compute_curve(find_build(output), load_tokenizer(output), chosen)
+        report = compute_curve(make_absolute(output), load_tokenizer(output), chosen, at)
     print_json(report) if as_json else print_curve(report)
 
 
@@ -370,19 +376,18 @@ def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bo
     """Show what differs between two outputs, or between two commits.
 
     Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Of
-    commits, compares inputs, totals, tombstones, counts and tokenizers over all their parts. Exit code 1 if anything
-    differs.
+    commits (named, or the newest if an output was updated since it was built), compares inputs, totals, tombstones,
+    counts and tokenizers over all their parts. Exit code 1 if anything differs.
     """
     from pipelines.inspect.diff import diff as run
     from pipelines.inspect.diff_commits import diff_commits
     from pipelines.print_reports import print_diff
 
-    if at is None and other_at is None:
-        one, other = (find_build(output) for output in (one, other))
+    one, other = make_absolute(one), make_absolute(other)
+    if at is None and other_at is None and not (is_updated(one) or is_updated(other)):
         with show_progress("diff"):
             found = run(one, other)
     else:
-        one, other = (make_absolute(output) for output in (one, other))
         with show_progress("diff"):
             found = diff_commits(one, other, at, other_at)
     print_json(found) if as_json else print_diff(found, one, other)

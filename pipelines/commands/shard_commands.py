@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from pipelines.commands.command_inputs import EXIT_PROBLEM, find_build, make_absolute, print_json, show_progress
-from pipelines.commands.command_options import JSON, format_examples
+from pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
+from pipelines.commands.command_options import AT, JSON, format_examples
 from tokcore.format_table import SHARD_FORMATS
 
 _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
@@ -55,6 +55,7 @@ _VOCAB_SIZE = click.option(
 @click.option("--whole", is_flag=True, help="Take each file without bounds for one document.")
 @_READ_DTYPE
 @_VOCAB_SIZE
+@AT
 @JSON
 def convert(
     source: str,
@@ -66,6 +67,7 @@ def convert(
     whole: bool,
     read_dtype: str,
     vocab_size: int | None,
+    at: int | None,
     as_json: bool,
 ) -> None:
     """Write token shards in another format, without tokenizing again.
@@ -81,13 +83,14 @@ def convert(
         raise click.UsageError("--end and --whole exclude each other: leave one of them out")
     with show_progress("convert"):
         report = convert_shards(
-            find_build(source),
+            make_absolute(source),
             target,
             make_absolute(path),
             Reading(end, whole, read_dtype),
             vocab_size,
             compression,
             dtype,
+            at,
         )
     if as_json:
         print_json(dataclasses.asdict(report))

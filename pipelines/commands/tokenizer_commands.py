@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from pipelines.commands.command_inputs import expand_local_path, expand_path, load_tokenizer, print_json
-from pipelines.commands.command_options import JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
+from pipelines.commands.command_inputs import expand_local_path, expand_path, load_tokenizer, make_absolute, print_json
+from pipelines.commands.command_options import AT, JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
 from tokcore.errors import ConfigError
 from tokcore.formats.exports import EXPORTS, export_to
 
@@ -24,19 +24,33 @@ from tokcore.formats.exports import EXPORTS, export_to
 @click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
 @click.option("-o", "path", required=True, metavar="PATH|URL", help="File or folder to write.")
 @VOCAB_SIZE
+@click.option(
+    "--tokenizer", "named", metavar="FINGERPRINT", help="Of an output with several: by how its fingerprint begins."
+)
+@AT
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-def export(output: str, target: str, path: str, vocab_size: int | None, force: bool) -> None:
+def export(
+    output: str, target: str, path: str, vocab_size: int | None, named: str | None, at: int | None, force: bool
+) -> None:
     """Write the tokenizer in another format.
 
     huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
     gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
     configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. token_bytes: an array with the number of
-    bytes of each token. Folders are made; a file that is there is not replaced.
+    bytes of each token. All commits of an output have one tokenizer; --tokenizer names another that was learned from
+    one. Folders are made; a file that is there is not replaced.
     """
+    from pipelines.stages.read_log import read_log
     from pipelines.stages.tokenizer_files import export_to_store
+    from pipelines.stages.tokenizers_beside import find_tokenizer
     from pipelines.store import urls
 
-    spec = load_tokenizer(output, vocab_size=vocab_size).spec
+    if named is not None and vocab_size is not None:
+        raise click.UsageError("--tokenizer and --vocab-size both choose a tokenizer: leave one of them out")
+    if at is not None:
+        read_log(make_absolute(output), at)  # the same one at every commit that can be read
+    place = output if named is None else find_tokenizer(make_absolute(output), named)
+    spec = load_tokenizer(place, vocab_size=vocab_size).spec
     try:
         if urls.is_local(url := expand_path(path)):
             export_to(spec, target, expand_local_path(path), replace=force)

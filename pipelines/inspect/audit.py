@@ -6,17 +6,19 @@ Each section needs the tokenizer, the count tables or the shards; without them i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines.inspect.top_sources import TopSource, find_top_sources
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.token_count_table import read_token_counts
-from pipelines.store import storage, urls
+from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.read_state import State, read_state
+from pipelines.stages.tokenizers_beside import list_fingerprints
 from pipelines.store.redaction import redact
+from pipelines.work.counted_parts import CountedParts
+from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import FormatError, IdentityError
 from tokcore.odd_tokens import (
     CHARACTER_KINDS,
@@ -26,8 +28,6 @@ from tokcore.odd_tokens import (
     find_unreachable_tokens,
     spell_token,
 )
-from tokcore.pretoken_tables import read_table
-from tokcore.texts import Texts
 from tokcore.tokenizer import Tokenizer
 
 RARE = 10
@@ -37,7 +37,9 @@ _DOCUMENT_SHARE = (1, 2)
 _SOURCE_SHARE = (9, 10)
 
 
-def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = False) -> dict[str, Any]:
+def audit(
+    output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = False, at: int | None = None
+) -> dict[str, Any]:
     """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
       never, rare           ids never written; written at most `rare` times
       one_document          more often in one document than in all others together
@@ -50,10 +52,12 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
     and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold
     one, occurrences by character. missing: section -> why it is left out.
 
-    rare: ids written at most that often are rare. sources: look for one_source, too, which reads all shards.
+    rare: ids written at most that often are rare. sources: look for one_source, too, which reads all shards. at: the
+    commit whose parts are looked at, all of them together; None: the newest.
     Raises IdentityError if the shards are another tokenizer's, FormatError for a damaged file.
     """
     spec = tokenizer.spec
+    state = read_state(output, at)
     specials = sorted(token.id for token in spec.special if token.id is not None)
     report: dict[str, Any] = {
         "output": output,
@@ -74,42 +78,51 @@ def audit(output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = F
             for id, kinds in count_kinds_of_characters(tokenizer).items()
         ],
     }
-    report |= _audit_shards(output, tokenizer, specials, rare, sources, report["missing"])
-    counts = find_manifest(output, "counts")
-    if counts is None:
+    report |= _audit_shards(state, tokenizer, specials, rare, sources, report["missing"])
+    counted = state.find_counted()
+    if counted is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
     else:
-        tables = [(entry.about.lang, urls.join(output, "counts", entry.path)) for entry in counts.files]
-        report["invisible_in_text"] = _audit_text(tables)
+        report["invisible_in_text"] = _audit_text(counted)
     return report
 
 
 def _audit_shards(
-    output: str, tokenizer: Tokenizer, specials: Sequence[int], rare: int, sources: bool, missing: dict[str, str]
+    state: State, tokenizer: Tokenizer, specials: Sequence[int], rare: int, sources: bool, missing: dict[str, str]
 ) -> dict[str, Any]:
     """The sections about what was written; those that are left out go to missing."""
-    shards = find_manifest(output, "shards")
-    if shards is None:
+    parts = state.list_shards()
+    if not parts:
         missing["written"] = "no shards in this output: how often ids are written is not known"
         return {}
-    if shards.totals.fingerprint != tokenizer.fingerprint:
-        several = find_manifest(output, "tokenizers")
-        if several is not None and tokenizer.fingerprint in {one.fingerprint for one in several.totals.sizes.values()}:
-            missing["written"] = "the tokenizer of another size wrote the shards: how often these ids are is not known"
+    if parts[0][1].totals.fingerprint != tokenizer.fingerprint:
+        if tokenizer.fingerprint in list_fingerprints(state.output):
+            missing["written"] = (
+                "another tokenizer of this output wrote the shards: how often these ids are is not known"
+            )
             return {}
-        raise IdentityError(f"{redact(output)}: its shards were written with another tokenizer")
+        raise IdentityError(f"{redact(state.output)}: its shards were written with another tokenizer")
     tops = None
     if not sources:
         missing["one_source"] = "not asked for: --sources reads all shards"
-    elif (plan := find_manifest(output, "plan")) is None:
+    elif any(find_manifest(url, "plan") is None for url in state.urls):
         missing["one_source"] = "no plan in this output: which files there were is not known"
     else:
-        tops = find_top_sources(output, plan, shards, tokenizer.vocab_size)
+        tops = _find_top_sources(parts, tokenizer.vocab_size)
     return {
-        "tokens": shards.totals.tokens,
-        "documents": shards.totals.records.documents,
-        **_audit_written(tokenizer, specials, read_token_counts(output), rare, tops),
+        "tokens": sum(made.totals.tokens for _, made in parts),
+        "documents": sum(made.totals.records.documents for _, made in parts),
+        **_audit_written(tokenizer, specials, state.read_token_counts(), rare, tops),
     }
+
+
+def _find_top_sources(parts: Sequence[tuple[str, ShardsManifest]], vocab_size: int) -> dict[int, TopSource]:
+    """As find_top_sources, of all parts. Each file is in one of them."""
+    tops: dict[int, TopSource] = {}
+    for url, made in parts:
+        for id, top in find_top_sources(url, require_manifest(url, "plan", "plan"), made, vocab_size).items():
+            tops[id] = min(tops.get(id, top), top, key=lambda one: (-one.times, one.uri))
+    return tops
 
 
 def _name_rows(tokenizer: Tokenizer, id: int) -> dict[str, Any]:
@@ -165,15 +178,15 @@ def _has_more(part: int, whole: int, share: tuple[int, int]) -> bool:
     return part * share[1] > whole * share[0]
 
 
-def _audit_text(tables: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def _audit_text(counted: CountedParts) -> dict[str, dict[str, Any]]:
     """Kind -> language -> occurrences in the counted text, pre-tokens that hold one, occurrences by character."""
     found: dict[str, dict[str, Any]] = {}
-    for lang, url in tables:
+    for lang in dict.fromkeys(lang for lang, _ in counted.tables):
         occurrences: dict[str, Counter[int]] = {}
         pretokens: Counter[str] = Counter()
-        for keys, counts in _read_blocks(url):
-            hits = find_invisible_characters(keys)
-            times = counts[hits.texts].tolist()
+        for rows in counted.read_rows(lang):
+            hits = find_invisible_characters(rows.keys)
+            times = rows.counts[hits.texts].tolist()
             for kind, character, number in zip(hits.kinds.tolist(), hits.characters.tolist(), times, strict=True):
                 occurrences.setdefault(CHARACTER_KINDS[kind], Counter())[character] += number
             for kind in np.unique(hits.kinds).tolist():
@@ -185,12 +198,6 @@ def _audit_text(tables: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
                 "characters": {f"U+{code:04X}": of_characters[code] for code in sorted(of_characters)},
             }
     return {name: found[name] for name in CHARACTER_KINDS if name in found}
-
-
-def _read_blocks(url: str) -> Iterator[tuple[Texts, Any]]:
-    with storage.open_read(url) as file:
-        for rows in read_table(file):
-            yield rows.keys, rows.counts
 
 
 def print_audit(report: dict[str, Any]) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from pipelines.inspect.new_folder import NewFolder, make_folder, require_free
-from pipelines.stages.commit import require_manifest
+from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
+from pipelines.stages.read_state import read_state
 from pipelines.store import urls
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_spec
 from schemas.shard_entries import list_named_shards
+from schemas.stage_manifests import BUILD, BuildManifest
 from tokcore.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
 from tokcore.errors import ConfigError, TokError
 from tokcore.format_table import FormatFile, find_format
@@ -36,11 +38,19 @@ class Report:
 
 
 def convert_shards(
-    url: str, to: str, target: str, reading: Reading, vocab_size: int | None, compression: str, dtype: str
+    url: str,
+    to: str,
+    target: str,
+    reading: Reading,
+    vocab_size: int | None,
+    compression: str,
+    dtype: str,
+    at: int | None = None,
 ) -> Report:
     """Write the shards at a path, or of an output at a URL, in the format named `to`, as the folder target.
 
-    Raises ConfigError if target is there, and what tokcore.conversion raises.
+    at: the commit of the output; None: the newest. Raises ConfigError if target is there, and what tokcore.conversion
+    raises.
     """
     if not urls.is_local(target):
         raise ConfigError(f"{target}: only a local folder can appear at once. Convert to one, then copy it")
@@ -48,9 +58,10 @@ def convert_shards(
     require_free(place)
     one = find_format(to)
     told = vocab_size or _find_vocab_size(url)
+    urls_of_parts = _list_parts(url, at)
     with make_folder(place) as folder:
-        settings = find_settings(_read_origins(url), reading, told, compression, dtype, one)
-        done = convert(_read_origins(url), reading, one, settings, _Files(folder).new_file)
+        settings = find_settings(_read_all(urls_of_parts), reading, told, compression, dtype, one)
+        done = convert(_read_all(urls_of_parts), reading, one, settings, _Files(folder).new_file)
     return _make_report(str(place), to, done)
 
 
@@ -65,6 +76,31 @@ class _Files:
         with self._folder.new_file(path) as file:
             yield file
         reach("convert.shard")
+
+
+def _list_parts(url: str, at: int | None) -> list[str]:
+    """The URLs of the parts of an output at a commit that have documents; of what is no output, its own.
+
+    Raises ConfigError if a commit is named of what is none.
+    """
+    if at is None and _find_build(url) is None:
+        return [url]
+    state = read_state(url, at)
+    made = [part for part, shards in state.list_shards() if shards.totals.shards]
+    return made or [url]
+
+
+def _find_build(url: str) -> BuildManifest | None:
+    """The manifest of the build whose output is at a URL; None if none is: files of others may have any names."""
+    try:
+        return find_manifest(url, BUILD)
+    except TokError:
+        return None
+
+
+def _read_all(parts: Sequence[str]) -> Iterator[Origin]:
+    for part in parts:
+        yield from _read_origins(part)
 
 
 def _read_origins(url: str) -> Iterator[Origin]:

@@ -13,20 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.local.terminal import format_table, make_printable
-from pipelines.stages.commit import require_manifest
-from pipelines.store import storage, urls
+from pipelines.stages.commit import find_manifest, get_manifest_url
+from pipelines.stages.read_state import State, read_state
+from pipelines.store.redaction import redact
 from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
 from tokcore.models.bpe import require_learned
-from tokcore.pretoken_tables import read_table
 from tokcore.tokenizer import Tokenizer
 
 
-def compute_curve(output: str, tokenizer: Tokenizer, sizes: Sequence[int] = ()) -> dict[str, Any]:
+def compute_curve(
+    output: str, tokenizer: Tokenizer, sizes: Sequence[int] = (), at: int | None = None
+) -> dict[str, Any]:
     """{"sizes": [...], "languages": {lang: {"bytes": B, "tokens": [T at each size]}}}, in values that JSON knows.
 
     sizes: 256 + merges, special tokens not among them, in any order; none: the powers of two from 512 on, and the
-    tokenizer's own. Equal to what tokenizers learned for these sizes give.
+    tokenizer's own. Equal to what tokenizers learned for these sizes give. at: the commit whose tables are read; None:
+    the newest.
     Raises ConfigError for a tokenizer that was not learned by BPE, and for a size that it does not have.
     """
     model = require_learned(tokenizer.spec.model, f"{output}: a curve")
@@ -37,27 +40,29 @@ def compute_curve(output: str, tokenizer: Tokenizer, sizes: Sequence[int] = ()) 
     chosen = sorted(set(sizes)) or [*powers, most]
     languages = {
         lang: {"bytes": num_bytes, "tokens": count_tokens_by_size(model.merges, num_by_id, chosen)}
-        for lang, num_bytes, num_by_id in count_table_ids(output, tokenizer)
+        for lang, num_bytes, num_by_id in count_table_ids(read_state(output, at), tokenizer)
     }
     return {"sizes": chosen, "languages": languages}
 
 
-def count_table_ids(output: str, tokenizer: Tokenizer) -> Iterator[tuple[str, int, npt.NDArray[np.uint64]]]:
-    """Of each count table of an output: language, bytes of text, how often each id occurs (uint64 [vocab_size]).
+def count_table_ids(state: State, tokenizer: Tokenizer) -> Iterator[tuple[str, int, npt.NDArray[np.uint64]]]:
+    """Of each language that was counted: its name, bytes of text, how often each id occurs (uint64 [vocab_size]).
 
     Raises ConfigError if the output has no count tables.
     """
-    manifest = require_manifest(output, "counts", "count")
-    for entry in sorted(manifest.files, key=lambda file: file.about.lang):
+    counted = state.find_counted()
+    if counted is None:
+        lacking = next(url for url in state.urls if find_manifest(url, "counts") is None)
+        raise ConfigError(f"{redact(get_manifest_url(lacking, 'counts'))}: not there. Run `tokcore count` first.")
+    for lang in dict.fromkeys(lang for lang, _ in counted.tables):
         num_by_id = np.zeros(tokenizer.vocab_size, np.uint64)
         num_bytes = 0
-        with storage.open_read(urls.join(output, "counts", entry.path)) as file:
-            for rows in read_table(file):
-                encoded = tokenizer.encode_pretokens(rows.keys)
-                np.add.at(num_by_id, encoded.ids, np.repeat(rows.counts, np.diff(encoded.offsets)))
-                lengths = np.diff(rows.keys.offsets).tolist()
-                num_bytes += sum(size * count for size, count in zip(lengths, rows.counts.tolist(), strict=True))
-        yield entry.about.lang, num_bytes, num_by_id
+        for rows in counted.read_rows(lang):
+            encoded = tokenizer.encode_pretokens(rows.keys)
+            np.add.at(num_by_id, encoded.ids, np.repeat(rows.counts, np.diff(encoded.offsets)))
+            lengths = np.diff(rows.keys.offsets).tolist()
+            num_bytes += sum(size * count for size, count in zip(lengths, rows.counts.tolist(), strict=True))
+        yield lang, num_bytes, num_by_id
 
 
 def print_curve(report: dict[str, Any]) -> None:

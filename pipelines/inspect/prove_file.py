@@ -7,6 +7,7 @@ import hashlib
 
 from pipelines.inspect.verify import check_file
 from pipelines.stages.commit import MANIFEST, get_path_below, require_manifest
+from pipelines.stages.dataset_card import CARD
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store.redaction import redact
 from schemas.commit_log import OWN, hash_parts
@@ -32,7 +33,13 @@ def prove_file(output: str, file: str, at: int | None = None) -> Proof:
     Raises ConfigError if no manifest names it, ChecksumError if the file or a manifest is not as it was committed,
     FormatError for an output of format_version 1, whose root proves no single file.
     """
-    parts = read_log(output, at).parts(at)
+    log = read_log(output, at)
+    parts = log.parts(at)
+    if file == CARD and log.commits:
+        raise ConfigError(
+            f"{redact(output)}: {file} is that of the newest commit, and no root covers it: it follows from the "
+            f"manifests of its parts, which `tokcore verify` checks"
+        )
     number = next((i for i, part in enumerate(parts) if file.startswith(f"{part.path}/")), None)
     if number is None:
         number = next((i for i, part in enumerate(parts) if part.path == OWN), None)

@@ -15,14 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
+from pipelines.inspect.repair_beside import repair_beside
 from pipelines.inspect.stored_shards import open_formats
 from pipelines.inspect.verify import check_file, read_base
+from pipelines.inspect.verify_log import check_commit_card
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, require_output
 from pipelines.stages.count_corpus import count_again
-from pipelines.stages.dataset_card import write_dataset_card
+from pipelines.stages.dataset_card import CARD, follow_commits, write_dataset_card
 from pipelines.stages.main_files import copy_shard_if_remote
 from pipelines.stages.plan_corpus import read_plan
+from pipelines.stages.read_log import Log, read_log
 from pipelines.stages.replacing import find_command
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
@@ -30,12 +33,13 @@ from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
+from schemas.commit_log import OWN
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
 from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
-from tokcore.errors import TokError
+from tokcore.errors import FormatError, TokError
 from tokcore.formats.shard_format import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -51,26 +55,60 @@ class Repaired:
     seconds: float
 
 
-def repair(output: str, base: str = "", options: RunOptions | None = None) -> Repaired:
-    """Make the damaged files of an output again, finished or not.
+def repair(output: str, base: str = "", options: RunOptions | None = None, at: int | None = None) -> Repaired:
+    """Make the damaged files of an output again, finished or not: of all its parts, and of its tokenizers.
 
-    base: folder of the build file, as for verify. Raises ConfigError if there is no output, StageError naming an input
+    base: folder of the build file, as for verify. at: only the parts of this commit; None: of all commits that can be
+    read. Raises ConfigError if there is no such commit, ConfigError if there is no output, StageError naming an input
     that changed.
     """
     started = time.monotonic()
     require_output(output)
-    repairing = _Repair(output, base or read_base(output), options or RunOptions())
-    repairing.run()
-    return Repaired(tuple(repairing.repaired), tuple(repairing.left), repairing.num_files, time.monotonic() - started)
+    log, left = _read_log(output, at)
+    reachable = [OWN] if log is None else [one.path for one in (log.reachable() if at is None else log.parts(at))]
+    repaired: list[str] = []
+    num_files = 0
+    for path in dict.fromkeys(reachable):
+        url = output if path == OWN else urls.join(output, path)
+        follows = path == OWN and log is not None and bool(log.commits)
+        one = _Repair(url, base or read_base(url), options or RunOptions(), follows)
+        one.run()
+        prefix = "" if path == OWN else f"{path}/"
+        repaired.extend(f"{prefix}{name}" for name in one.repaired)
+        left.extend(f"{prefix}{said}" for said in one.left)
+        num_files += one.num_files
+    if log is not None:
+        found = repair_beside(output)
+        repaired.extend(found.repaired)
+        left.extend(found.left)
+        num_files += found.num_files
+        if not left and [*check_commit_card(output, log)] and log.commits:
+            follow_commits(output, log)
+            repaired.append(CARD)
+    return Repaired(tuple(repaired), tuple(left), num_files, time.monotonic() - started)
+
+
+def _read_log(output: str, at: int | None) -> tuple[Log | None, list[str]]:
+    """The log, None of an output that is not finished; and what is wrong with it, which nothing can make again."""
+    try:
+        if find_manifest(output, BUILD) is not None or at is not None:
+            return read_log(output, at), []
+    except FormatError as error:
+        if at is not None:
+            raise
+        return None, [] if MANIFEST in str(error) else [f"log: {error}"]
+    return None, []
 
 
 class _Repair:
-    def __init__(self, output: str, base: str, options: RunOptions) -> None:
+    def __init__(self, output: str, base: str, options: RunOptions, follows: bool = False) -> None:
+        """follows: whether README.md is no longer that of the build."""
         self.repaired: list[str] = []
         self.left: list[str] = []
         self.num_files = 0
         self._output = output
         self._base = base
+        self._follows = follows
         self._options = options
         self._plan: Plan | None = None  # None if it is damaged itself
         self._manifests = dict(self._readable_manifests())
@@ -113,7 +151,12 @@ class _Repair:
                 )
 
     def _damaged(self) -> Mapping[str, list[FileEntry[Any]]]:
-        entries = [(stage, entry) for stage, made in self._manifests.items() for entry in made.files]
+        entries = [
+            (stage, entry)
+            for stage, made in self._manifests.items()
+            for entry in made.files
+            if not (stage == BUILD and self._follows)
+        ]
         self.num_files = len(entries)
         with ThreadPoolExecutor(self._options.num_workers) as threads:
             wrong = threads.map(lambda one: bool(check_file(self._output, *one)), entries)

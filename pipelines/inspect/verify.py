@@ -19,7 +19,7 @@ from typing import Any
 
 from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
 from pipelines.inspect.verify_beside import CheckedBeside, check_beside
-from pipelines.inspect.verify_log import check_log, find_brought_back
+from pipelines.inspect.verify_log import check_commit_card, check_log, find_brought_back
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
     check_count_table,
@@ -43,6 +43,7 @@ from pipelines.stages.commit import (
     read_run_facts,
     require_output,
 )
+from pipelines.stages.dataset_card import CARD
 from pipelines.stages.expire_commits import list_expired
 from pipelines.stages.ledger import FileLedger
 from pipelines.stages.main_files import find_main_files
@@ -125,7 +126,8 @@ def verify(
     there = storage.list_tree(output)
     beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0)
     if log is None or unread or problems or (not log.commits and not at):
-        found = _verify_part(output, manifests, unread, decode, root, quick, base, options, progress, beside.paths)
+        apart = beside.paths | {CARD} if log is not None and log.commits else beside.paths
+        found = _verify_part(output, manifests, unread, decode, root, quick, base, options, progress, apart)
         return dataclasses.replace(
             found,
             problems=tuple(dict.fromkeys([*problems, *found.problems])),
@@ -136,11 +138,12 @@ def verify(
         raise ConfigError(f"--at {at}: the output has the commits 0 to {log.newest}")
     if at is not None and at < log.oldest:
         raise ConfigError(f"--at {at}: that commit is expired; the oldest is {log.oldest}")
+    problems.extend(check_commit_card(output, log))
     parts, removed = [], log.tombstones(at)
     for part in log.parts(at):
         url, unread = locate_part(output, part), list[str]()
         of_part = manifests if url == output else read_manifests(url, unread)
-        apart = beside.paths if url == output else frozenset[str]()
+        apart = beside.paths | {CARD} if url == output else frozenset[str]()
         made = _verify_part(url, of_part, unread, decode, "", quick, base, options, progress, apart)
         parts.append(made)
         prefix = "" if url == output else f"{part.path}/"
@@ -181,14 +184,15 @@ def _verify_part(
 ) -> Report:
     """As verify, of what one build made. unread: why manifests are missing, which are problems.
 
-    apart: paths of files that are not of this build.
+    apart: paths of files that are not of this build any more.
     """
     started = time.monotonic()
     problems = list(unread)
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
     named = _check_names(manifests, entries, present, problems)
-    _check_files(output, entries, options, problems, progress)
+    own = [(stage, entry) for stage, entry in entries if stage != BUILD or entry.path not in apart]
+    _check_files(output, own, options, problems, progress)
     build = manifests.get("build")
     if build is not None and root and build.root != root:
         problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")

@@ -9,11 +9,14 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pipelines.inspect.verify_manifests import compute_identity_under
 from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.dataset_card import CARD, write_commit_card
 from pipelines.stages.find_removed import find_removed
 from pipelines.stages.plan_corpus import FILES, read_pinned_files
 from pipelines.stages.read_log import Log, describe_break, list_numbers, locate_part
 from pipelines.store import storage, urls
+from pipelines.work.semantics import SEMANTICS
 from schemas.commit_log import OWN, Commit, Part, describe_part, name_commit, name_part, parse_commit, sum_up_parts
 from schemas.stage_manifests import BUILD, BuildManifest
 from schemas.tombstones import Tombstones
@@ -48,6 +51,20 @@ def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
             return log
         log = Log(build, (*log.commits, commit))
     return log
+
+
+def check_commit_card(output: str, log: Log) -> Iterator[str]:
+    """What is wrong with README.md of an output with commits.
+
+    It is that of the newest commit; or of an earlier one, if a command was killed before it had written the next.
+    """
+    data = storage.read_if_there(urls.join(output, CARD))
+    if data is None:
+        yield f"{CARD}: missing"
+    elif log.build.identity != compute_identity_under(SEMANTICS, log.build):
+        return  # another release may have found other words for it
+    elif all(data != write_commit_card(output, log, at) for at in range(log.newest, log.oldest - 1, -1)):
+        yield f"{CARD}: not what follows from the manifests of a commit; `tokcore repair` writes it again"
 
 
 def _find_oldest(output: str, numbers: Sequence[int]) -> int:

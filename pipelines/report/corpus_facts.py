@@ -9,16 +9,14 @@ from pipelines.report.estimates import DIGITS
 from pipelines.report.shard_pass import Amount, ShardPass
 from pipelines.report.tokenizer_tables import group_sources
 from pipelines.store.redaction import redact
-from schemas.stage_manifests import BuildManifest, CountsManifest, MixtureManifest, MixtureShare
+from schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare
 from tokcore.jsonable import to_jsonable
 
 # Of a receipt, what counts documents and tokens.
 _COUNTED = ("documents", "tokens", "mixed_documents", "mixed_tokens", "left_out", "repeated")
 
 
-def tell_corpus(
-    build: BuildManifest, counts: CountsManifest | None, read: ShardPass, is_lossless: bool
-) -> dict[str, Any]:
+def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dict[str, Any]:
     """Totals, languages, sources, rejects, special text, masked spans.
 
     Bytes of a source are those that its tokens spell: None unless the tokenizer is lossless.
@@ -47,7 +45,7 @@ def tell_corpus(
             for lang, one in sorted(build.languages.items())
         },
         **_tell_sources(read, is_lossless),
-        "mask": list(counts.config.mask) if counts is not None else [],
+        "mask": list(build.config.counts.mask) if build.config.counts is not None else [],
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.stages.commit import find_manifests, read_run_facts
-from pipelines.stages.plan_corpus import read_plan
+from pipelines.stages.plan_corpus import read_pinned_files
+from pipelines.stages.read_state import State
 from pipelines.store.redaction import redact
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.jsonable import to_jsonable
@@ -13,24 +14,28 @@ from tokcore.jsonable import to_jsonable
 _MOST_INPUTS = 1000
 
 
-def tell_origin(output: str) -> dict[str, Any]:
-    """Of the build and of each stage its identity and content id; inputs, versions, and how languages were mixed."""
-    made = find_manifests(output, (*STAGES, BUILD))
-    plan = read_plan(output, made["plan"])
-    run = read_run_facts(output, BUILD)
+def tell_origin(state: State) -> dict[str, Any]:
+    """Of the build and of each stage its identity and content id; inputs, versions, and how languages were mixed.
+
+    Root and inputs are those of the commit.
+    """
+    made = find_manifests(state.output, (*STAGES, BUILD))
+    files = sorted((file for url in state.urls for file in read_pinned_files(url)), key=lambda file: file.uri)
+    run = read_run_facts(state.output, BUILD)
     tokenizer = made["tokenizer"]
     return {
-        "root": made[BUILD].root,
+        "root": state.add_up_build().root,
+        "commit": state.number,
         "stages": {
             stage: {"identity": one.identity, "content": one.content_id(), "files": len(one.files)}
             for stage, one in made.items()
         },
         "inputs": {
-            "files": len(plan.files),
-            "stored_bytes": sum(file.size_bytes for file in plan.files),
+            "files": len(files),
+            "stored_bytes": sum(file.size_bytes for file in files),
             "first": [
                 {"uri": redact(file.uri), "stored_bytes": file.size_bytes, "version": file.version}
-                for file in plan.files[:_MOST_INPUTS]
+                for file in files[:_MOST_INPUTS]
             ],
         },
         "versions": {"python": run.python, "kernel": run.kernel, **dict(sorted(run.packages.items()))},

@@ -7,8 +7,9 @@ text are drawn together, and the same documents give the same draw whatever the 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,18 +91,20 @@ class _Draw:
 
 
 def read_all_shards(
-    output: str, shards: ShardsManifest, tokenizer: Tokenizer, sample: int, advance: Callable[[int], None]
+    parts: Sequence[tuple[str, ShardsManifest]], tokenizer: Tokenizer, sample: int, advance: Callable[[int], None]
 ) -> ShardPass:
-    """Read every document of an output once. sample: texts to draw of each language. advance: told documents read.
+    """Read every document once. parts: URL and shards of each part of an output.
 
+    sample: texts to draw of each language. advance: told documents read.
     Memory: the drawn texts, and a number for each language and source. Raises FormatError for a damaged shard.
     """
-    added = len(shards.config.prepend), len(shards.config.append)
+    config = parts[0][1].config
+    added = len(config.prepend), len(config.append)
     sizes = _Sizes(tokenizer)
     amounts: defaultdict[tuple[str, str], Amount] = defaultdict(Amount)
     fits: dict[str, list[int]] = {}
     draws: dict[str, _Draw] = {}
-    for batch in _read_batches(output, list_named_shards(shards)):
+    for batch in itertools.chain.from_iterable(_read_batches(url, list_named_shards(made)) for url, made in parts):
         lengths = np.diff(batch.offsets)
         text_bytes = sizes.add_up(batch)
         for lang, where in batch.langs.by_label().items():

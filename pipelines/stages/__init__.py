@@ -12,7 +12,8 @@ After a build:
   expire_commits: gives commits up. compact_output: few large shards out of many.
   inherit: what a part takes over from the one whose place it takes. make_commit: parts and commits.
   learn_beside, encode_commit: tokenizers from, and new outputs of, any commit. tokenizers_beside: those that are there.
-  read_log: the commits of an output. stored_config: settings, out of manifests.
+  read_log: the commits of an output. read_state: what one holds, all parts added up.
+  stored_config: settings, out of manifests.
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. stage_passes: who does its work. passes_here: the calling thread

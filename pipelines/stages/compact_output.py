@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.inherit import find_changed
 from pipelines.stages.make_commit import (
     HeldFile,
@@ -62,6 +63,7 @@ class Compact:
             small, left = self._choose(log, config)
             before = sum_up_parts(read_part(self.output, part) for part in small)
             if len(small) < 2:
+                follow_commits(self.output, log)  # a killed one may not have
                 return Compacted(None, before.shards, before.shards, left)
             held = read_held(self.output, small)
             part = self._make_part(log, config, held)

@@ -1,28 +1,38 @@
 """The dataset card: README.md of an output, from which Hugging Face's datasets knows which files are its documents.
 
 It follows from the manifests of the stages, so it names neither build, path nor time. The build's manifest names it.
+After each commit the card is that of the newest one, which follows from the manifests of its parts (follow_commits).
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipelines.stages.commit import find_manifest
+from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.read_log import Log, has_commits, locate_part, read_log
 from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
+from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
+from pipelines.work.added_up import add_up_shards
+from schemas.commit_log import OWN, Part
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
 from tokcore.errors import ConfigError
 from tokcore.format_table import find_format, get_folder
-from tokcore.formats.shard_format import ShardFacts, ShardFormat
+from tokcore.formats.shard_format import ShardFormat
 
 CARD = "README.md"
 
 _HEAD = "---\n# Written by tokcore; manifest.json has its hash.\n"
 
+_SCRATCH = "card"  # in the folder of unfinished work
+_MOST_PARTS = 10  # that the text names
 _ID_BYTES = 4  # of an id in an Arrow table
 _ALL = "default"  # the configuration that load_dataset takes unless told otherwise
 
@@ -30,11 +40,51 @@ _ALL = "default"  # the configuration that load_dataset takes unless told otherw
 _LANGUAGE = re.compile(r"([a-z]{2,3}|code)(?![a-z0-9])")
 
 
+class _Stored(NamedTuple):
+    """The shards of one split and one language (or of none, where languages share shards) of a part."""
+
+    split: str
+    lang: str
+    documents: int
+    tokens: int
+    shards: int
+
+
+class _Part(NamedTuple):
+    """A part of an output: its path below the output, with a slash, and the shards that it has."""
+
+    below: str  # empty: the output's own folder
+    stored: list[_Stored]
+
+
+class _Made(NamedTuple):
+    """What a card says of the shards of a part, and no more, since an output may have many parts."""
+
+    totals: ShardsManifest  # without files
+    stored: list[_Stored]
+
+
+def _sum_up(shards: ShardsManifest) -> _Made:
+    found: dict[tuple[str, str], _Stored] = {}
+    for shard in list_named_shards(shards):
+        of = shard.facts
+        before = found.get((of.split, of.lang), _Stored(of.split, of.lang, 0, 0, 0))
+        found[of.split, of.lang] = before._replace(
+            documents=before.documents + of.documents, tokens=before.tokens + of.tokens, shards=before.shards + 1
+        )
+    return _Made(dataclasses.replace(shards, files=()), [*found.values()])
+
+
 def write_dataset_card(shards: ShardsManifest, tokenizer: TokenizerManifest) -> bytes:
     """The content of README.md, the same bytes for the same manifests."""
+    return _write(shards, tokenizer, [_Part("", _sum_up(shards).stored)])
+
+
+def _write(shards: ShardsManifest, tokenizer: TokenizerManifest, listed: Sequence[_Part]) -> bytes:
+    """shards: totals and languages of all parts."""
     formats = [find_format(name) for name in shards.config.formats]
-    stored = [shard.facts for shard in list_named_shards(shards)]
-    head = "\n".join(_format_yaml(_make_metadata(shards, formats, stored)))
+    stored = [one for part in listed for one in part.stored]
+    head = "\n".join(_format_yaml(_make_metadata(shards, formats, listed)))
     parts = [
         _write_summary(shards, tokenizer),
         _format_table(("Split", "documents", "tokens", "shards"), _list_split_rows(stored)),
@@ -42,9 +92,26 @@ def write_dataset_card(shards: ShardsManifest, tokenizer: TokenizerManifest) -> 
             ("Language", "documents", "tokens", "bytes of text", "bytes per token"), _list_language_rows(shards)
         ),
         "OUT stands for the folder of this file.",
+        *_describe_parts(listed),
         *(f"## {one.name}\n\n{one.usage.rstrip()}" for one in formats),
     ]
     return (_HEAD + head + "\n---\n\n" + "\n\n".join(parts) + "\n").encode()
+
+
+def _describe_parts(listed: Sequence[_Part]) -> Iterator[str]:
+    """Where the shards are, if not in the output's own folder."""
+    if [part.below for part in listed] == [""]:
+        return
+    folders = [f"`OUT/{part.below.rstrip('/')}`".replace("OUT/`", "OUT`") for part in listed]
+    shown = ", ".join(folders[:_MOST_PARTS])
+    more = (
+        f" and {len(folders) - _MOST_PARTS:,} more, which the head of this file names" if folders[_MOST_PARTS:] else ""
+    )
+    yield (
+        f"The documents are in {len(folders):,} parts: {shown}{more}. "
+        '`tokcore.open_shards("OUT")` and `datasets.load_dataset("OUT")` read all of them. Each part is a folder like '
+        "OUT: in the examples below, write the part for OUT, and read one part after the other."
+    )
 
 
 def is_card(data: bytes) -> bool:
@@ -69,6 +136,40 @@ def make_room_for_card(output: str, card: bytes | None = None) -> None:
         storage.remove_file(url)
 
 
+def follow_commits(output: str, known: Log | None = None) -> None:
+    """Make README.md that of the newest commit. A command that was killed before it did is followed by one that does.
+
+    Several commands may commit at once. Each looks at the log again after it has written, so the last one to write
+    leaves the card of the newest commit. known: what was read of the log before.
+    """
+    if not has_commits(output):
+        return
+    url, newest, log = urls.join(output, CARD), 0, known
+    while (log := read_log(output, known=log)).newest > newest:
+        newest = log.newest
+        card = write_commit_card(output, log, newest)
+        if storage.read_if_there(url) != card:
+            storage.replace_file(url, card, urls.join(output, FOLDER, _SCRATCH))
+            storage.remove_empty_folders(urls.join(output, FOLDER))
+
+
+def write_commit_card(output: str, log: Log, number: int) -> bytes:
+    """The content of README.md at a commit. Raises ConfigError if a manifest of one of its parts is gone."""
+    parts = log.parts(number)
+    made = run_at_once(lambda part: _read_part(output, part), parts)
+    listed = [
+        _Part("" if part.path == OWN else f"{part.path}/", of.stored) for part, of in zip(parts, made, strict=True)
+    ]
+    shards = made[0].totals if len(made) == 1 else add_up_shards([of.totals for of in made])
+    return _write(shards, require_manifest(output, "tokenizer", "learn"), listed)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _read_part(output: str, part: Part) -> _Made:
+    """What a card says of a part. Kept: parts never change, and a watcher makes commit after commit."""
+    return _sum_up(require_manifest(locate_part(output, part), "shards", "update"))
+
+
 def remove_card(output: str) -> None:
     """Remove README.md, if it is ours."""
     url = urls.join(output, CARD)
@@ -79,10 +180,8 @@ def remove_card(output: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- the head
 
 
-def _make_metadata(
-    shards: ShardsManifest, formats: Sequence[ShardFormat], stored: Sequence[ShardFacts]
-) -> dict[str, Any]:
-    splits = _group_by_split(stored)
+def _make_metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], listed: Sequence[_Part]) -> dict[str, Any]:
+    splits = _group_by_split([one for part in listed for one in part.stored])
     readable = next((one for one in formats if one.features), None)
     info: dict[str, Any] = {"config_name": _ALL}
     if readable is not None:
@@ -101,30 +200,32 @@ def _make_metadata(
         **({"language": sorted(languages)} if languages else {}),
         "size_categories": [_find_size_category(shards.totals.records.documents)],
         "dataset_info": [info],
-        **({"configs": _list_configs(shards, readable, stored)} if readable is not None else {}),
+        **({"configs": _list_configs(shards, readable, listed)} if readable is not None else {}),
     }
 
 
-def _group_by_split(stored: Sequence[ShardFacts]) -> dict[str, list[ShardFacts]]:
+def _group_by_split(stored: Sequence[_Stored]) -> dict[str, list[_Stored]]:
     """Split -> its shards; without any shard, training without any, so that there is a split to name."""
     return {split: [shard for shard in stored if shard.split == split] for split in _list_names(stored)}
 
 
-def _list_names(stored: Sequence[ShardFacts]) -> list[str]:
+def _list_names(stored: Sequence[_Stored]) -> list[str]:
     return sorted({shard.split for shard in stored} or {"train"})
 
 
-def _list_configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[ShardFacts]) -> list[dict[str, Any]]:
+def _list_configs(shards: ShardsManifest, one: ShardFormat, listed: Sequence[_Part]) -> list[dict[str, Any]]:
     """All documents, and where shards are kept apart by language each of them alone."""
-    apart = sorted({shard.lang for shard in stored if shard.lang} - {_ALL})
+    apart = sorted({shard.lang for part in listed for shard in part.stored if shard.lang} - {_ALL})
     everything = "/*" if shards.config.by == "lang" else ""
     return [
-        {"config_name": _ALL, "data_files": _list_data_files(everything, one, _list_names(stored))},
+        {"config_name": _ALL, "data_files": _list_data_files(everything, one, listed)},
         *(
             {
                 "config_name": lang,
                 "data_files": _list_data_files(
-                    f"/{lang}", one, _list_names([shard for shard in stored if shard.lang == lang])
+                    f"/{lang}",
+                    one,
+                    [part._replace(stored=[shard for shard in part.stored if shard.lang == lang]) for part in listed],
                 ),
             }
             for lang in apart
@@ -132,12 +233,15 @@ def _list_configs(shards: ShardsManifest, one: ShardFormat, stored: Sequence[Sha
     ]
 
 
-def _list_data_files(below: str, one: ShardFormat, splits: Sequence[str]) -> list[dict[str, str]]:
-    """Split -> the files of it. below: the folder of their language, below that of their split."""
-    return [
-        {"split": split, "path": f"shards/{get_folder(one, split)}{below}/{split}-*{one.suffixes[0]}"}
-        for split in splits
-    ]
+def _list_data_files(below: str, one: ShardFormat, listed: Sequence[_Part]) -> list[dict[str, Any]]:
+    """Split -> the files of it, those of each part that has some. below: the folder of their language."""
+    found = []
+    for split in _list_names([one for part in listed for one in part.stored]):
+        name = f"shards/{get_folder(one, split)}{below}/{split}-*{one.suffixes[0]}"
+        has_some = [part for part in listed if any(one.split == split for one in part.stored)]
+        paths = [f"{part.below}{name}" for part in has_some or listed[:1]]
+        found.append({"split": split, "path": paths[0] if len(paths) == 1 else paths})
+    return found
 
 
 def _find_size_category(num: int) -> str:
@@ -188,10 +292,10 @@ def _write_summary(shards: ShardsManifest, tokenizer: TokenizerManifest) -> str:
     )
 
 
-def _list_split_rows(stored: Sequence[ShardFacts]) -> Iterator[Sequence[str]]:
+def _list_split_rows(stored: Sequence[_Stored]) -> Iterator[Sequence[str]]:
     for split, own in _group_by_split(stored).items():
         documents, tokens = sum(shard.documents for shard in own), sum(shard.tokens for shard in own)
-        yield split, f"{documents:,}", f"{tokens:,}", f"{len(own):,}"
+        yield split, f"{documents:,}", f"{tokens:,}", f"{sum(shard.shards for shard in own):,}"
 
 
 def _list_language_rows(shards: ShardsManifest) -> Iterator[Sequence[str]]:

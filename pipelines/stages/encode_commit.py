@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
-from pipelines.stages.make_commit import HeldFile, find_changed, make_plan_again, name_some, read_held
+from pipelines.stages.inherit import find_changed
+from pipelines.stages.make_commit import HeldFile, make_plan_again, name_some, read_held
 from pipelines.stages.read_log import Log, locate_part, read_log
 from pipelines.stages.tokenizers_beside import find_tokenizer
 from pipelines.store import urls

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import Log, read_log
 from pipelines.store import storage, urls
@@ -49,6 +50,7 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
         if commit is not None:
             reach("expire.committed")
             break
+    follow_commits(output)  # before what the card of an earlier commit names is removed
     removed = _remove(output, read_log(output))
     return Expired(commit, len(removed), sum(removed.values()))
 

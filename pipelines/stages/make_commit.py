@@ -12,12 +12,14 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
+from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.inherit import find_inheritance, list_read_again
 from pipelines.stages.plan_corpus import make_plan_key, read_pinned_files
 from pipelines.stages.read_log import Log, locate_part, read_part
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
+from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
 from pipelines.work.work_items import make_plan
 from schemas.build_tables import TokenizerTable
@@ -207,6 +209,9 @@ def create_commit(
     url, data = urls.join(output, name_commit(number)), commit.to_bytes()
     is_ours = storage.create_exclusive(url, data, scratch) or storage.read_bytes(url) == data
     storage.remove_empty_folders(urls.join(output, FOLDER))
+    if is_ours:
+        reach("commit.created")
+        follow_commits(output, log)
     return commit if is_ours else None
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import require_manifest
+from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.find_removed import find_removed
 from pipelines.stages.inherit import find_changed
 from pipelines.stages.make_commit import (
@@ -93,6 +94,7 @@ class Remove:
             before = log.tombstones()
             new = sorted({*wanted.hashes} - {*(before.hashes if before is not None else ())})
             if not new and not holding.dropped:
+                follow_commits(self.output, log)  # a killed one may not have
                 return Removed(None, unknown)
             after = merge_tombstones(log.tombstone_key, [*new, *(before.hashes if before is not None else ())])
             if after is not None and len(after.hashes) > MAX_TOMBSTONES:

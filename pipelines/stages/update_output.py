@@ -17,6 +17,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.make_commit import (
     HeldFile,
     NewPart,
@@ -101,6 +102,7 @@ class Update:
             if (commit := self.make(changes)) is not None:
                 return commit
             self.progress.say("another update has committed meanwhile: the inputs are compared with its commit")
+        follow_commits(self.output, self._log)  # a killed one may not have
         return None
 
     def look(self) -> Changes:

@@ -60,6 +60,9 @@ PACKING_POINTS = {
 # Learning from a commit reaches these, beside those of learning.
 LEARNING_POINTS = {"learn.published": "the files of a tokenizer have their names, but its manifest is not there"}
 
+# All that adds a commit reaches these.
+COMMITTING_POINTS = {"commit.created": "a commit is there, but README.md is still that of the one before"}
+
 # An update reaches these, beside those of the build of its part.
 UPDATING_POINTS = {
     "update.built": "the new part is a finished build, but no commit names it",
@@ -142,6 +145,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
             **MIXING_POINTS,
             **PACKING_POINTS,
             **LEARNING_POINTS,
+            **COMMITTING_POINTS,
             **UPDATING_POINTS,
             **INHERITING_POINTS,
             **WATCHING_POINTS,

@@ -43,6 +43,12 @@ def write_attempt(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def replace(source: Path, target: Path) -> None:
+    """Give a finished file the name of another one, which it replaces at once."""
+    source.replace(target)
+    sync_folder(target.parent)
+
+
 def _open_new(path: Path) -> BinaryIO:
     """A new file in a folder that may have to be made. Another build that cleans up removes empty folders meanwhile."""
     for _ in range(_ATTEMPTS):

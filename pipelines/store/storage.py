@@ -16,6 +16,7 @@ Leaves to others: what the bytes mean, and which names are chosen. Listing and r
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -67,6 +68,7 @@ __all__ = [
     "remove_file",
     "remove_files",
     "remove_tree",
+    "replace_file",
     "require_bucket",
     "require_exclusive_creation",
     "require_inside",
@@ -182,6 +184,22 @@ def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
         if is_local(url):
             return local_files.create_exclusive(Path(path), data, get_local_path(scratch))
         return remote_files.create_exclusive(url, data)
+
+
+def replace_file(url: str, data: bytes, scratch: str) -> None:
+    """A small file with these bytes, in the place of one that may be there: readers see the one or the other, whole.
+
+    Only for files that follow from others, and are not what a manifest says. scratch: as for create_exclusive.
+    """
+    if not is_local(url):
+        with write_attempt(url) as file:
+            file.write(data)
+        return
+    new = join(scratch, uuid.uuid4().hex)
+    with write_attempt(new) as file:
+        file.write(data)
+    with name_errors("write", url):
+        local_files.replace(get_local_path(new), get_local_path(url))
 
 
 def remove_file(url: str, durable: bool = False) -> None:

@@ -9,6 +9,7 @@ scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
 derived_shards: how both read and write shards. free_memory: what all of these give back when they are done.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine.
+counted_parts: the count tables of all parts of an output. added_up: totals of parts together.
 make_again: the shards of one work item or part, from the inputs alone.
 plan_parts: the files through which work items reach workers.
 item_results: what workers recorded, as the driver reads it. collected_results: records of many in one object.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.stage_manifests import CountedLanguage, CountsManifest, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
+from tokcore.pretoken_rows import CountRows
+from tokcore.pretoken_tables import merge_rows, read_table
 
 _MANIFEST = "counts/manifest.json"
 
@@ -38,6 +41,13 @@ class CountedParts:
             for entry in part.made.files
         ]
         return sorted(found, key=lambda one: one[0])
+
+    def read_rows(self, lang: str) -> Iterator[CountRows]:
+        """The rows of a language: those of its tables, those of the same pre-token added up."""
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(storage.open_read(url)) for name, url in self.tables if name == lang]
+            runs = [read_table(file) for file in files]
+            yield from runs[0] if len(runs) == 1 else merge_rows(runs)
 
     @property
     def most_rows(self) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from chaos import faultfs
+from chaos.commands import run_command
 from support import eager
 
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
@@ -177,7 +178,8 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
 
     crash: [point, visit]. stop: the same, but the child only stops, until SIGCONT. faults: of faultfs. seed,
     hostility, concurrent: of the eager runner. workers: use the local runner and its processes instead. inputs:
-    "faultfs" reads them from there. verify: check the output afterwards. only: "verify" or "gc".
+    "faultfs" reads them from there. verify: check the output afterwards. only: "verify" or "gc". command: what
+    chaos.commands runs, in place of a build.
     """
     retries.FIRST_PAUSE_SECONDS = 0
     schedule = faultfs.install([faultfs.Fault(*fault) for fault in request.get("faults", ())])
@@ -204,6 +206,8 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
         config = load_config(request["build_file"])
         if request.get("inputs") == "faultfs":
             config = dataclasses.replace(config, base=f"faultfs://{config.base}")
+        if command := request.get("command"):
+            return {**run_command(command, config, request["output"], options), **facts}
         root = Build(config, options, request["output"]).run().root
         problems = verify(request["output"], options=options).problems if request.get("verify") else ()
         return {"root": root, "problems": problems, **facts}

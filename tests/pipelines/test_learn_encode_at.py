@@ -117,7 +117,7 @@ def test_several_tokenizers_stand_beside_one_set_of_counts(corpus):
     assert newest.is_new
     assert newest.path != own.path
     log = describe_log(str(corpus / "out"))
-    assert log[3]["learned"] == sorted(one.path for one in (*sizes, newest))
+    assert log[3]["tokenizers"] == sorted(one.path for one in (*sizes, newest))
     for one in (*sizes, newest):
         tokenizer = package.Tokenizer.load(corpus / "out" / one.path)
         assert (tokenizer.fingerprint, tokenizer.vocab_size) == (one.fingerprint, one.vocab_size)

@@ -1,0 +1,59 @@
+"""`tokcore repair`: the files of tokenizers that were learned beside an output's own, made again from tokcore.json."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizers_beside import FOLDER, list_beside
+from pipelines.store import storage, urls
+from pipelines.store.attempts import FOLDER as ATTEMPTS
+from tokcore.canonical import hash_sha256
+from tokcore.errors import FormatError
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+_SCRATCH = "repair-beside"
+
+
+class RepairedBeside(NamedTuple):
+    """What was found and done."""
+
+    repaired: list[str]  # paths below the output
+    left: list[str]  # why a file is still damaged, and what to do
+    num_files: int
+
+
+def repair_beside(output: str) -> RepairedBeside:
+    """Write the damaged files of each such tokenizer again, if its tokcore.json is as it was committed."""
+    done = RepairedBeside([], [], 0)
+    try:
+        there = list_beside(output)
+    except FormatError as error:
+        return done._replace(
+            left=[f"{error}. Remove the folder, and learn again: `tokcore learn BUILD.toml --at COMMIT`"]
+        )
+    num_files = 0
+    for fingerprint, made in there.items():
+        folder = urls.join(output, FOLDER, fingerprint)
+        hashes = {entry.path: entry.sha256 for entry in made.files}
+        num_files += len(hashes)
+        stored = {path: storage.read_if_there(urls.join(folder, path)) for path in hashes}
+        damaged = [path for path, data in stored.items() if data is None or hash_sha256(data) != hashes[path]]
+        if not damaged:
+            continue
+        if FILE_NAME in damaged:
+            done.left.append(
+                f"{FOLDER}/{fingerprint}/{FILE_NAME}: follows from the tables alone. Remove the folder, and learn "
+                f"again: `tokcore learn BUILD.toml --at COMMIT`"
+            )
+            continue
+        spec = TokenizerSpec.from_json_bytes(stored[FILE_NAME] or b"", FILE_NAME)
+        files = dict(make_artifact_files(spec))
+        for path in damaged:
+            if hash_sha256(files.get(path, b"")) != hashes[path]:
+                done.left.append(f"{FOLDER}/{fingerprint}/{path}: what was made again has other bytes")
+                continue
+            storage.replace_file(urls.join(folder, path), files[path], urls.join(output, ATTEMPTS, _SCRATCH))
+            done.repaired.append(f"{FOLDER}/{fingerprint}/{path}")
+    storage.remove_empty_folders(urls.join(output, ATTEMPTS))
+    return done._replace(num_files=num_files)

@@ -1,0 +1,116 @@
+"""What an output holds at a commit, all parts added up: what every command that reads it asks for. No Beam."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+
+from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.read_log import Log, read_log, read_part
+from pipelines.stages.token_count_table import read_token_counts
+from pipelines.store import urls
+from pipelines.work.added_up import add_up_counts, add_up_languages, add_up_totals
+from pipelines.work.counted_parts import CountedPart, CountedParts
+from schemas.commit_log import OWN
+from schemas.stage_manifests import (
+    BUILD,
+    BuildManifest,
+    BuiltLanguage,
+    EncodedLanguage,
+    ShardsManifest,
+)
+from tokcore import token_counts
+from tokcore.kernel import IdRows
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """An output at a commit; of an output that is not finished, what is there."""
+
+    output: str  # URL
+    number: int  # of the commit
+    log: Log | None  # None: not finished
+
+    @property
+    def paths(self) -> list[str]:
+        """The folder of each part, below the output."""
+        return [part.path for part in self.log.parts(self.number)] if self.log is not None else [OWN]
+
+    @property
+    def urls(self) -> list[str]:
+        """The URL of each part, in the order of paths."""
+        return [self.output if path == OWN else urls.join(self.output, path) for path in self.paths]
+
+    def list_shards(self) -> list[tuple[str, ShardsManifest]]:
+        """(URL, manifest of the shards) of each part; none if a part has none, as of an output that is not finished."""
+        found = [(url, find_manifest(url, "shards")) for url in self.urls]
+        return [] if any(made is None for _, made in found) else cast("list[tuple[str, ShardsManifest]]", found)
+
+    def require_shards(self) -> list[tuple[str, ShardsManifest]]:
+        """As list_shards. Raises ConfigError if there are none."""
+        return [(url, require_manifest(url, "shards", "build")) for url in self.urls]
+
+    def find_counted(self) -> CountedParts | None:
+        """The count tables of all parts; None if a part has none: an imported tokenizer needs none."""
+        found = [(url, find_manifest(url, "counts")) for url in self.urls]
+        parts = tuple(CountedPart(url, made) for url, made in found if made is not None)
+        return CountedParts(parts) if len(parts) == len(found) else None
+
+    def read_token_counts(self) -> pa.Table:
+        """How often each id was written, as token_counts.parquet has it. Raises FormatError for a damaged table."""
+        tables = [read_token_counts(url) for url in self.urls]
+        if len(tables) == 1:
+            return tables[0]
+        rows = [IdRows(*(column.to_numpy() for column in table.columns)) for table in tables]
+        return token_counts.make_table(token_counts.add_up(rows))
+
+    def add_up_build(self) -> BuildManifest:
+        """The build's manifest, with the totals, languages and root of the commit.
+
+        Raises ConfigError if the output is not finished.
+        """
+        if self.log is None:
+            return require_manifest(self.output, BUILD, "build")
+        builds = [read_part(self.output, part) for part in self.log.parts(self.number)]
+        if len(builds) == 1:
+            return builds[0]
+        own = self.log.build
+        languages = {
+            lang: dataclasses.replace(
+                _take_over_mix(own.languages.get(lang)), **_list_totals(one), **_add_up_masked(builds, lang)
+            )
+            for lang, one in add_up_languages([made.languages for made in builds]).items()
+        }
+        totals = add_up_totals([made.totals for made in builds])
+        return dataclasses.replace(own, totals=totals, languages=languages, root=self.log.commits[self.number - 1].root)
+
+
+def read_state(output: str, at: int | None = None) -> State:
+    """An output at a commit; at: None: the newest. Raises ConfigError if there is no such commit, or it is expired."""
+    if find_manifest(output, BUILD) is None and at is None:
+        return State(output, 0, None)
+    log = read_log(output, at)
+    return State(output, log.newest if at is None else at, log)
+
+
+def _take_over_mix(of_build: BuiltLanguage | None) -> BuiltLanguage:
+    """What a language weighed when the tokenizer was learned; nothing of a language that came later."""
+    return of_build or BuiltLanguage(0, 0, 0, 0, "0")
+
+
+def _list_totals(one: EncodedLanguage) -> dict[str, Any]:
+    """The fields of a language's totals, by name."""
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(EncodedLanguage)}
+
+
+def _add_up_masked(builds: Sequence[BuildManifest], lang: str) -> dict[str, Any]:
+    of_lang = [one for made in builds if (one := made.languages.get(lang)) is not None and one.masked is not None]
+    if not of_lang:
+        return {}
+    return {
+        "masked": add_up_counts(one.masked or {} for one in of_lang),
+        "masked_bytes": sum(one.masked_bytes or 0 for one in of_lang),
+    }

@@ -1,0 +1,71 @@
+"""Commands on a finished output, as a child of the server runs them: update, remove, compact, expire, learn, encode."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from pipelines.stages.compact_output import Compact
+from pipelines.stages.encode_commit import make_encoding
+from pipelines.stages.expire_commits import expire
+from pipelines.stages.learn_beside import learn_at
+from pipelines.stages.remove_documents import Remove
+from pipelines.stages.update_output import Update
+from schemas.config import BuildConfig
+
+
+def run_command(command: list[Any], config: BuildConfig, output: str, options: RunOptions) -> dict[str, Any]:
+    """What one command did, as JSON. command: its name and what it needs: see _RUN."""
+    name, *arguments = command
+    done: dict[str, Any] = _RUN[name](config, output, options, *arguments)
+    return done
+
+
+def _update(config: BuildConfig, output: str, options: RunOptions, vanished: Any) -> dict[str, Any]:
+    commit = Update(config, options, output, vanished=vanished).run()
+    return {"commit": commit.number if commit is not None else None}
+
+
+def _remove(config: BuildConfig, output: str, options: RunOptions, ids: list[str]) -> dict[str, Any]:
+    done = Remove(output, tuple(ids), base=config.base, options=options).run()
+    return {"commit": done.commit.number if done.commit is not None else None}
+
+
+def _compact(config: BuildConfig, output: str, options: RunOptions) -> dict[str, Any]:
+    done = Compact(output, config.base, options).run()
+    return {"commit": done.commit.number if done.commit is not None else None}
+
+
+def _expire(config: BuildConfig, output: str, options: RunOptions, keep: int) -> dict[str, Any]:
+    done = expire(output, keep)
+    return {"commit": done.commit.number if done.commit is not None else None}
+
+
+def _learn(config: BuildConfig, output: str, options: RunOptions, size: int) -> dict[str, Any]:
+    learning = dataclasses.replace(config, learn=dataclasses.replace(config.learn, vocab_size=size, allow_smaller=True))
+    (one,) = learn_at(Build(learning, options, output))
+    return {"fingerprint": one.fingerprint, "path": one.path}
+
+
+def _encode(config: BuildConfig, output: str, options: RunOptions, target: str, tokenizer: str) -> dict[str, Any]:
+    encoding = make_encoding(Build(config, options, output), target, None, tokenizer)
+    return {"root": encoding.run().root}
+
+
+def _verify(config: BuildConfig, output: str, options: RunOptions, decode: int | None) -> dict[str, Any]:
+    report = verify(output, decode=decode, base=config.base, options=options)
+    return {"problems": report.problems, "num_decoded": report.num_decoded, "root": report.root}
+
+
+_RUN = {
+    "update": _update,
+    "remove": _remove,
+    "compact": _compact,
+    "expire": _expire,
+    "learn": _learn,
+    "encode": _encode,
+    "verify": _verify,
+}
