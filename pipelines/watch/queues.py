@@ -66,7 +66,7 @@ class _Sqs:
 class _PubSub:
     def __init__(self, subscription: str) -> None:
         try:
-            from google.cloud import pubsub_v1
+            import google.cloud.pubsub_v1 as pubsub_v1
         except ImportError as error:
             text = "watch.notifications: pubsub:// needs a library: pip install 'tokcore[pubsub]'"
             raise ConfigError(text) from error
