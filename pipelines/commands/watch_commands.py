@@ -18,7 +18,7 @@ from tokcore.errors import ConfigError
         "tokcore watch BUILD.toml",
         "tokcore watch BUILD.toml --output s3://bucket/out --tokenizer tokcore.json",
         "tokcore watch BUILD.toml --set watch.batch_seconds=300 --log-format json",
-        "tokcore watch BUILD.toml --streaming --engine flink --set engine.checkpoints=s3://bucket/checkpoints",
+        "tokcore watch BUILD.toml --streaming --engine flink",
     )
 )
 @BUILD_FILE

@@ -38,8 +38,8 @@ def built(tmp_path_factory):
     """An output with four commits: updates, and a removal after which no commit has the build's own folder."""
     folder = tmp_path_factory.mktemp("expire")
     build_corpus(folder)
-    for name in ("e", "f", "g"):
-        write_documents(folder, f"en/{name}.jsonl", 4)
+    for name in ("e", "f", "g"):  # so small that e and f are in one run, where they are planned together
+        write_documents(folder, f"en/{name}.jsonl", 2)
         update_here(folder / "build.toml", folder / "out")
     remove_here(folder, GONE)
     return folder
