@@ -49,6 +49,8 @@ class ReadSettings:
     name: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of the source, for mixtures; empty: it has none
     # Documents to leave out, since they were removed from the output.
     removed: Tombstones | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    # Path of a part of the output whose tokens are decoded in place of the files, which are gone; empty: none is.
+    decoded_from: str = dataclasses.field(default="", metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

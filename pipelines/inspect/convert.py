@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 from pipelines.inspect.new_folder import NewFolder, make_folder, require_free
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
 from pipelines.stages.read_state import read_state
 from pipelines.store import urls
 from pipelines.store.crashpoints import reach
+from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from pipelines.store.tokenizers import load_spec
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, BuildManifest

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.dataset_card import CARD
-from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
+from pipelines.work.read_plan import read_plan
 from schemas.manifest import AnyManifest, remove_result_key
 from schemas.plan import InputFile, ReadSettings
 from schemas.shard_entries import list_named_shards

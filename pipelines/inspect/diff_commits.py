@@ -48,7 +48,8 @@ class _Commit:
         held = read_held(output, self.log.parts(self.number))
         # Tombstones are part of how a file is read, and have a line of their own.
         self.files: Files = {
-            uri: (one.file, dataclasses.replace(one.settings, removed=None)) for uri, one in held.items()
+            uri: (one.file, dataclasses.replace(one.settings, removed=None, decoded_from=""))
+            for uri, one in held.items()
         }
         commit = self.log.commits[self.number - 1] if self.number else None
         self.root = commit.root if commit is not None else self.log.build.root

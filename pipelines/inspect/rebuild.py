@@ -12,17 +12,18 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pipelines.inspect.decoded_files import describe_decoded, find_decoded
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.verify import check_file, read_base, read_manifests
 from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
 from pipelines.stages.commit import find_package_versions, read_run_facts, require_output
-from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
-from pipelines.stages.plan_corpus import read_plan
 from pipelines.store import urls
 from pipelines.store.attempts import Attempts, publish
+from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
+from pipelines.work.read_plan import read_plan
 from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
@@ -65,6 +66,11 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     built = require_all_manifests(manifests)
     made, shard = _find([one for one in (built.shards, built.mixed, built.packed) if one is not None], name)
     plan = read_plan(output, built.plan)
+    if made.stage == "shards" and find_decoded(plan):
+        raise ConfigError(
+            f"--rebuild {name}: {describe_decoded(plan)}, since the source was gone, so there is nothing to compute it "
+            f"from. `tokcore verify` checks all that is stored"
+        )
     if made.stage in DERIVED:
         for stage in sorted(set(made.inputs) - {"tokenizer"}):  # the shards that it follows from
             for entry in manifests[stage].files:

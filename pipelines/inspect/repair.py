@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from pipelines.inspect.decoded_files import describe_decoded, find_decoded
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.repair_beside import repair_beside
 from pipelines.inspect.stored_shards import open_formats
@@ -23,16 +24,16 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, require_output
 from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import CARD, follow_commits, write_dataset_card
-from pipelines.stages.main_files import copy_shard_if_remote
-from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.read_log import Log, read_log
 from pipelines.stages.replacing import find_command
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
+from pipelines.store.main_files import copy_shard_if_remote
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
+from pipelines.work.read_plan import read_plan
 from schemas.commit_log import OWN
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
@@ -126,7 +127,10 @@ class _Repair:
         self._repair_counts([(stage, entry) for stage in ("rejected", "counts") for entry in damaged.get(stage, [])])
         if shards := damaged.get("shards"):
             tokenizer = self._manifests.get("tokenizer")
-            if tokenizer is None or self._plan is None or f"tokenizer/{FILE_NAME}" in self._names_left():
+            if self._plan is not None and find_decoded(self._plan):
+                for entry in shards:
+                    self._give_up("shards", entry, f"cannot be made again: {describe_decoded(self._plan)}")
+            elif tokenizer is None or self._plan is None or f"tokenizer/{FILE_NAME}" in self._names_left():
                 for entry in shards:
                     self._give_up("shards", entry)
             else:
@@ -200,7 +204,10 @@ class _Repair:
     def _repair_counts(self, entries: list[tuple[str, FileEntry[Any]]]) -> None:
         """Count the corpus again, for tables and for what was rejected."""
         made = self._manifests.get("counts")
-        if made is None or self._plan is None:
+        if self._plan is not None and find_decoded(self._plan):
+            for stage, entry in entries:
+                self._give_up(stage, entry, f"cannot be made again: {describe_decoded(self._plan)}")
+        elif made is None or self._plan is None:
             for stage, entry in entries:
                 self._give_up(stage, entry)
         elif entries:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipelines.stages.main_files import find_main_files
+from pipelines.store.main_files import find_main_files
 from pipelines.work.derived_shards import update_content
 from schemas.refs import ShardRef
 from tokcore.errors import TokError

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipelines.inspect.stored_shards import open_provenance
-from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
-from pipelines.stages.plan_corpus import read_plan
+from pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from pipelines.work.read_plan import read_plan
 from schemas.plan import AssignedRange, Plan
 from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards

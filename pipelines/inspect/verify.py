@@ -46,15 +46,15 @@ from pipelines.stages.commit import (
 from pipelines.stages.dataset_card import CARD
 from pipelines.stages.expire_commits import list_expired
 from pipelines.stages.ledger import FileLedger
-from pipelines.stages.main_files import find_main_files
-from pipelines.stages.plan_corpus import read_plan
-from pipelines.stages.read_log import locate_part
+from pipelines.stages.read_log import Log, locate_part
 from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS, Attempts
+from pipelines.store.main_files import find_main_files
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
 from pipelines.work.mix_part import count_part
+from pipelines.work.read_plan import read_plan
 from schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.pack_groups import list_groups
@@ -124,27 +124,58 @@ def verify(
     problems: list[str] = []
     log = check_log(output, build, problems) if build is not None else None
     there = storage.list_tree(output)
-    beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0)
+    beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
+    check = functools.partial(_verify_part, decode=decode, quick=quick, base=base, options=options, progress=progress)
     if log is None or unread or problems or (not log.commits and not at):
         apart = beside.paths | {CARD} if log is not None and log.commits else beside.paths
-        found = _verify_part(output, manifests, unread, decode, root, quick, base, options, progress, apart)
-        return dataclasses.replace(
-            found,
-            problems=tuple(dict.fromkeys([*problems, *found.problems])),
-            num_files=found.num_files + beside.num_files,
-            size_bytes=found.size_bytes + beside.size_bytes,
-        )
+        found = check(output, manifests, unread, root=root, apart=apart)
+    else:
+        _require_commit(log, at)
+        found = _verify_commit(output, log, at, manifests, beside.paths, root, check, quick)
+        unnamed = {*_list_unnamed(output, log, there)}
+        found = dataclasses.replace(found, num_leftovers=found.num_leftovers + len(unnamed))
+    return dataclasses.replace(
+        found,
+        problems=tuple(dict.fromkeys([*problems, *found.problems])),
+        num_files=found.num_files + beside.num_files,
+        size_bytes=found.size_bytes + beside.size_bytes,
+        num_leftovers=found.num_leftovers + beside.num_leftovers,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _require_commit(log: Log, at: int | None) -> None:
     if at is not None and not 0 <= at <= log.newest:
         raise ConfigError(f"--at {at}: the output has the commits 0 to {log.newest}")
     if at is not None and at < log.oldest:
         raise ConfigError(f"--at {at}: that commit is expired; the oldest is {log.oldest}")
-    problems.extend(check_commit_card(output, log))
+
+
+def _list_unnamed(output: str, log: Log, there: Sequence[str]) -> Iterator[str]:
+    """The files of parts that no commit that can be read names."""
+    named = {part.path for part in log.reachable()}
+    yield from (path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named)
+    yield from list_expired(output, log, there)
+
+
+def _verify_commit(
+    output: str,
+    log: Log,
+    at: int | None,
+    manifests: Mapping[str, AnyManifest],
+    beside: frozenset[str],
+    root: str,
+    check: Callable[..., Report],
+    quick: bool,
+) -> Report:
+    """As verify, of all parts of a commit. beside: paths of files that are of no build. check: verifies a part."""
+    problems = [*check_commit_card(output, log)]
     parts, removed = [], log.tombstones(at)
     for part in log.parts(at):
         url, unread = locate_part(output, part), list[str]()
         of_part = manifests if url == output else read_manifests(url, unread)
-        apart = beside.paths | {CARD} if url == output else frozenset[str]()
-        made = _verify_part(url, of_part, unread, decode, "", quick, base, options, progress, apart)
+        apart = beside | {CARD} if url == output else frozenset[str]()
+        made = check(url, of_part, unread, root="", apart=apart)
         parts.append(made)
         prefix = "" if url == output else f"{part.path}/"
         if removed is not None and not quick and not made.problems:
@@ -153,19 +184,16 @@ def verify(
     found_root = hash_parts(log.parts(at))
     if root and found_root != root:
         problems.append(f"{name_commit(log.newest if at is None else at)}: its root is {found_root}, expected {root}")
-    named = {part.path for part in log.reachable()}
-    unnamed = {path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named}
-    unnamed |= {*list_expired(output, log, there)}
     commit = log.commits[(log.newest if at is None else at) - 1] if at != 0 else None
     return Report(
         problems=tuple(problems),
         root=found_root,
-        num_files=sum(made.num_files for made in parts) + log.newest + beside.num_files,
-        size_bytes=sum(made.size_bytes for made in parts) + beside.size_bytes,
-        seconds=time.monotonic() - started,
+        num_files=sum(made.num_files for made in parts) + log.newest,
+        size_bytes=sum(made.size_bytes for made in parts),
+        seconds=0,
         num_read=sum(made.num_read for made in parts),
         num_decoded=sum(made.num_decoded for made in parts),
-        num_leftovers=sum(made.num_leftovers for made in parts) + len(unnamed),
+        num_leftovers=sum(made.num_leftovers for made in parts),
         totals=to_jsonable(commit.totals if commit is not None else log.build.totals),
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipelines.inspect.verify_manifests import KNOWN, compute_identity_under
-from pipelines.stages.commit import MANIFEST, RUN
+from pipelines.stages.commit import MANIFEST, RUN, find_manifest
 from pipelines.stages.make_tokenizer import sum_up_tokenizer
 from pipelines.stages.read_log import Log
 from pipelines.stages.tokenizer_files import make_artifact_files
@@ -18,6 +19,8 @@ from tokcore.errors import TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
+
 
 class CheckedBeside(NamedTuple):
     """What was looked at."""
@@ -25,6 +28,7 @@ class CheckedBeside(NamedTuple):
     paths: frozenset[str]  # of all files in the folders of these tokenizers, below the output
     num_files: int  # that manifests name, these included
     size_bytes: int
+    num_leftovers: int  # files of tokenizers that were not finished, which `tokcore gc` removes
 
 
 def check_beside(output: str, log: Log, present: Sequence[str], problems: list[str]) -> CheckedBeside:
@@ -46,7 +50,18 @@ def check_beside(output: str, log: Log, present: Sequence[str], problems: list[s
         except TokError as error:
             said = str(error)
             problems.append(said if folder in said else f"{folder}: {said}")
-    return CheckedBeside(frozenset(paths), num_files, size_bytes)
+    left = set(_find_unfinished(output, below)) - paths
+    return CheckedBeside(frozenset(paths | left), num_files, size_bytes, len(left))
+
+
+def _find_unfinished(output: str, below: Sequence[str]) -> Iterator[str]:
+    """The files of folders that no manifest vouches for: not their own, and not that of a build's several sizes."""
+    made = find_manifest(output, FOLDER)
+    named = {entry.path.split("/")[0] for entry in made.files} if made is not None else set()
+    for path in below:
+        folder, _, name = path.partition("/")
+        if name and folder not in named and _FINGERPRINT.fullmatch(folder):
+            yield f"{FOLDER}/{path}"
 
 
 def _check(output: str, folder: str, log: Log, made: TokenizerManifest, present: set[str]) -> Iterator[str]:

@@ -13,9 +13,9 @@ from pipelines.inspect.verify_manifests import compute_identity_under
 from pipelines.stages.commit import MANIFEST, find_manifest
 from pipelines.stages.dataset_card import CARD, write_commit_card
 from pipelines.stages.find_removed import find_removed
-from pipelines.stages.plan_corpus import FILES, read_pinned_files
 from pipelines.stages.read_log import Log, describe_break, list_numbers, locate_part
 from pipelines.store import storage, urls
+from pipelines.store.pinned_files import FILES, read_pinned_files
 from pipelines.work.semantics import SEMANTICS
 from schemas.commit_log import OWN, Commit, Part, describe_part, name_commit, name_part, parse_commit, sum_up_parts
 from schemas.stage_manifests import BUILD, BuildManifest

@@ -22,13 +22,15 @@ from pipelines.stages.commit import MANIFEST
 from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.stages.finish import sum_up_build, sum_up_languages
 from pipelines.stages.make_tokenizer import sum_up_tokenizer
-from pipelines.stages.plan_corpus import FILES, hash_content, read_plan, sum_up_plan
+from pipelines.stages.plan_corpus import hash_content, sum_up_plan
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
+from pipelines.store.pinned_files import FILES
 from pipelines.store.tokenizers import load_spec_of_folder
 from pipelines.work.language_totals import format_ratio
+from pipelines.work.read_plan import read_plan
 from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
 from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
 from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity

@@ -20,8 +20,8 @@ from pipelines.inspect.stored_shards import (
     open_provenance,
 )
 from pipelines.inspect.verify_derived import check_folder_indexes, check_shard_entries
-from pipelines.stages.main_files import copy_shard_if_remote
 from pipelines.stages.mix_corpus import Decision, add_up_sums, decide, find_unmixed, read_decision, sum_up_mixture
+from pipelines.store.main_files import copy_shard_if_remote
 from pipelines.work.derived_shards import find_end, update_content
 from pipelines.work.encode_job import Stream
 from pipelines.work.mix_part import Mixed, MixJob, Tally, deal_documents, iterate_part

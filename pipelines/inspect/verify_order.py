@@ -78,6 +78,8 @@ class PlanOrder:
             twice = np.flatnonzero(ordinals[1:] == ordinals[:-1])
             if len(twice) and len(self._last) > 1:  # a single stream has reported it already
                 self._problems.append(f"shards: {one.uri}, ordinal {int(ordinals[twice[0]])} is there twice")
+            if one.settings.decoded_from and not one.is_cut:
+                continue  # rejected records were not found again, and ordinals count them
             end = one.end if one.is_cut else self._num_records.get(one.uri, 0)
             if int(ordinals[0]) < one.start or int(ordinals[-1]) >= end:
                 wrong = int(ordinals[0] if int(ordinals[0]) < one.start else ordinals[-1])

@@ -20,8 +20,8 @@ from pipelines.inspect.stored_shards import (
     open_formats,
 )
 from pipelines.inspect.verify_derived import check_folder_indexes, check_shard_entries
-from pipelines.stages.main_files import copy_shard_if_remote
 from pipelines.stages.pack_corpus import find_unpacked
+from pipelines.store.main_files import copy_shard_if_remote
 from pipelines.work.derived_shards import update_content
 from pipelines.work.pack_group import PackJob, iterate_group, number_rows, sum_up
 from schemas.pack_groups import list_groups

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.find_removed import find_removed
-from pipelines.stages.plan_corpus import read_pinned_files
 from pipelines.stages.read_log import Log, locate_part, read_log
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
 from pipelines.store import storage, urls
+from pipelines.store.pinned_files import read_pinned_files
 from schemas.commit_log import EXPIRE, Part
 from schemas.stage_manifests import LearnedConfig
 from schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipelines.inspect.stored_shards import OpenShard, open_documents, open_formats, open_provenance
 from pipelines.inspect.verify_order import Order, PlanOrder, ShuffledOrder
-from pipelines.stages.main_files import copy_shard_if_remote
+from pipelines.store.main_files import copy_shard_if_remote
 from pipelines.work.make_jobs import find_special_ids
 from schemas.plan import Assignment, Plan
 from schemas.refs import ShardRef

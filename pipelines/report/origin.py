@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.stages.commit import find_manifests, read_run_facts
-from pipelines.stages.plan_corpus import read_pinned_files
 from pipelines.stages.read_state import State
+from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.jsonable import to_jsonable

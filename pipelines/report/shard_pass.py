@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.inspect.stored_shards import open_provenance
-from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
+from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import ShardsManifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipelines.stages.main_files import copy_shard_if_remote, find_main_files
+from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import ShardsManifest
 from schemas.tombstones import Kind, Tombstones

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, cast
 
 from pipelines.stages.commit import find_manifests
 from pipelines.stages.ledger import FileLedger, PlacedReject
-from pipelines.stages.main_files import find_main_files
-from pipelines.stages.plan_corpus import read_plan
 from pipelines.stages.rejects import LEDGER, REJECTED
 from pipelines.stages.stage import StageKey
 from pipelines.store import storage, urls
@@ -22,12 +20,13 @@ from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_spec
+from pipelines.work.read_plan import read_plan
+from pipelines.work.read_shards import count_around, list_item_shards
 from pipelines.work.result_keys import hash_content
 from schemas.inheritance import LESS_KEY, GoneItem, Inheritance, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.manifest import AnyManifest
 from schemas.plan import AssignedRange, InputFile, Plan
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
-from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import CountsConfig, CountsManifest, PlanManifest, ShardsConfig, ShardsManifest
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
@@ -66,6 +65,8 @@ def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] 
         return None
     files = {r.file: before.files[r.file] for item in gone for r in item.ranges}
     changed = {*find_changed(files.values(), base)}
+    # Of an item that was decoded, the source cannot be read as it was, not even if it is back.
+    changed |= {file.uri for file in files.values() if before.settings[file.settings].decoded_from}
     found_gone = {item.number: not any(files[r.file].uri in changed for r in item.ranges) for item in gone}
     if not all(found_gone.values()) and not _are_tokens_exact(output, part):
         return None
@@ -154,7 +155,7 @@ def tell_workers(
         return True
     reach("inherit.found")
     stage = attempts.stage
-    shards = _list_shards(part.shards) if part.shards is not None else {}
+    shards = list_item_shards(part.shards) if part.shards is not None else {}
     ledgers, rejects = _read_ledgers(inheritance.output), _read_rejects(inheritance.output)
 
     def tell(numbers: tuple[int, int]) -> None:
@@ -191,7 +192,7 @@ def _make_less(inheritance: Inheritance, part: _Part, shards: Mapping[int, list[
         for number, is_there in sorted(inheritance.gone.items())
     )
     told = part.shards.config if part.shards is not None else None
-    around = (len(told.prepend), len(told.append)) if told is not None else (0, 0)
+    around = count_around(told) if told is not None else (0, 0)
     if stage == "shards":
         assert part.shards is not None
         of_shards = {
@@ -213,15 +214,6 @@ def _make_less(inheritance: Inheritance, part: _Part, shards: Mapping[int, list[
         for entry in part.counts.files
     }
     return Less(inheritance.output, around, of_counts, {}, masked, tables, gone)
-
-
-def _list_shards(made: ShardsManifest) -> dict[int, list[InheritedShard]]:
-    """Number of a work item -> its shards, in the order of the manifest."""
-    found: dict[int, list[InheritedShard]] = {}
-    for shard in list_named_shards(made):
-        main = find_main_files(shard)[0]
-        found.setdefault(shard.facts.item, []).append(InheritedShard(shard, main.format, main.path))
-    return found
 
 
 def _read_lines(output: str, name: str, cls: type[Any]) -> list[Any]:

@@ -14,12 +14,13 @@ from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.inherit import find_inheritance, list_read_again
-from pipelines.stages.plan_corpus import make_plan_key, read_pinned_files
+from pipelines.stages.plan_corpus import make_plan_key
 from pipelines.stages.read_log import Log, locate_part, read_part
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
+from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
 from pipelines.work.work_items import make_plan
 from schemas.build_tables import TokenizerTable
@@ -63,7 +64,7 @@ class HeldFile(NamedTuple):
 
 def make_pin(file: InputFile, settings: ReadSettings) -> tuple[int, str, ReadSettings]:
     """As HeldFile.pin."""
-    return file.size_bytes, file.version, dataclasses.replace(settings, removed=None)
+    return file.size_bytes, file.version, dataclasses.replace(settings, removed=None, decoded_from="")
 
 
 def read_held(output: str, parts: Iterable[Part]) -> dict[str, HeldFile]:
@@ -103,12 +104,18 @@ def plan_part(config: BuildConfig, output: str, plan: Plan) -> tuple[str, BuildC
     return name_part(make_plan_key(config, plan).identity), config
 
 
-def make_plan_again(files: Iterable[HeldFile], removed: Tombstones | None, range_bytes: int) -> Plan:
-    """The plan of files that an output holds, to read them as they were read, without what was removed."""
+def make_plan_again(
+    files: Iterable[HeldFile], removed: Tombstones | None, range_bytes: int, decoded: Collection[str] = ()
+) -> Plan:
+    """The plan of files that an output holds, to read them as they were read, without what was removed.
+
+    decoded: uris of those whose source is gone, so that the tokens of their parts are read.
+    """
     settings: dict[ReadSettings, int] = {}
     planned = []
     for held in sorted(files, key=lambda one: one.file.uri):
-        read = dataclasses.replace(held.settings, removed=removed)
+        decoded_from = held.part if held.file.uri in decoded else ""
+        read = dataclasses.replace(held.settings, removed=removed, decoded_from=decoded_from)
         planned.append(dataclasses.replace(held.file, settings=settings.setdefault(read, len(settings))))
     return make_plan(planned, [*settings], range_bytes)
 

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import io
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import redact
+from pipelines.store.pinned_files import FILES, read_pinned_files
 from pipelines.work.inputs import LeftOut, ListFiles
 from pipelines.work.plan_inputs import plan_inputs
-from pipelines.work.work_items import make_plan
 from schemas.config import BuildConfig
 from schemas.manifest import Input
-from schemas.plan import InputFile, Plan, pack_files
+from schemas.plan import InputFile, Plan
 from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
-from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_lines
-from tokcore.errors import FormatError
-from tokcore.jsonable import from_jsonable
+from tokcore.canonical import Sha256Writer, write_canonical_lines
 
-# The plan's table of files: a line each, sorted by uri.
-FILES = "files.jsonl"
 _LINES = 1000  # that are written at a time
 
 
@@ -66,19 +60,6 @@ def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
         return Made([(stored, Nothing())], sum_up_plan(plan))
 
     return run_stage(run, make_plan_key(run.config, plan), make, lambda: find_changed_inputs(run.output, plan))
-
-
-def read_plan(output: str, manifest: PlanManifest) -> Plan:
-    """The plan of an output, from its committed manifest and table of files. Raises FormatError if it cannot be one."""
-    url = urls.join(output, "plan", FILES)
-    files = read_pinned_files(output)
-    config = manifest.config
-    if config.range_bytes < 1:
-        raise FormatError(f"{redact(output)}: plan/manifest.json: config.range_bytes: {config.range_bytes}")
-    for number, file in enumerate(files):
-        if not 0 <= file.settings < len(config.settings):
-            raise FormatError(f"{url}:{number + 1}: settings: the plan has no settings of number {file.settings}")
-    return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates, config.runs)
 
 
 def sum_up_plan(plan: Plan) -> PlanTotals:
@@ -122,12 +103,6 @@ def _pin(file: InputFile) -> tuple[int, str]:
     return file.size_bytes, file.version
 
 
-def read_pinned_files(output: str) -> Sequence[InputFile]:
-    """The files that the output's plan pinned. Raises StageError or FormatError if its table cannot be read."""
-    url = urls.join(output, "plan", FILES)
-    return parse_files_table(storage.read_bytes(url), url)
-
-
 def _list_forbidden(config: BuildConfig) -> tuple[str, ...]:
     if config.encode.special_text != "reject":
         return ()
@@ -155,16 +130,6 @@ def _hash_lines(parts: Iterable[bytes]) -> str:
     for part in parts:
         hasher.update(part)
     return hasher.hexdigest()
-
-
-def parse_files_table(data: bytes, name: str) -> Sequence[InputFile]:
-    """The files of a committed plan; FormatError unless every line is canonical."""
-    if data and not data.endswith(b"\n"):
-        raise FormatError(f"{name}: the last line does not end")
-    return pack_files(
-        from_jsonable(InputFile, parse_canonical(line, f"{name}:{i + 1}"), f"{name}:{i + 1}")
-        for i, line in enumerate(io.BytesIO(data))
-    )
 
 
 def hash_content(plan: Plan, more: bytes = b"") -> str:

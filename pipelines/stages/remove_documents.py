@@ -34,7 +34,9 @@ from pipelines.stages.stored_config import read_stored_config
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import compile_glob
 from pipelines.store.redaction import redact
+from pipelines.store.tokenizers import load_spec
 from schemas.commit_log import Commit, Part, Reason
+from schemas.config import BuildConfig
 from schemas.plan import Plan
 from schemas.tombstones import Tombstones, merge_tombstones
 from tokcore.errors import ConfigError, LedgerError, StageError
@@ -80,8 +82,9 @@ class Remove:
     def run(self) -> Removed:
         """Make the parts that hold these documents again without them, and commit that.
 
-        Raises ConfigError if there is no finished build, or one that cannot be changed in parts; StageError if an
-        input of such a part is gone or has changed, or no input would be left.
+        Of inputs of such parts that are gone or have changed, the tokens are decoded. Raises ConfigError if there is
+        no finished build, or one that cannot be changed in parts; StageError if tokens that are needed do not give
+        their text back, or no input would be left.
         """
         while True:
             log = read_log(self.output)
@@ -149,6 +152,24 @@ class Remove:
         names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])
         return _Holding(documents, files, frozenset(sources), names)
 
+    def _require_decodable(self, config: BuildConfig, lost: Sequence[HeldFile]) -> None:
+        """Raise StageError unless the tokens of files whose source is gone give all that the source gave."""
+        spec = load_spec(self.output)
+        if not spec.model.lossless or spec.normalizer:
+            what = "a normalizer" if spec.normalizer else f"a model ({spec.model.kind}) that is not lossless"
+        elif config.shards.validation and any(one.settings.group for one in lost):
+            what = "groups, which decide about the split and are in no shard"
+        elif config.counting_steps:
+            what = "a normalizer for counting"
+        else:
+            return
+        raise StageError(
+            f"{name_some(one.file.uri for one in lost)}: gone, or not as when {redact(self.output)} was built, and in "
+            f"a part that has to be made again. Its tokens cannot stand for it: {redact(self.output)} has {what}. Put "
+            f"back what was read, or let `tokcore update` follow the files first (--vanished remove for those that "
+            f"are gone). Nothing was changed."
+        )
+
     def _plan_parts(
         self, log: Log, again: Sequence[HeldFile], removed: Tombstones | None, holding: _Holding
     ) -> list[NewPart]:
@@ -159,17 +180,18 @@ class Remove:
         for one in again:
             dropped[one.part].append(one.file.uri)
 
-        def choose(uris: Collection[str]) -> Plan:
-            return make_plan_again([held[uri] for uri in uris], removed, config.plan.range_bytes)
+        def plan(decoded: Collection[str]) -> list[NewPart]:
+            def choose(uris: Collection[str]) -> Plan:
+                return make_plan_again([held[uri] for uri in uris], removed, config.plan.range_bytes, decoded)
 
-        parts = plan_new_parts(self.output, config.base, dropped, (), choose, holding.sources)
-        read = [held[uri].file for one in parts for uri in one.list_read()]
-        if lost := find_changed(read, config.base):
-            raise StageError(
-                f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built, and in a work item that has "
-                f"to be made again from its source. Put back what was read, or let `tokcore update` follow the files "
-                f"first (--vanished remove for those that are gone). Nothing was changed."
-            )
+            return plan_new_parts(self.output, config.base, dropped, (), choose, holding.sources)
+
+        parts = plan(())
+        lost = find_changed([held[uri].file for one in parts for uri in one.list_read()], config.base)
+        if lost:
+            self._require_decodable(config, [held[uri] for uri in lost])
+            self.progress.say(f"{name_some(lost)}: gone, or not as it was read: its documents are decoded from tokens")
+            parts = plan(lost)
         return parts
 
     def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> list[Part]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key, read_pinned_files
+from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key
 from pipelines.stages.replacing import find_command, list_stages_to_remove
 from pipelines.store.at_once import run_at_once
+from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
 from pipelines.work.semantics import SEMANTICS
 from schemas.changed_settings import describe_changed_reading, describe_changed_settings

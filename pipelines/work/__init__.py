@@ -2,7 +2,8 @@
 
 plan_inputs: what there is to do. inputs: lists files and pins them. work_items: cuts them into ranges, groups these.
 read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do. commit_shards: the end of WriteShards.
-item_reader: the documents of a work item, with its ledgers.
+item_reader: the documents of a work item, with its ledgers. read_tokens: documents whose source is gone.
+read_plan, read_shards: the work items and the documents of an output, read back.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
 inherit_item: takes its results over from another part of the output instead.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.

@@ -80,7 +80,7 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
-        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file))
+        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file), job.attempts.output)
         _count_batches(job, tables, (batch for _, batch in reader), reader.tallies)
     reach("count.item")
     runs = tables.close()

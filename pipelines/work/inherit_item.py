@@ -8,7 +8,6 @@ the part before, less what the gone items brought, whose documents are read agai
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,18 +18,16 @@ from pipelines.reading.records import Batch
 from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.redaction import redact
 from pipelines.work.item_reader import ItemReader, write_rejects_to
+from pipelines.work.read_shards import decode_texts, read_shard
 from schemas.inheritance import LESS_KEY, GoneItem, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.plan import Assignment
 from schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import LedgerError, StageError
-from tokcore.format_table import FormatFile
 from tokcore.kernel import IdCounter
 from tokcore.texts import make_texts_from_strings
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore.token_batch import count_in_rows
 from tokcore.tokenizer import Tokenizer
 
 
@@ -101,34 +98,8 @@ def read_gone(less: Less, item: GoneItem, base: str, load: Callable[[], Tokenize
     tokenizer = load()
     for shard in item.shards:
         for tokens, _ in read_shard(less.output, shard):
-            yield _decode_documents(tokenizer, tokens, less.around)
-
-
-def _decode_documents(tokenizer: Tokenizer, tokens: TokenBatch, around: tuple[int, int]) -> Batch:
-    """The documents of a shard as the tokens of a lossless tokenizer spell them. around: as Less has it."""
-    before, after = around
-    ends = tokens.offsets.tolist()
-    ids = [tokens.tokens[start + before : end - after] for start, end in itertools.pairwise(ends)]
-    texts = make_texts_from_strings([tokenizer.decode(one) for one in ids])
-    return Batch(texts, None, tokens.langs, tokens.ordinals, [], tokens.num_documents)
-
-
-def read_shard(output: str, shard: InheritedShard) -> Iterator[tuple[TokenBatch, list[bytes]]]:
-    """The documents of a shard of an output, and their digests.
-
-    Raises StageError, after the last, unless they are those that its manifest names.
-    """
-    content = ShardContent()
-    with copy_if_remote(urls.join(output, "shards"), [file.path for file in shard.shard.files]) as folder:
-        for batch in FormatFile(shard.format, f"{folder}/{shard.path}").open().batches():
-            digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
-            content.update(batch, digests)
-            yield batch, digests
-    if content.hexdigest() != shard.shard.content_sha256:
-        raise StageError(
-            f"{redact(urls.join(output, 'shards', shard.path))}: its documents are not those that were committed. "
-            f"`tokcore repair` makes the file again"
-        )
+            texts = make_texts_from_strings(decode_texts(tokenizer, tokens, less.around))
+            yield Batch(texts, None, tokens.langs, tokens.ordinals, [], tokens.num_documents)
 
 
 # --------------------------------------------------------------------------------------------------- inherited shards

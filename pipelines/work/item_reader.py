@@ -16,6 +16,7 @@ from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
 from pipelines.store import storage, urls
 from pipelines.store.crashpoints import reach
+from pipelines.work.read_tokens import read_tokens
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
 from schemas.tombstones import Tombstones
@@ -58,9 +59,17 @@ class ItemReader:
     """Iterates over (range, batch of accepted documents) of a work item; afterwards holds its ledgers."""
 
     def __init__(
-        self, assignment: Assignment, base: str, on_reject: Callable[[RejectRef], object] | None = None
+        self,
+        assignment: Assignment,
+        base: str,
+        on_reject: Callable[[RejectRef], object] | None = None,
+        output: str = "",
     ) -> None:
-        """base: folder against which relative uris are resolved. on_reject: is told of each reject."""
+        """base: folder against which relative uris are resolved. on_reject: is told of each reject.
+
+        output: URL of the output that is made; its parts are where documents without a source are.
+        """
+        self._output = output
         self._assignment = assignment
         self._base = base
         self._on_reject = on_reject
@@ -80,14 +89,12 @@ class ItemReader:
             report_progress("read", input_range.end - input_range.start - told)
 
     def _read(self, r: AssignedRange, meter: Meter) -> Iterator[tuple[AssignedRange, Batch]]:
-        file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
         num_records = num_documents = text_bytes = num_removed = 0
-        rejected: Counter[str] = Counter()
-        skipped: Counter[str] = Counter()
+        rejected, skipped = Counter[str](), Counter[str]()
         rejected_file = ""
         last_ordinal = -1
         try:
-            for batch in read_documents(file, r.start, r.end, r.settings, meter):
+            for batch in self._open(r, meter):
                 if np.any(np.diff(batch.ordinals, prepend=last_ordinal) <= 0):
                     raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
                 last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
@@ -124,6 +131,12 @@ class ItemReader:
                 num_removed=num_removed,
             )
         )
+
+    def _open(self, r: AssignedRange, meter: Meter) -> Iterator[Batch]:
+        if r.settings.decoded_from:
+            return read_tokens(self._output, r, meter)
+        file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
+        return read_documents(file, r.start, r.end, r.settings, meter)
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
         if self._on_reject is not None:

@@ -21,9 +21,9 @@ from pipelines.stages import make_commit
 from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.expire_commits import expire
-from pipelines.stages.main_files import find_main_files
 from pipelines.stages.remove_documents import Remove
 from pipelines.store import crashpoints
+from pipelines.store.main_files import find_main_files
 from pipelines.work import item_reader
 from pipelines.work.inherit_item import read_shard, subtract_counts, subtract_languages
 from schemas.commit_log import Commit, Reason

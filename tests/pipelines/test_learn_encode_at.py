@@ -235,6 +235,9 @@ def test_gc_removes_what_a_killed_one_left(corpus):
     )
     assert killed.returncode != 0
     assert tree(corpus / "out") != before
+    report = verify(str(corpus / "out"))
+    assert report.problems == ()
+    assert report.num_leftovers > 0
     gc(str(corpus / "out"), "0")
     assert tree(corpus / "out") == before
 

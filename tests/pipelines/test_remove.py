@@ -152,16 +152,6 @@ def test_all_files_of_a_part_may_go(corpus):
     assert tree(corpus / "out") == before
 
 
-def test_what_cannot_be_read_again_is_refused_by_name(corpus):
-    (corpus / "en" / "a.jsonl").unlink()
-    write_documents(corpus, "mixed/d.jsonl", 10, "de")
-    before = tree(corpus / "out")
-    with pytest.raises(StageError, match=r"en/a.jsonl, mixed/d.jsonl: gone, or not as when .* was built"):
-        remove_here(corpus, GONE)
-    assert tree(corpus / "out") == before
-    assert remove_here(corpus, {"e-1"}).commit is not None  # in another part
-
-
 def test_outputs_that_have_no_parts_are_refused(tmp_path):
     write_corpus(tmp_path)
     path = build_file(tmp_path, SOURCES, SETTINGS + "[shuffle]\nseed = 1\n")

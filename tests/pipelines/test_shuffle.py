@@ -26,8 +26,8 @@ from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.plan_corpus import read_plan
 from pipelines.work import decode_item, gather_part, scatter_item
+from pipelines.work.read_plan import read_plan
 from schemas import shuffle
 from schemas.document import compute_document_key
 from schemas.shuffle import choose_num_parts, compute_place, get_interval

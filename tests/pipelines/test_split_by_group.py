@@ -90,7 +90,7 @@ def test_verify_asks_for_the_split_of_documents(folder, monkeypatch):
 def _make_rest(folder, path):
     """The work items of a shard, their one part, no limit, and the configuration."""
     from pipelines.stages.commit import require_manifest
-    from pipelines.stages.plan_corpus import read_plan
+    from pipelines.work.read_plan import read_plan
 
     output = str(folder / "out")
     plan = read_plan(output, require_manifest(output, "plan", "plan"))

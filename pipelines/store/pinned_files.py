@@ -1,0 +1,31 @@
+"""The input files that an output, or a part of one, pinned, read back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from pipelines.store import storage, urls
+from schemas.plan import InputFile, pack_files
+from tokcore.canonical import parse_canonical
+from tokcore.errors import FormatError
+from tokcore.jsonable import from_jsonable
+
+# The plan's table of files: a line each, sorted by uri.
+FILES = "files.jsonl"
+
+
+def read_pinned_files(output: str) -> Sequence[InputFile]:
+    """The files that the output's plan pinned. Raises StageError or FormatError if its table cannot be read."""
+    url = urls.join(output, "plan", FILES)
+    return parse_files_table(storage.read_bytes(url), url)
+
+
+def parse_files_table(data: bytes, name: str) -> Sequence[InputFile]:
+    """The files of a committed plan; FormatError unless every line is canonical."""
+    if data and not data.endswith(b"\n"):
+        raise FormatError(f"{name}: the last line does not end")
+    return pack_files(
+        from_jsonable(InputFile, parse_canonical(line, f"{name}:{i + 1}"), f"{name}:{i + 1}")
+        for i, line in enumerate(io.BytesIO(data))
+    )

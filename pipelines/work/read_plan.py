@@ -1,0 +1,24 @@
+"""The plan of an output, or of a part of one, read back."""
+
+from __future__ import annotations
+
+from pipelines.store import urls
+from pipelines.store.pinned_files import FILES, read_pinned_files
+from pipelines.store.redaction import redact
+from pipelines.work.work_items import make_plan
+from schemas.plan import Plan
+from schemas.stage_manifests import PlanManifest
+from tokcore.errors import FormatError
+
+
+def read_plan(output: str, manifest: PlanManifest) -> Plan:
+    """The plan of an output, from its committed manifest and table of files. Raises FormatError if it cannot be one."""
+    url = urls.join(output, "plan", FILES)
+    files = read_pinned_files(output)
+    config = manifest.config
+    if config.range_bytes < 1:
+        raise FormatError(f"{redact(output)}: plan/manifest.json: config.range_bytes: {config.range_bytes}")
+    for number, file in enumerate(files):
+        if not 0 <= file.settings < len(config.settings):
+            raise FormatError(f"{url}:{number + 1}: settings: the plan has no settings of number {file.settings}")
+    return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates, config.runs)

@@ -1,0 +1,124 @@
+"""Documents read back out of shards, where their source is gone: the tokens of a lossless tokenizer, decoded.
+
+What a range of a file held comes from the shards of the part that holds the file: ids, languages and numbers of records
+as they are stored, and the text that the tokens spell. Rejected records are in no shard, so none is found again.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.reading.input_range import Batch, Meter
+from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
+from pipelines.store import storage, urls
+from pipelines.store.tokenizers import load_tokenizer
+from pipelines.work.read_plan import read_plan
+from pipelines.work.read_shards import count_around, decode_texts, list_item_shards, read_shard
+from schemas.commit_log import OWN, PARTS
+from schemas.inheritance import InheritedShard
+from schemas.plan import AssignedRange
+from schemas.stage_manifests import parse_manifest
+from tokcore.labels import label_strings
+from tokcore.texts import make_texts_from_strings
+from tokcore.tokenizer import Tokenizer
+
+
+class _Document(NamedTuple):
+    ordinal: int  # of the record, as shards have it
+    text: bytes
+    id: str | None
+    lang: str
+
+
+class _Held(NamedTuple):
+    """A range of a file, and the shards of the work item that read it."""
+
+    start: int
+    end: int
+    shards: list[InheritedShard]
+
+
+class _Part(NamedTuple):
+    """A part whose shards are read. held: uri of an input file -> its ranges. around: as count_around gives it."""
+
+    url: str
+    around: tuple[int, int]
+    tokenizer: Tokenizer
+    held: dict[str, list[_Held]]
+
+
+def read_tokens(output: str, r: AssignedRange, meter: Meter) -> Iterator[Batch]:
+    """The documents of a range, in order, in batches; at least one batch, which may be empty.
+
+    output: URL of the part that is being made; r.settings says whose shards are read. meter: is told all bytes of the
+    range at the end. Raises FormatError or StageError for a shard that is gone or damaged.
+    """
+    root = output.split(f"/{PARTS}/", maxsplit=1)[0]
+    path = r.settings.decoded_from
+    part = _open_part(root if path == OWN else urls.join(root, path))
+    streams = [_decode_shard(part, shard, r) for shard in _list_shards(part, r)]
+    held: list[_Document] = []
+    size = 0
+    for document in heapq.merge(*streams, key=lambda one: one.ordinal):
+        held.append(document)
+        size += len(document.text)
+        if size >= BATCH_BYTES or len(held) >= BATCH_RECORDS:
+            yield _make_batch(held, r)
+            held, size = [], 0
+    meter.stored_bytes = r.end - r.start
+    yield _make_batch(held, r)
+
+
+def _make_batch(held: list[_Document], r: AssignedRange) -> Batch:
+    return Batch(
+        texts=make_texts_from_strings([one.text for one in held]),
+        ids=[one.id or "" for one in held] if r.settings.id else None,
+        langs=label_strings([one.lang for one in held]),
+        ordinals=np.array([one.ordinal - r.start for one in held], np.int64),
+        rejects=[],
+        num_records=len(held),
+    )
+
+
+def _list_shards(part: _Part, r: AssignedRange) -> list[InheritedShard]:
+    """The shards of the work items that read something of a range."""
+    found = {
+        shard.path: shard
+        for one in part.held.get(r.uri, ())
+        if not r.is_cut or (one.start < r.end and r.start < one.end)
+        for shard in one.shards
+    }
+    return [*found.values()]
+
+
+def _decode_shard(part: _Part, shard: InheritedShard, r: AssignedRange) -> Iterator[_Document]:
+    """The documents of a range that are in a shard, by ordinal."""
+    for batch, _ in read_shard(part.url, shard):
+        if r.uri not in batch.sources.names:
+            continue
+        is_asked = batch.sources.codes == batch.sources.names.index(r.uri)
+        if r.is_cut:
+            is_asked &= (r.start <= batch.ordinals) & (batch.ordinals < r.end)
+        found = batch.take(np.flatnonzero(is_asked).tolist())
+        texts = decode_texts(part.tokenizer, found, part.around)
+        yield from map(_Document, found.ordinals.tolist(), texts, found.ids, found.langs)
+
+
+@functools.lru_cache(maxsize=4)
+def _open_part(url: str) -> _Part:
+    """A part, and which of its shards may have documents of which files. Kept: parts never change."""
+    place = urls.join(url, "plan", "manifest.json")
+    plan = read_plan(url, parse_manifest(storage.read_bytes(place), place, "plan"))
+    place = urls.join(url, "shards", "manifest.json")
+    made = parse_manifest(storage.read_bytes(place), place, "shards")
+    shards = list_item_shards(made)
+    held: dict[str, list[_Held]] = {}
+    for item in plan.items:
+        for one in item.ranges:
+            held.setdefault(plan.files[one.file].uri, []).append(_Held(one.start, one.end, shards.get(item.number, [])))
+    return _Part(url, count_around(made.config), load_tokenizer(url), held)
