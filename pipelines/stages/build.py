@@ -143,6 +143,7 @@ class Build:
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
         with self.at_work():
+            self._require_engine(BUILD)
             if find_manifest(self.output, BUILD) is not None:
                 imported = self.imported_tokenizer()
                 is_whole = not self.replace and self.chosen is None
@@ -150,7 +151,6 @@ class Build:
                     self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
                     return finished
             else:
-                require_job_server(self.config.engine)
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
             if self.config.counts:
@@ -182,6 +182,7 @@ class Build:
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""
         with self.at_work():
+            self._require_engine("counts")
             plan, planned = self._planned()
             return count_corpus(self.run_of_stages(), plan, planned)
 
@@ -191,6 +192,8 @@ class Build:
         Does not look at the inputs, unless there is another output to take counts from.
         """
         with self.at_work():
+            if self.config.tokenizer is None:
+                self._require_engine("tokenizer")
             if self.reuse:
                 self._take_counts()
             else:
@@ -200,6 +203,7 @@ class Build:
     def encode(self) -> ShardsManifest:
         """Tokenize the corpus into shards."""
         with self.at_work():
+            self._require_engine("shards")
             if self.reuse:
                 self._take_counts()
                 self._take_tokenizer()
@@ -361,6 +365,14 @@ class Build:
             if self._sign:
                 end_work(self.output, self._sign)
                 self._sign = ""
+
+    def _require_engine(self, kind: str) -> None:
+        """Raise ConfigError, before anything is listed, if that manifest has to be made by an engine that is not there.
+
+        Dataflow's bucket for staging must be there, too: else Beam tries for ten minutes to write to it.
+        """
+        if not self.options.is_local and (self.replace or find_manifest(self.output, kind) is None):
+            require_job_server(self.config.engine)
 
     def _begin_work(self) -> None:
         if not self._sign:

@@ -112,6 +112,25 @@ def test_the_runbook_names_what_terraform_has():
     asked = set(re.findall(r"output -raw (\w+)", page))
     assert asked
     assert asked <= {name.removeprefix("output.") for name in blocks if name.startswith("output.")}
-    for bucket in ("output", "staging"):
-        assert f"gs://my-project-1-tokcore-{bucket}/" in page
-        assert f"-tokcore-{bucket}" in str(blocks[f"resource.google_storage_bucket.{bucket}"]["name"])
+    assert "gs://my-project-1-tokcore-output/" in page
+    assert "-tokcore-output" in str(blocks["resource.google_storage_bucket.output"]["name"])
+
+
+def test_the_runbook_builds_where_terraform_cleans_up():
+    """Its output is a folder whose leftovers go; its build file lies in a bucket that keeps it."""
+    page = (FOLDER.parent / "README.md").read_text()
+    bucket = "gs://my-project-1-tokcore-output"
+    outputs = set(re.findall(rf"(?:verify|gc|--output) {bucket}/(\S+)", page))
+    outputs |= set(re.findall(rf'output = "{bucket}/([^"]+)"', page))
+    blocks = read_blocks()
+    assert outputs == {one.strip('"') for one in blocks["variable.output_folders"]["default"]}
+    assert f'build_file = "{bucket}/build.toml"' in page
+
+
+def test_the_runbook_sets_the_output_of_what_init_writes():
+    """Its line of sed finds the line of init's."""
+    from pipelines.inspect.build_text import OUTPUT
+
+    page = (FOLDER.parent / "README.md").read_text()
+    (found,) = re.findall(r"sed -i\.bak 's\|\^(.*?)\|", page)
+    assert found == f'output = "{OUTPUT}"'

@@ -14,7 +14,7 @@ import pytest
 from stores.files import put, read
 from stores.servers import Store
 from support.builds import ROOT, jsonl, texts, tokcore, write
-from support.dataflow import IMAGE, PROJECT, REGION, FakeDataflow, start_dataflow
+from support.dataflow import IMAGE, PROJECT, REGION, FakeDataflow, FakeJob, start_dataflow
 from support.drivers import Driver, telling, wait_for
 
 from pipelines.local.engines import find_worker_program
@@ -206,8 +206,10 @@ def test_a_refusal_of_the_service_names_the_fix(dataflow, folder):
     assert not dataflow.jobs
 
 
-def test_a_bucket_for_staging_that_is_not_there(dataflow, folder):
-    done = tokcore(*on(dataflow, folder, "--set", "engine.staging=gs://not-there/staging", command="build"))
+@pytest.mark.parametrize("command", ["build", "count", "learn", "encode"])
+def test_a_bucket_for_staging_that_is_not_there(dataflow, folder, command):
+    """Said at once, by each command that submits a job."""
+    done = tokcore(*on(dataflow, folder, "--set", "engine.staging=gs://not-there/staging", command=command))
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: engine.staging = gs://not-there/staging: ")
     assert done.stderr.endswith("Make the bucket, or name one that is there\n")
@@ -239,26 +241,67 @@ def test_a_stream(dataflow, gcs, folder, tmp_path):
 # ----------------------------------------------------------------------------------------------------------- templates
 
 
-def test_a_template_writes_a_job_that_a_driver_goes_on_with(dataflow, gcs, folder, tmp_path):
-    """Google's launcher runs ours, and submits what that wrote, under a name of its own. The driver finds the job."""
-    parameters = ["--stage=count", f"--build_file={folder}/build.toml", f"--sdk_container_image={IMAGE}"]
+def launch(dataflow: FakeDataflow, gcs: Store, folder: str, stage: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run our launcher as Google's does: parameters of the template, then options for Beam."""
+    parameters = [f"--stage={stage}", f"--build_file={folder}/build.toml", f"--sdk_container_image={IMAGE}", *more]
     for_launcher = [
         *("--runner=DataflowRunner", f"--project={PROJECT}", f"--region={REGION}", f"--temp_location={gcs.root}/temp"),
-        *("--job_name=my-own-name", f"--template_location={folder}/job.json", *dataflow.options),
+        *("--job_name=my-own-name", f"--template_location={folder}/{stage}.json", *dataflow.options),
     ]
     command = [sys.executable, str(ROOT / "deploy" / "dataflow" / "launch.py"), *parameters, *for_launcher]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+
+
+def start_template(dataflow: FakeDataflow, gcs: Store, folder: str, stage: str, *more: str) -> FakeJob:
+    """The job that Google's launcher starts from what ours wrote, under a name of its own."""
+    num_jobs = len(dataflow.jobs)
+    done = launch(dataflow, gcs, folder, stage, *more)
     assert done.returncode == 0, done.stderr
-    assert f"count: wrote {folder}/job.json; nothing was started" in done.stderr
-    assert not dataflow.jobs
-    dataflow.worker = make_slow_worker(tmp_path, 15)
-    written = json.loads(read(gcs, f"{folder}/job.json"))
-    job = dataflow.create(written)
+    assert f": wrote {folder}/{stage}.json; nothing was started" in done.stderr
+    assert len(dataflow.jobs) == num_jobs
+    job = dataflow.create(json.loads(read(gcs, f"{folder}/{stage}.json")))
     assert (job.name, job.pool["machineType"]) == ("my-own-name", "n2-standard-4")
-    done = tokcore(*on(dataflow, folder), timeout=600)
+    return job
+
+
+def test_templates_write_jobs_that_a_driver_goes_on_with(dataflow, gcs, folder, tmp_path):
+    """The runbook's order: a template of each stage and its command, with `tokcore learn` between; the root is ours."""
+    for stage in ("count", "encode"):
+        dataflow.worker = make_slow_worker(tmp_path, 15)
+        job = start_template(dataflow, gcs, folder, stage)
+        done = tokcore(*on(dataflow, folder, command=stage), timeout=600)
+        assert done.returncode == 0, done.stderr
+        assert f"{stage}: goes on with job {job.id} (my-own-name)" in done.stderr
+        assert job.state == "DONE"
+        done = launch(dataflow, gcs, folder, stage)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.endswith(f"error: {stage}: is done already, so there is nothing to start\n")
+        if stage == "count":
+            done = launch(dataflow, gcs, folder, "encode")
+            assert (done.returncode, "tokcore learn" in done.stderr) == (2, True), done.stderr
+            dataflow.worker = find_worker_program()
+            assert tokcore(*on(dataflow, folder, command="learn"), timeout=600).returncode == 0
+    assert [one.name.split("-")[1] for one in dataflow.jobs] == ["own", "learn", "own"]
+    done = tokcore(*on(dataflow, folder, command="build"), timeout=600)
     assert done.returncode == 0, done.stderr
-    assert f"count: goes on with job {job.id} (my-own-name)" in done.stderr
-    assert [one.state for one in dataflow.jobs] == ["DONE"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.endswith("error: count: is done already, so there is nothing to start\n")
+    assert len(dataflow.jobs) == 3, "the stages are made"
+    assert json.loads(read(gcs, f"{folder}/out/manifest.json"))["root"] == build_here(tmp_path)["root"]
+
+
+def test_a_template_of_a_stream(dataflow, gcs, folder, tmp_path):
+    """The launcher begins the output; the job commits what lands until it is drained, and a driver finds it."""
+    build_here(tmp_path)
+    put(gcs, f"{folder}/tokcore.json", (tmp_path / "out" / "tokenizer" / "tokcore.json").read_bytes())
+    text = read(gcs, f"{folder}/build.toml").decode().replace("[learn]\nvocab_size = 300\n", "")
+    named = f'[tokenizer]\nfrom = "{folder}/tokcore.json"\n'
+    watch = '[watch]\npoll_seconds = 0.5\nsettle_seconds = 0\nbatch_seconds = 1\nlisten = ""\ndrain_seconds = 300\n'
+    put(gcs, f"{folder}/build.toml", f"{text}{named}{watch}".encode())
+    job = start_template(dataflow, gcs, folder, "watch")
+    assert job.submitted["type"] in ("JOB_TYPE_STREAMING", 2)
+    command = on(dataflow, folder, "--streaming", command="watch")
+    with Driver(tmp_path / "driver.log", *command) as driver, telling(driver.describe):
+        driver.wait_for_line("stream: goes on with job")
+        assert driver.wait_for_line("commit 1: ").startswith("commit 1: files 1 new, 40 documents")
+        driver.process.terminate()
+        assert driver.finish() == 0
+    assert [(one.id, one.state) for one in dataflow.jobs] == [(job.id, "DRAINED")]
