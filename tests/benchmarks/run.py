@@ -3,8 +3,8 @@
     python tests/benchmarks/run.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3] [--table TABLE.parquet]
         [--only encode,count] [--json PATH] [--markdown PATH] [--readme PATH]
 
-With --only, the other programs' tables are taken from the JSON file. --readme replaces the section between the marks
-`<!-- speed -->` and `<!-- /speed -->` of a file by the short table of ratios.
+With --only, the other programs' tables are taken from the JSON file, with the machine that they are of. --readme
+replaces the section between the marks `<!-- speed -->` and `<!-- /speed -->` of a file by the short table of ratios.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ import pipeline
 import summary
 import wordpiece
 from measuring import Options, Table, machine, parsed_options, version, wrap
+
+from tokcore.kernel import get_implementation
 
 Record = dict[str, Any]
 
@@ -52,13 +54,13 @@ def markdown(record: Record) -> str:
             "Written by `tests/benchmarks/run.py`. Medians of interleaved rounds; CPU time unless said otherwise. "
             "Compare ratios within a table: the machine was shared with other work."
         ),
-        f"Machine: {record['machine']}.",
         wrap(f"Versions: {versions}."),
     ]
     if record["missing"]:
         parts.append(wrap(record["missing"]))
     for name, tables in record["tables"].items():
-        parts += [f"## {name.capitalize()}", *(Table(**table).markdown().rstrip() for table in tables)]
+        parts += [f"## {name.capitalize()}", f"Machine: {record['machines'][name]}."]
+        parts += [Table(**table).markdown().rstrip() for table in tables]
     return "\n\n".join(parts) + "\n"
 
 
@@ -74,8 +76,10 @@ def main() -> None:
     """Run, print, write."""
     with parsed_options(__doc__, _more) as (options, arguments):
         tables: dict[str, Any] = {}
+        machines: dict[str, str] = {}  # on which each program ran
         if arguments.json is not None and arguments.json.is_file():
-            tables = json.loads(arguments.json.read_text())["tables"]
+            before = json.loads(arguments.json.read_text())
+            tables, machines = before["tables"], before["machines"]
         chosen = arguments.only.split(",") if arguments.only else list(programs(None))
         for name, run in programs(arguments.table).items():
             if name in chosen:
@@ -83,8 +87,9 @@ def main() -> None:
                 folder.mkdir()
                 own = Options(options.corpus, options.vocab, options.limit_mb, options.rounds, folder)
                 tables[name] = [_plain(table) for table in run(own)]
+                machines[name] = f"{machine()}; kernel {get_implementation()}"
         record = {
-            "machine": machine(),
+            "machines": {name: machines[name] for name in programs(None) if name in tables},
             "versions": {name: version(name) for name in ("tokcore", *peers.PACKAGES, "datatrove") if version(name)},
             "missing": peers.missing(),
             "tables": {name: tables[name] for name in programs(None) if name in tables},
