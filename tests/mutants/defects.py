@@ -2138,7 +2138,7 @@ _BUILDING = (
         "pipelines/graph/dataflow_engine.py",
         "if (job := service.find_job(name, run.say)) is not None:\n        opening",
         "if (job := None) is not None:\n        opening",
-        _tests("stores/test_dataflow.py::test_templates_write_jobs_that_a_driver_goes_on_with"),
+        _tests("stores/test_dataflow_jobs.py::test_templates_write_jobs_that_a_driver_goes_on_with"),
     ),
     Defect(
         "learning-where-it-does-not-fit",

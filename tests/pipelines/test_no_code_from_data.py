@@ -115,6 +115,7 @@ MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 # The local runner's own pipes, which no other process can write to; modules that its command line names; our own reader
 # processes; a function of the C library, by its name; public names of tokcore, which come from a table.
 ALLOWED = {
+    "pipelines/graph/boot_worker.py": {"import subprocess"},
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
     "pipelines/reading/column_reader.py": {"import subprocess"},

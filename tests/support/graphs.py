@@ -17,7 +17,9 @@ from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShard
 from pipelines.graph.count_graph import CountItems
 from pipelines.graph.learn_graph import LearnTokenizers
 from pipelines.graph.spread_items import SpreadItems
+from pipelines.graph.stream_graph import FollowSources
 from pipelines.store.attempts import Attempts
+from pipelines.watch.stream_steps import StreamSteps
 from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.learn_on_worker import LearnJob
@@ -48,7 +50,8 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
 
 
 def every_graph(folder: Path) -> list[beam.Pipeline]:
-    """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store, learning.
+    """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store, learning,
+    a stream.
 
     The first build has a pipeline to count and one to encode. The second one is shuffled, mixed and packed: one more
     for the shuffle and the rows, two for the mixture.
@@ -75,6 +78,8 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     _ = own | "Learn" >> LearnTokenizers(
         LearnJob(attempts, load_config(str(build_file(folder))), (300,), ((str(folder), "0" * 64),))
     )
+    steps = StreamSteps(load_config(str(build_file(folder))), str(folder / "graphs"))
+    _ = own | "FollowSources" >> FollowSources(steps, 1, 2, 3)
     return [*found, own]
 
 
