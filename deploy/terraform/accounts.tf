@@ -2,12 +2,16 @@
 resource "google_service_account" "worker" {
   account_id   = "tokcore-worker"
   display_name = "Workers of tokcore on Dataflow"
+
+  depends_on = [google_project_service.needed]
 }
 
 # Who plans, submits, checks and commits.
 resource "google_service_account" "driver" {
   account_id   = "tokcore-driver"
   display_name = "Driver of tokcore's builds"
+
+  depends_on = [google_project_service.needed]
 }
 
 locals {

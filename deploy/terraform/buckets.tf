@@ -26,6 +26,8 @@ resource "google_storage_bucket" "output" {
       matches_prefix = [for folder in var.output_folders : "${folder}/_attempts/"]
     }
   }
+
+  depends_on = [google_project_service.needed]
 }
 
 # What Dataflow stages: graphs, and names of files. Nothing in it is needed once a job has ended.
@@ -57,4 +59,6 @@ resource "google_storage_bucket" "staging" {
       age = 14
     }
   }
+
+  depends_on = [google_project_service.needed]
 }

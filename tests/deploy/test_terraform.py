@@ -94,6 +94,18 @@ def test_workers_have_no_public_addresses():
     assert "access_config" not in TEXT
 
 
+def test_in_an_empty_project_interfaces_are_enabled_first():
+    """What names no other resource of ours waits for the services that it is made with."""
+    blocks = read_blocks()
+    for kind in ("service_account", "storage_bucket", "compute_network", "artifact_registry_repository"):
+        found = [name for name in blocks if name.startswith(f"resource.google_{kind}.")]
+        assert found, kind
+        for name in found:
+            assert "google_project_service.needed" in str(blocks[name].get("depends_on")), name
+    enabled = set(re.findall(r'"(\w+)\.googleapis\.com"', TEXT))
+    assert {"cloudresourcemanager", "iam", "dataflow", "compute", "storage"} <= enabled, "roles of a project need it"
+
+
 def test_the_driver_is_told_of_everything_that_terraform_made():
     engine = re.search(r"engine = \{(.*?)\n  \}", TEXT, re.DOTALL)
     assert engine
