@@ -2141,6 +2141,14 @@ _BUILDING = (
         _tests("stores/test_dataflow_jobs.py::test_templates_write_jobs_that_a_driver_goes_on_with"),
     ),
     Defect(
+        "encode-without-a-look-at-the-engine",
+        "tokcore encode alone does not look whether Dataflow's bucket for staging is there",
+        "pipelines/stages/build.py",
+        'self._require_engine("shards")',
+        "pass",
+        _tests("stores/test_dataflow_jobs.py::test_a_bucket_for_staging_that_is_not_there"),
+    ),
+    Defect(
         "learning-where-it-does-not-fit",
         "the machine that learns is chosen by its whole memory",
         "pipelines/local/dataflow.py",
