@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets image-check servers prism flink flink-faults check lint chaos soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test budgets image-check servers prism flink flink-faults check lint chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -122,6 +122,9 @@ check: lint test ## linters and tests
 
 chaos: $(VENV)/installed ## play 1,000 seeded schedules of killed builds and broken stores: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)
+
+history: $(VENV)/installed ## let outputs and inputs change in every way, and compare each state with a fresh build: make history [HISTORY=N] [STEPS=N]
+	HISTORY=$(or $(HISTORY),50) STEPS=$(or $(STEPS),20) $(BIN)/python -m pytest -q tests/chaos/test_history.py
 
 soak: servers ## let 10,000 files land in a bucket that two watchers follow, killed and refused: make soak [SOAK="--files 2000"]
 	PYTHONPATH=tests $(BIN)/python -m stores.soak $(SOAK)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from pipelines.inspect.verify import verify
@@ -14,7 +13,7 @@ from pipelines.stages.expire_commits import expire
 from pipelines.stages.learn_beside import learn_at
 from pipelines.stages.remove_documents import Remove
 from pipelines.stages.update_output import Update
-from schemas.config import BuildConfig
+from schemas.config import BuildConfig, load_config
 
 
 def run_command(command: list[Any], config: BuildConfig, output: str, options: RunOptions) -> dict[str, Any]:
@@ -45,8 +44,7 @@ def _expire(config: BuildConfig, output: str, options: RunOptions, keep: int) ->
 
 
 def _learn(config: BuildConfig, output: str, options: RunOptions, size: int) -> dict[str, Any]:
-    learning = dataclasses.replace(config, learn=dataclasses.replace(config.learn, vocab_size=size, allow_smaller=True))
-    (one,) = learn_at(Build(learning, options, output))
+    (one,) = learn_at(Build(load_config(config.path, (f"learn.vocab_size={size}",)), options, output))
     return {"fingerprint": one.fingerprint, "path": one.path}
 
 

@@ -14,11 +14,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from chaos.server import Warm
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from support import eager
@@ -53,10 +53,18 @@ LEARNED = 290  # tokens of tokenizers that are learned from commits
 LANGS = ("en", "ru")
 FIRST = "0.jsonl"  # never vanishes: a source without files is an error
 
-EXAMPLES, STEPS = int(os.environ.get("HISTORY", "2")), int(os.environ.get("STEPS", "7"))
+EXAMPLES, STEPS = int(os.environ.get("HISTORY", "2")), int(os.environ.get("STEPS", "5"))
 
 Version = tuple[int, int]  # which content, time of change
-Command = list[Any]
+Command = tuple[Any, ...]
+
+
+class Inputs(NamedTuple):
+    """What became of the files that the output holds."""
+
+    are_pinned: bool  # all of them are as they were read
+    are_there: bool
+
 
 # Where a command may be killed: around its commit, in the build of its part, in each kind of write.
 CRASHES = st.tuples(
@@ -113,6 +121,7 @@ def machine(warm: Warm, base: Path, scheme: str) -> type[RuleBasedStateMachine]:
             self.output = self.folder / "out"
             self.files: dict[str, Version] = {}
             self.removed: set[str] = set()
+            self.was_decoded = False  # whether tokens may have stood for a source
             self.clock = 1_000_000_000
             for place, number in enumerate(numbers):
                 self.put(f"{place}.jsonl", number)
@@ -152,57 +161,60 @@ def machine(warm: Warm, base: Path, scheme: str) -> type[RuleBasedStateMachine]:
         def run(self, command: Command, **how: Any) -> dict[str, Any]:
             return warm.build(self.build_file, self.where(), command=list(command), **how)
 
-        def may_be_refused(self, command: Command) -> bool:
-            """Whether inputs that are gone or changed may stand in the way."""
-            if command[0] == "update":
-                return command[1] == "keep" and any(name not in self.files for name in self.held)
-            return command[0] == "remove" and not self.is_as_pinned()
-
         def is_as_pinned(self) -> bool:
             return all(self.files.get(name) == version for name, version in self.held.items())
 
-        def note(self, command: Command, done: dict[str, Any]) -> None:
-            """Note what a command that was not killed did."""
+        def look(self) -> Inputs:
+            return Inputs(self.is_as_pinned(), {*self.held} <= {*self.files})
+
+        def note(self, command: Command, done: dict[str, Any], inputs: Inputs) -> None:
+            """Note what a command that was not killed did. inputs: as they were when it began."""
             if "error" in done:
+                # Inputs that are gone may stand in the way of an update. A removal decodes tokens in their place.
                 assert done["error"] == "StageError", done
-                assert self.may_be_refused(command), done
+                assert command[:2] == ("update", "keep"), done
+                assert not inputs.are_there, done
             elif command[0] == "update":
                 kept = self.held if command[1] == "keep" else {}
                 self.held = {**kept, **self.files}
             elif command[0] == "remove":
                 self.removed |= {*command[1]}
+                self.was_decoded |= not inputs.are_pinned
             elif command[0] == "learn":
                 assert done["fingerprint"] == self.learn_fresh(), done
 
         @rule(command=ALONE, seed=st.integers(0, 1 << 20))
         def run_a_command(self, command: Command, seed: int) -> None:
-            self.note(command, self.run(command, seed=seed))
+            inputs = self.look()
+            self.note(command, self.run(command, seed=seed), inputs)
             self.check()
 
         @rule(command=ALONE, crash=CRASHES, seed=st.integers(0, 1 << 20))
         def kill_a_command(self, command: Command, crash: tuple[str, int], seed: int) -> None:
+            inputs = self.look()
             done = self.run(command, crash=crash, seed=seed)
             if "killed" in done:
-                assert self.run(["verify", 0])["problems"] == []
+                assert self.run(("verify", 0))["problems"] == []
                 done = self.run(command, seed=seed)
-            self.note(command, done)
+            self.note(command, done, inputs)
             self.check()
 
         @rule(commands=st.tuples(COMMANDS, COMMANDS), seed=st.integers(0, 1 << 20))
         def run_two_at_once(self, commands: tuple[Command, Command], seed: int) -> None:
+            inputs = self.look()
             numbers = [
                 warm.start(self.build_file, self.where(), command=list(command), seed=seed) for command in commands
             ]
             for command, done in zip(commands, [warm.wait(number) for number in numbers], strict=True):
                 if command[0] != "learn" or "error" in done:  # which commit it has learned from is not known
-                    self.note(command, done)
+                    self.note(command, done, inputs)
             self.check()
 
         @precondition(lambda self: self.is_as_pinned())
         @rule()
         def encode_anew(self) -> None:
-            learned = self.run(["learn", LEARNED])["fingerprint"]
-            done = self.run(["encode", self.where("anew"), learned])
+            learned = self.run(("learn", LEARNED))["fingerprint"]
+            done = self.run(("encode", self.where("anew"), learned))
             assert "root" in done, done
             found = tokcore.open_shards(self.folder / "anew", "all")
             tokenizer = tokcore.Tokenizer.load(self.folder / "anew")
@@ -254,9 +266,11 @@ def machine(warm: Warm, base: Path, scheme: str) -> type[RuleBasedStateMachine]:
             for split in ("train", "validation"):
                 mine, theirs = (tokcore.open_shards(place, split) for place in (self.output, folder / "out"))
                 assert sorted(ids.tolist() for ids in mine) == sorted(ids.tolist() for ids in theirs)
-            report = self.run(["verify", None if self.is_as_pinned() else 0])
-            assert report["problems"] == [], report
-            if self.is_as_pinned():
+            # Documents are compared with their sources in processes of their own, which have no such store.
+            is_compared = self.is_as_pinned() and not scheme
+            report = self.run(("verify", None if is_compared else 0))
+            assert report.get("problems") == [], report
+            if is_compared and not self.was_decoded:
                 assert report["num_decoded"] == len(self.list_held())
 
     return History
@@ -280,6 +294,8 @@ def test_an_output_and_what_happens_to_it(warm, tmp_path, scheme):
             deadline=None,
             database=None,
             derandomize="HISTORY" not in os.environ,
+            # A failing example takes minutes to shrink; `make history` says what it did.
+            phases=(Phase.explicit, Phase.generate),
             suppress_health_check=list(HealthCheck),
         ),
     )
