@@ -31,7 +31,7 @@ test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
-servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
+servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/boot $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
 
 $(SERVERS)/azurite/installed: tests/stores/azurite/package-lock.json
 	mkdir -p $(@D)
@@ -59,14 +59,19 @@ $(SERVERS)/prism: tests/engines/prism/go.sum tests/engines/prism/build.sh
 	mkdir -p $(@D)
 	tests/engines/prism/build.sh $@
 
+# What starts the workers in Beam's own images.
+$(SERVERS)/boot: tests/engines/prism/go.sum
+	mkdir -p $(@D)
+	cd $(<D) && go build -mod=readonly -o $(abspath $@) github.com/apache/beam/sdks/v2/python/container
+
 # The parser and the formatter of Terraform's files.
 $(SERVERS)/hclfmt: tests/deploy/hclfmt/go.sum tests/deploy/hclfmt/main.go
 	mkdir -p $(@D)
 	cd tests/deploy/hclfmt && go build -mod=readonly -o $(abspath $@) .
 
-image-check: $(VENV)/installed $(SERVERS)/prism ## do what deploy/image/Dockerfile does, step by step, without a container engine
+image-check: $(VENV)/installed $(SERVERS)/prism $(SERVERS)/boot ## do what deploy/image/Dockerfile does, step by step, without a container engine
 	$(BIN)/python -m pip install --quiet -r tests/deploy/requirements.txt
-	PYTHONPATH=tests $(BIN)/python tests/deploy/image_check.py --prism $(SERVERS)/prism
+	PYTHONPATH=tests $(BIN)/python tests/deploy/image_check.py --prism $(SERVERS)/prism --boot $(SERVERS)/boot
 
 # Debian's Chromium, unless there is one.
 browser: $(VENV)/installed $(SERVERS)/axe/installed ## install what tests of pages need: playwright, Chromium, axe-core

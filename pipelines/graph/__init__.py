@@ -5,7 +5,8 @@ local_pool: how transforms reach the worker processes of the local runner. beam_
 spread_items: work items to all workers. count_graph, encode_graph, learn_graph, mix_graph, pack_graph: the transforms
 of a stage. collect_graph: records of many work items into one object. coders: how their elements are encoded.
 bind: where servers listen that Beam starts.
-boot_worker: the program tokcore-worker, which engines start. driver_options: what a driver tells it.
+boot_worker: the program tokcore-worker, which engines start. boot_plugin: where Beam's boot starts workers.
+driver_options: what a driver tells them.
 read_documents, transforms, write_shards: for pipelines of your own. checks: what they ask of their input.
 engine_jobs, dataflow_engine: a stage as a job of an engine. jobs, flink_jobs, dataflow_jobs: found again and
 cancelled. watch_job: until it ends.

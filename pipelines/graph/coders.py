@@ -36,6 +36,7 @@ from tokcore.canonical import write_canonical_json
 from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
+_BOOT_PLUGIN = "pipelines.graph.boot_plugin"
 _REFS = (
     Arrival,
     Assignment,
@@ -62,12 +63,13 @@ _CLASSES: dict[str, type] = {cls.__name__: cls for cls in _REFS}
 def import_in_workers(pipeline: Any) -> None:
     """Make worker processes import this module first: they find its coders by name, not in a pickle.
 
-    Workers are also told which release drives them, and where the stores are found.
+    Workers are also told which release drives them, and where the stores are found; boot_plugin has those answer that
+    tokcore-worker did not start.
     """
     tell_workers(pipeline.options)
     options = pipeline.options.view_as(SetupOptions)
-    if __name__ not in (plugins := options.beam_plugins or []):
-        options.beam_plugins = [*plugins, __name__]
+    plugins = options.beam_plugins or []
+    options.beam_plugins = [*plugins, *(one for one in (_BOOT_PLUGIN, __name__) if one not in plugins)]
 
 
 class JsonCoder(coders.Coder):

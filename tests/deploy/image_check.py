@@ -1,11 +1,14 @@
 """What the recipe of the image does, step by step, without a container engine: make image-check.
 
-    PYTHONPATH=tests python tests/deploy/image_check.py [--folder build/image] [--prism PROGRAM]
+    PYTHONPATH=tests python tests/deploy/image_check.py [--folder build/image] [--prism PROGRAM [--boot PROGRAM]]
 
-1. The wheelhouse: what requirements.txt names, downloaded by hash, and tokcore's own wheel, which auditwheel names.
+1. The wheelhouse: what requirements.txt names, downloaded by hash, and tokcore's own wheel for old C libraries, which
+   deploy/image/build_wheel.py builds and auditwheel accepts.
 2. A clean environment, from the wheelhouse alone: no index, no compiler in reach, nothing of another environment.
 3. The demo is built and verified in it, and has the root of the demo.
-4. Prism builds the demo with workers that `tokcore-worker`, the image's entry point, starts there.
+4. The launcher's entry point starts in it, as Google's launcher starts it, and names the parameters that it takes.
+5. Prism builds the demo with workers that `tokcore-worker`, the image's entry point, starts there.
+6. The same with workers that Beam's `boot` starts there.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import sys
 from pathlib import Path
 
 from golden.test_demo import DEMO_ROOT
-from support.engines import find_free_port, running
+from support.engines import find_free_port, running, write_boot_starter
 
 ROOT = Path(__file__).parents[2]
 IMAGE = ROOT / "deploy" / "image"
@@ -37,9 +40,7 @@ def make_wheelhouse(folder: Path) -> None:
     """Every wheel that the last stage of the recipe installs."""
     pip = (sys.executable, "-m", "pip", "--quiet")
     run(*pip, "wheel", "--no-deps", "--require-hashes", "-w", folder, "-r", IMAGE / "requirements.txt")
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
-    (ours,) = folder.glob("tokcore-*.whl")
-    print(run(sys.executable, "-m", "auditwheel", "show", ours).strip())
+    print(run(sys.executable, IMAGE / "build_wheel.py", "manylinux_2_28_x86_64", "-o", folder).strip())
 
 
 def make_environment(folder: Path, wheelhouse: Path) -> dict[str, str]:
@@ -68,6 +69,17 @@ def build_demo(environment: dict[str, str], output: Path, *options: str) -> None
     run(tokcore, "verify", output, environment=environment)
 
 
+def check_launcher(environment: dict[str, str]) -> None:
+    """Start what Google's launcher starts: it knows its parameters, and says by name what it was not given."""
+    launch = (Path(environment["PATH"]) / "python", ROOT / "deploy" / "dataflow" / "launch.py")
+    told = run(*launch, "--help", environment=environment)
+    assert all(name in told for name in ("--stage", "--build_file", "--output", "--sdk_container_image")), told
+    command = [*map(str, launch), "--stage=count", f"--build_file={DEMO}", "--template_location=graph.json"]
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "engine.project" in done.stderr, done.stderr
+
+
 def check_on_prism(environment: dict[str, str], folder: Path, prism: Path, worker: Path) -> None:
     """Build the demo on Prism with workers that a program starts in that environment."""
     port = find_free_port()
@@ -86,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "image")
     parser.add_argument("--prism", type=Path)
+    parser.add_argument("--boot", type=Path)
     given = parser.parse_args()
     folder = given.folder.resolve()
     wheelhouse = folder / "wheels"
@@ -96,9 +109,14 @@ def main() -> None:
     print("2. installed without an index", flush=True)
     build_demo(environment, folder / "demo")
     print("3. the demo has its root", flush=True)
+    check_launcher(environment)
+    print("4. the launcher's entry point starts", flush=True)
     if given.prism:
         check_on_prism(environment, folder, given.prism.resolve(), Path(environment["PATH"]) / "tokcore-worker")
-        print("4. tokcore-worker starts workers", flush=True)
+        print("5. tokcore-worker starts workers", flush=True)
+    if given.prism and given.boot:
+        check_on_prism(environment, folder, given.prism.resolve(), write_boot_starter(folder, given.boot.resolve()))
+        print("6. Beam's boot starts workers", flush=True)
 
 
 if __name__ == "__main__":

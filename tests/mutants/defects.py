@@ -2125,6 +2125,14 @@ _BUILDING = (
         _tests("pipelines/test_dataflow.py::test_options_come_in_one_table_with_floats"),
     ),
     Defect(
+        "boots-workers-silent",
+        "workers that Beam's boot starts do not answer the driver",
+        "pipelines/graph/coders.py",
+        "(_BOOT_PLUGIN, __name__)",
+        "(__name__,)",
+        _tests("pipelines/test_engines.py::test_beams_own_starter_starts_workers"),
+    ),
+    Defect(
         "staged-main-session",
         "Beam stages the driver's main module, which workers of Dataflow would have to fetch",
         "pipelines/local/dataflow.py",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import http.server
+import importlib.metadata
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -15,7 +17,15 @@ from collections.abc import Iterator
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from support.builds import build_file, jsonl, run, texts, tokcore, tree, write
-from support.engines import find_free_port, find_prism, make_job_server, running
+from support.engines import (
+    find_boot,
+    find_free_port,
+    find_prism,
+    make_job_server,
+    running,
+    write_boot_starter,
+    write_program,
+)
 
 from pipelines.graph import engine_jobs, flink_jobs
 from pipelines.graph.beam_warnings import tell_warnings
@@ -189,6 +199,38 @@ def test_prism_starts_workers_as_processes(corpus):
     assert len(listening.stdout.splitlines()) == 1
 
 
+RELEASE = importlib.metadata.version("tokcore")
+
+
+@pytest.mark.parametrize("release", [RELEASE, "0.0.1"])
+def test_beams_own_starter_starts_workers(corpus, release):
+    """`boot`, the entry point of Beam's images: its workers answer the driver; one of another release is refused."""
+    run(corpus / "build.toml", corpus / "local")
+    scripts = corpus / "scripts"  # boot starts the program python of its PATH, with -m
+    scripts.mkdir()
+    write_program(
+        scripts / "python",
+        f"#!{sys.executable}\nimport runpy, sys, tokcore\ntokcore.__version__ = {release!r}\ndel sys.argv[:2]\n"
+        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n",
+    )
+    starter = write_boot_starter(corpus, find_boot())
+    environment = {
+        **os.environ,
+        "PATH": f"{scripts}:{os.environ['PATH']}",
+        "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
+    }
+    port = find_free_port()
+    command = [find_prism(), "--serve_http=false", f"--job_port={port}"]
+    with (corpus / "prism.log").open("wb") as log, running(command, port, log, environment):
+        done = on_prism(corpus, port, starter)
+    if release == RELEASE:
+        assert done.returncode == 0, done.stderr
+        assert tree(corpus / "out") == tree(corpus / "local")
+    else:
+        assert done.returncode == 2, done.stderr
+        assert f"this worker is tokcore {release}" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def prism():
     port = find_free_port()
@@ -207,11 +249,11 @@ def on_prism(corpus, port, worker):
 def test_a_worker_of_another_release_ends_the_build_by_name(corpus, prism):
     """Prism itself would wait for ever. With the right worker the same command goes on."""
     other = corpus / "other-release"
-    other.write_text(
+    write_program(
+        other,
         f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
-        "from pipelines.graph.boot_worker import main\nmain()\n"
+        "from pipelines.graph.boot_worker import main\nmain()\n",
     )
-    other.chmod(0o755)
     done = on_prism(corpus, prism, other)
     assert done.returncode == 2, done.stderr
     assert "error: a worker refused to start on host" in done.stderr

@@ -40,6 +40,28 @@ def _wait_for(port, process):
     raise AssertionError(f"nothing listens on {port}")
 
 
+def write_program(path, text):
+    """The path of a program with that text."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def write_boot_starter(folder, boot):
+    """A program that starts Beam's boot, as Prism would but for the quotes that Prism puts round a worker's name."""
+    return write_program(
+        folder / "boot-starter",
+        f"#!{sys.executable}\nimport os, sys\nflags = [one.replace(chr(39), '') for one in sys.argv[1:]]\n"
+        f"os.chdir('{folder}')\n"  # where boot writes the options of the job
+        f"os.execv('{boot}', ['boot', '--semi_persist_dir={folder}/boot-kept', *flags])\n",
+    )
+
+
+def find_boot():
+    """The starter of Beam's own images, as `make servers` builds it."""
+    return find_server("boot", "Beam's boot")
+
+
 def find_prism():
     """The program that `make servers` builds; without it the test is skipped, where it may be."""
     return find_server("prism", "Prism")
