@@ -18,6 +18,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from golden.test_demo import DEMO_ROOT
@@ -29,8 +30,10 @@ DEMO = ROOT / "deploy" / "demo" / "build.toml"
 
 
 def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
-    """What a command prints; ends the check if it fails."""
-    done = subprocess.run(list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    """What a command prints; ends the check if it fails. It runs outside the sources, which Python would import."""
+    told = list(map(str, command))
+    with tempfile.TemporaryDirectory() as away:
+        done = subprocess.run(told, env=environment, stdout=subprocess.PIPE, text=True, check=False, cwd=away)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
     return done.stdout
