@@ -49,7 +49,7 @@ def make_check_report(build: Build) -> dict[str, Any]:
         "output_holds": holds,
         "refused": refused,
         "problems": describe(stopping),
-        "warnings": describe([finding for finding in findings if not finding.stops]),
+        "warnings": left_out.idle + describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
         "files": len(plan.files),

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.inspect.language_names import guess_file_language, guess_folder_language
@@ -98,10 +99,10 @@ def propose(url: str) -> Proposal:
         same.setdefault(key, []).extend(names)
         about.setdefault(key, (fields, why))
     if not same:
+        is_there = not urls.is_local(url) or Path(urls.get_local_path(url)).exists()
+        empty = "it is empty" if is_there else "there is no such file or folder"
         said = "; ".join(f"{name} ({why})" for name, why in left_out[:5])
-        raise ConfigError(
-            f"{redact(url)}: no data that tokcore reads{f': {redact(said)}' if said else ': it is empty'}"
-        )
+        raise ConfigError(f"{redact(url)}: no data that tokcore reads: {redact(said) or empty}")
     sources = [
         Proposed(
             Source(**dict(key), files=(*_find_patterns(names, [*files]),)),

@@ -7,6 +7,8 @@ from typing import Literal
 
 import orjson
 
+from schemas.input_format import FileFormat
+
 Content = Literal[
     "empty", "gz", "zst", "bz2", "xz", "parquet", "arrow", "utf-16", "binary",
     "json lines", "json array", "json object", "warc", "text",
@@ -27,6 +29,15 @@ _MAGIC: tuple[tuple[bytes, Content], ...] = (
 COMPRESSED = ("gz", "zst", "bz2", "xz")
 # A skippable frame may come before the first one of zstd.
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+
+# What the build file calls formats that content tells.
+FORMATS: dict[str, FileFormat] = {
+    "json lines": "jsonl",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "text": "text",
+    "warc": "warc",
+}
 
 # In words, for messages.
 WORDS: dict[str, str] = {

@@ -63,6 +63,7 @@ from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
+from pipelines.work.inputs import LeftOut
 from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
 from schemas.commit_log import LOG, PARTS
 from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
@@ -168,10 +169,12 @@ class Build:
         with self.progress.stage("plan", minor=True):
             self._refuse_foreign_output()
             self.imported_tokenizer()
-            self._plan = self.chosen or plan_build(self.config, self.output)
+            left_out = LeftOut()
+            self._plan = self.chosen or plan_build(self.config, self.output, left_out)
             # A part that is made again from an output's manifests has no sources, and was read once.
             if self.config.sources and find_manifest(self.output, "plan") is None:
-                for warning in refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance)):
+                wrong = refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance))
+                for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
         reach("plan.listed")
         self._settle(self._plan)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pipelines.reading.input_range import make_read_settings
 from pipelines.reading.peek import Field, Peek
 from pipelines.reading.records import make_printable
-from pipelines.reading.sniff import COMPRESSED, WORDS
+from pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
 from schemas.config import BuildConfig
 from schemas.document import is_valid_lang
 from schemas.input_format import COLUMN_FORMATS
@@ -179,7 +179,5 @@ def is_json_as_text(seen: Peek, settings: ReadSettings) -> bool:
 
 
 def _suggest_format(seen: Peek) -> str:
-    written = {"json lines": "jsonl", "parquet": "parquet", "arrow": "arrow", "text": "text", "warc": "warc"}.get(
-        seen.inner
-    )
+    written = FORMATS.get(seen.inner)
     return f'write format = "{written}"' if written else "write it again, or exclude it"

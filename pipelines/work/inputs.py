@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class LeftOut:
 
     excluded: list[str] = dataclasses.field(default_factory=list)  # URLs
     no_data: dict[str, str] = dataclasses.field(default_factory=dict)  # URL -> why
+    idle: list[str] = dataclasses.field(default_factory=list)  # what to warn of: globs that leave out no file
 
     def explain(self, most: int = 3) -> str:
         """The first of them and why; "" if there are none."""
@@ -64,6 +66,8 @@ def find_inputs(
     listings = _Listings(config, output, left_out, grows, list_files)
     for number, source in enumerate(config.sources):
         excluded = _Excluded(config, number, source)
+        if output is not None:
+            excluded(f"{_get_path(output).rstrip('/')}/manifest.json")  # a glob for what is yet to come is not idle
         for position, pattern in enumerate(source.files):
             where = config.at("source", number, "files", position)
             found: Iterable[storage.FileId]
@@ -73,6 +77,7 @@ def find_inputs(
                 found = _list_source(listings, pattern, where, excluded)
             for pin in found:
                 yield Found(number, where, _spell_as_written(config.base, pattern, pin.url), pin)
+        left_out.idle += excluded.describe_idle()
 
 
 class _Listings:
@@ -113,29 +118,43 @@ class _Listings:
 
 
 class _Excluded:
-    """The globs that a source's exclude holds."""
+    """The globs that a source's exclude holds, and which of them have left out nothing yet."""
 
     def __init__(self, config: BuildConfig, number: int, source: Source) -> None:
-        self._names = []
-        self._paths = []
+        self._where = config.at("source", number, "exclude")
+        self._globs: dict[str, re.Pattern[str]] = {}
+        self._idle = dict.fromkeys(source.exclude)
         for pattern in source.exclude:
             try:
-                if "/" in pattern:
-                    self._paths.append(compile_glob(_get_path(urls.resolve(config.base, pattern)).rstrip("/")))
-                else:
-                    self._names.append(compile_glob(pattern))
+                path = _get_path(urls.resolve(config.base, pattern)).rstrip("/") if "/" in pattern else pattern
+                self._globs[pattern] = compile_glob(path)
             except ConfigError as error:
-                raise ConfigError(f"{config.at('source', number, 'exclude')}: {error}") from error
+                raise ConfigError(f"{self._where}: {error}") from error
 
     def __call__(self, path: str) -> bool:
         """Whether a file is excluded: by its name, by its path, or with a folder above it."""
-        if any(name.match(path.rpartition("/")[2]) for name in self._names):
-            return True
-        while path and self._paths:
-            if any(regex.match(path) for regex in self._paths):
-                return True
-            path = path.rpartition("/")[0]
-        return False
+        is_excluded = False
+        for pattern, regex in self._globs.items():
+            if (not is_excluded or pattern in self._idle) and _is_excluded_by(pattern, regex, path):
+                is_excluded = True
+                self._idle.pop(pattern, None)
+        return is_excluded
+
+    def describe_idle(self) -> list[str]:
+        """A warning for each glob that was true of no file."""
+        return [
+            f"{self._where}: {redact(pattern)!r} leaves out no file"
+            + (", for it is a path from the build file's folder, as files is" if "/" in pattern else "")
+            for pattern in self._idle
+        ]
+
+
+def _is_excluded_by(pattern: str, regex: re.Pattern[str], path: str) -> bool:
+    if "/" not in pattern:
+        return regex.match(path.rpartition("/")[2]) is not None
+    while path and not regex.match(path):
+        path = path.rpartition("/")[0]
+    return path != ""
 
 
 def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Excluded) -> Iterator[storage.FileId]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, get_args
 
 from pipelines.reading.input_range import make_read_settings
+from pipelines.reading.peek import peek
+from pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
 from pipelines.store import storage
 from pipelines.store.redaction import redact
 from pipelines.work.inputs import LeftOut, ListFiles, find_inputs
@@ -19,6 +21,8 @@ from schemas.plan import InputFile, Plan, ReadSettings
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
+
+_GUESSED_BYTES = 1 << 16
 
 
 class _UnknownFormatError(ConfigError):
@@ -57,9 +61,9 @@ def plan_inputs(
     for number, where, uri, pin in find_inputs(config, output, left_out, grows=grows, list_files=list_files):
         try:
             key = make_key(number, *_find_format(config.sources[number], pin.url, where))
-        except _UnknownFormatError:
+        except _UnknownFormatError as error:
             if not grows:
-                raise
+                raise ConfigError(f"{error}{_guess_format(pin)}") from None
             left_out.no_data[pin.url] = "its name does not tell the format"
             continue
         found.add(_Matched(pin.url, uri, pin.size_bytes, pin.version, keys.setdefault(key, len(keys)), where))
@@ -104,6 +108,14 @@ def _join_equal(found: Iterable[_Matched], duplicates: list[str]) -> Iterator[_M
             file = others[-1]._replace(uri=uri)
             duplicates.append(uri)
         yield file
+
+
+def _guess_format(pin: storage.FileId) -> str:
+    """For an error about a file whose name tells nothing: what its start looks like, what to write; "" if unknown."""
+    seen = peek(pin, _GUESSED_BYTES)
+    if seen.stored in COMPRESSED or seen.inner == "text" or (format := FORMATS.get(seen.inner)) is None:
+        return ""
+    return f' It looks like {WORDS[seen.inner]}: write format = "{format}".'
 
 
 def _find_format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:

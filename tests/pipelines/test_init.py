@@ -234,7 +234,10 @@ def test_a_folder_without_data_is_refused(tmp_path, there):
         (tmp_path / "x").mkdir()
     if there == "no data":
         write(tmp_path / "x" / "README.md", b"hello")
-    with pytest.raises(ConfigError, match="no data that tokcore reads"):
+    why = {"nothing": "there is no such file or folder", "an empty folder": "it is empty", "no data": "README.md"}[
+        there
+    ]
+    with pytest.raises(ConfigError, match=f"no data that tokcore reads: {why}"):
         propose(str(tmp_path / "x"))
 
 

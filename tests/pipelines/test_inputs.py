@@ -49,6 +49,41 @@ def test_exclude(folder, exclude, left):
     assert taken(config_of(folder, '"**/*.jsonl"', f"exclude = {exclude}")) == left
 
 
+def test_a_glob_that_excludes_no_file_is_told(folder):
+    left_out = LeftOut()
+    exclude = 'exclude = ["a.*", "a.jsonl", "er/*", "deep/er", "old/**/x", "*.nothing", "out/**"]'
+    taken(config_of(folder, '["*.jsonl", "*/**/*.jsonl"]', exclude, "out"), left_out)
+    assert [warning.partition(" leaves out no file")[0].rpartition(": ")[2] for warning in left_out.idle] == [
+        "'er/*'",
+        "'old/**/x'",
+        "'*.nothing'",
+    ]
+    assert "from the build file's folder" in left_out.idle[0]
+    assert "from the build file's folder" not in left_out.idle[-1]
+
+
+def test_check_and_build_warn_of_a_glob_that_excludes_no_file(folder):
+    path = write(
+        folder / "build.toml",
+        (
+            b'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "*.jsonl"\nexclude = "er/*"\n'
+            b"[learn]\nvocab_size = 300\nallow_smaller = true\n"
+        ),
+    )
+    said = f"warning: {path}:7: source[0].exclude: 'er/*' leaves out no file"
+    assert said in tokcore("check", path).stdout
+    assert said in tokcore("build", path).stderr
+
+
+def test_a_format_that_only_the_content_tells_is_named(folder):
+    write(folder / "a.data", DATA)
+    with pytest.raises(ConfigError, match=r'looks like JSON lines: write format = "jsonl"'):
+        taken(config_of(folder, '"a.data"'))
+    write(folder / "b.data", b"plain words")
+    with pytest.raises(ConfigError, match=r"one of jsonl, .*, warc\.$"):
+        taken(config_of(folder, '"b.data"'))
+
+
 def test_exclude_is_part_of_what_the_plan_depends_on(folder):
     output = folder.parent / "out"
     path = folder / "build.toml"
