@@ -19,7 +19,7 @@ def test_planning_takes_little_memory_for_each_file(planned):
     """With listing, sorting and writing: ten million files fit into 2 GB. An object for each would take 800 bytes."""
     fewer = measure_elsewhere(planned.files // 2)
     assert 0 < (planned.peak_bytes - fewer.peak_bytes) / (planned.files - fewer.files) < 150
-    assert planned.items == planned.files // 4
+    assert planned.files // 4 <= planned.items <= planned.files // 2  # runs end where hashes of names say
 
 
 def test_merges_read_a_row_once_a_tier():
