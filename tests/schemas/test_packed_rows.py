@@ -24,7 +24,7 @@ class Named(NamedTuple):
 
 # Lone surrogates are names of local files that are not UTF-8.
 names = st.text(st.characters(exclude_categories=[]), max_size=4)
-things = st.lists(st.builds(Named, names, st.integers(0, 2**70), st.lists(st.integers(-5, 2**63), max_size=3)))
+things = st.lists(st.builds(Named, names, st.integers(0, 2**64 - 1), st.lists(st.integers(-5, 2**63), max_size=3)))
 
 
 @given(things, st.integers(1, 5), st.data())
