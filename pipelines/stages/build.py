@@ -34,7 +34,7 @@ from pipelines.stages.count_corpus import count_corpus
 from pipelines.stages.dataset_card import CARD, make_room_for_card
 from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
-from pipelines.stages.inherit import choose_files_to_read, find_inheritance
+from pipelines.stages.inherit import choose_files_to_read, find_inheritance, require_undamaged
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
 from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
@@ -81,7 +81,7 @@ from schemas.stage_manifests import (
     TokenizerManifest,
 )
 from tokcore.canonical import hash_sha256, write_canonical_json
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -179,7 +179,7 @@ class Build:
         reach("plan.listed")
         self._settle(self._plan)
         if self.inheritance is None and urls.is_local(self.output):
-            self.inheritance = find_inheritance(locate_replaced(self.output), self._plan, self.config.base)
+            self.inheritance = self._find_replaced(self._plan)
         return commit_plan(self.run_of_stages(), self._plan)
 
     def count(self) -> CountsManifest:
@@ -254,6 +254,16 @@ class Build:
             self._session,
             self.inheritance,
         )
+
+    def _find_replaced(self, plan: Plan) -> Inheritance | None:
+        """What the stages that were replaced leave to take over: nothing if a file of them is damaged."""
+        replaced = locate_replaced(self.output)
+        try:
+            require_undamaged(replaced)
+            return find_inheritance(replaced, plan, self.config.base)
+        except (FormatError, StageError) as error:
+            self.progress.say(f"warning: {error}. So all files are read again, not only those that changed.")
+            return None
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
         manifest = self.plan() if self._plan is None else require_manifest(self.output, "plan", "plan")

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from pipelines.stages.commit import find_manifests
+from pipelines.stages.commit import find_manifests, get_folder
 from pipelines.stages.ledger import FileLedger, PlacedReject
 from pipelines.stages.rejects import LEDGER, REJECTED
 from pipelines.stages.stage import StageKey
@@ -19,6 +19,7 @@ from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.read_plan import read_plan
 from pipelines.work.read_shards import count_around, list_item_shards
@@ -29,7 +30,11 @@ from schemas.plan import AssignedRange, InputFile, Plan
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import CountsConfig, CountsManifest, PlanManifest, ShardsConfig, ShardsManifest
 from tokcore.canonical import parse_canonical
+from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable
+
+
+_NEEDED = ("plan", "rejected", "shards", "counts", "tokenizer")  # what is read of a part
 
 
 class _Part(NamedTuple):
@@ -73,6 +78,21 @@ def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] 
     return Inheritance(output, before, kept, found_gone)
 
 
+def require_undamaged(output: str) -> None:
+    """Raise StageError unless all files of a part's stages, if there are any, have the bytes that were committed."""
+
+    def check(file: tuple[str, str]) -> None:
+        url, sha256 = file
+        if storage.compute_sha256(url) != sha256:
+            raise StageError(f"{redact(url)}: its bytes are not those that were committed")
+
+    stages = find_manifests(output, _NEEDED)
+    run_at_once(
+        check,
+        [(urls.join(get_folder(output, name), file.path), file.sha256) for name in stages for file in stages[name].files],
+    )
+
+
 def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
     """The uris of input files that are gone, or are not those that were pinned. base: where relative uris start."""
     files = list(files)
@@ -100,7 +120,7 @@ def choose_files_to_read(plan: Plan, inheritance: Inheritance | None) -> Plan:
 
 def _read_part(output: str) -> _Part | None:
     """None if it is of another release, whose results may differ, or has nothing to take over."""
-    found = find_manifests(output, ("plan", "rejected", "shards", "counts"))
+    found = find_manifests(output, _NEEDED)
     if not {"plan", "rejected"} <= found.keys():
         return None
     planned = found["plan"].as_input()  # of another one may be what earlier stages left, whose inputs were replaced

@@ -87,7 +87,7 @@ def test_the_demo(cluster, tmp_path):
         assert cluster.read_parallelism(job["jid"]) >= 2
         assert cluster.count_task_managers(job["jid"]) == 2
         assert f"http://127.0.0.1:{cluster.rest}/#/job/{job['jid']}/overview" in done.stderr
-    assert "4 work items, 477 records" in done.stdout, "what Beam measured"
+    assert "5 work items, 477 records" in done.stdout, "what Beam measured"
 
 
 def test_a_slot_has_a_worker_of_its_own(cluster, corpus, tmp_path):

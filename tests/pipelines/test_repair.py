@@ -95,6 +95,24 @@ def test_what_follows_from_nothing_is_named_with_a_way_out_that_works(corpus, ou
     assert tree(output) == before
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rejected/files.jsonl",
+        "counts/ru.parquet",
+        "counts/manifest.json",
+        "shards/arrow/train-00000-00000.arrow",
+        "shards/manifest.json",
+        "tokenizer/tokcore.json",
+    ],
+)
+def test_nothing_damaged_is_taken_over_from_what_a_new_plan_replaces(corpus, output, name):
+    before = tree(output)
+    damage(find_file(output, name))
+    go_on(corpus / "build.toml", output, replace="plan")
+    assert tree(output) == before
+
+
 def test_an_input_that_changed_gives_no_other_shard(tmp_path):
     small_corpus(tmp_path)
     run(build_file(tmp_path), tmp_path / "out")
