@@ -33,7 +33,6 @@ from tokcore.canonical import parse_canonical
 from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable
 
-
 _NEEDED = ("plan", "rejected", "shards", "counts", "tokenizer")  # what is read of a part
 
 
@@ -86,11 +85,9 @@ def require_undamaged(output: str) -> None:
         if storage.compute_sha256(url) != sha256:
             raise StageError(f"{redact(url)}: its bytes are not those that were committed")
 
-    stages = find_manifests(output, _NEEDED)
-    run_at_once(
-        check,
-        [(urls.join(get_folder(output, name), file.path), file.sha256) for name in stages for file in stages[name].files],
-    )
+    stages = find_manifests(output, _NEEDED).items()
+    files = [(urls.join(get_folder(output, name), one.path), one.sha256) for name, made in stages for one in made.files]
+    run_at_once(check, files)
 
 
 def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
