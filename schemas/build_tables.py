@@ -444,12 +444,12 @@ class TokenizerTable:
     from_: Annotated[
         str,
         "tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, YouTokenToMe's model, ByT5's "
-        "folder or a rank file",
+        "folder, a rank file, or vocab.json with merges.txt",
         Limits(is_path=True),
     ]
-    pattern: Annotated[str | None, "for a rank file, which requires it: the name of its split pattern, or a regex"] = (
-        None
-    )
+    pattern: Annotated[
+        str | None, "for a rank file or vocab.json, which require it: the name of the split pattern, or a regex"
+    ] = None
     normalize: Annotated[
         tuple[str, ...],
         "for a vocab.txt: the steps of its normalizer; not set: bert",

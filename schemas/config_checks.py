@@ -153,7 +153,7 @@ def _check_empty_tables(file: BuildFile) -> None:
 def _declares_special(config: BuildConfig) -> bool:
     """Whether special tokens come from [special].
 
-    A tokenizer that is imported or extended brings its own, unless it is a rank file.
+    A tokenizer that is imported or extended brings its own, unless it is a rank file or GPT-2's pair of files.
     """
     if config.tokenizer is not None:
         return config.tokenizer.pattern is not None

@@ -18,7 +18,7 @@ from tokcore.errors import ConfigError
 from tokcore.kernel import DropoutBpe, DropoutWordpiece, SampledUnigram, Seeds
 from tokcore.models.bpe import is_bpe, require_bpe
 from tokcore.models.converted import WordUnigramModel, require_unigram
-from tokcore.models.model import Model
+from tokcore.models.model import Model, describe_kind
 from tokcore.models.sentencepiece import UnigramModel
 from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, SPACE, UNUSED, USER_DEFINED
 from tokcore.models.wordpiece import find_wordpiece
@@ -55,7 +55,7 @@ class Randomness(NamedTuple):
                 raise ConfigError(f"dropout = {self.dropout}: expected 0 to 1")
             if find_wordpiece(model) is None and not is_bpe(model):
                 raise ConfigError(
-                    f"dropout needs a byte-level BPE or a WordPiece, and this tokenizer is of the kind {model.kind}"
+                    f"dropout needs a byte-level BPE or a WordPiece, and this tokenizer is {describe_kind(model.kind)}"
                 )
         if self.sampling is not None:
             require_unigram(model, "sampling")

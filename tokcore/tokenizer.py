@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tokcore.encoded import Encoded, Padded, Side, cut, make_list_array, pad
 from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.formats import vocabulary_files
 from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.huggingface import read_tokenizer_json
@@ -64,7 +65,8 @@ class Tokenizer(Vocabulary):
         """The tokenizer in a tokcore.json, in its folder or a build's output folder, or in a file of another library.
 
         That is a tokenizer.json, tekken.json, SentencePiece's .model, BERT's vocab.txt (uncased), or a folder with one
-        of them or ByT5's tokenizer_config.json. Content decides, names do not. A rank file needs from_tiktoken.
+        of them or ByT5's tokenizer_config.json. Content decides, names do not. A rank file needs from_tiktoken,
+        vocab.json with merges.txt from_gpt2.
         Raises FormatError if there is none, it is damaged, or it is not taken exactly; VersionError if another release
         must read it.
 
@@ -97,6 +99,21 @@ class Tokenizer(Vocabulary):
         """
         tokens = [SpecialToken(text, id) for text, id in (special_tokens or {}).items()]
         return cls(read_rank_file(Path(path).read_bytes(), str(path), Pretokenizer.of(pattern).spec, tokens))
+
+    @classmethod
+    def from_gpt2(cls, folder: str | PathLike[str], *, pattern: str = "gpt2") -> Tokenizer:
+        """The tokenizer of a folder's vocab.json and merges.txt, a byte-level BPE.
+
+        pattern: a pattern's name or a regular expression; the files hold none. Tokens that come of no merge are
+        special. Raises FormatError, naming the entry or line, for other files.
+
+        >>> same = tokcore.Tokenizer.from_gpt2("out/first/tokenizer", pattern="cl100k")
+        >>> same.encode("lower").tolist()
+        [257, 259]
+        """
+        vocabulary, merges = (Path(folder, name).read_bytes() for name in vocabulary_files.NAMES)
+        spec = Pretokenizer.of(pattern).spec
+        return cls(vocabulary_files.read_vocabulary_files(vocabulary, merges, str(folder), spec))
 
     @classmethod
     def from_huggingface(cls, path: str | PathLike[str]) -> Tokenizer:

@@ -65,7 +65,7 @@ TOKENIZER = click.option(
     "path",
     required=True,
     metavar="URL",
-    help="An output, tokcore.json, tokenizer.json, a folder of them, or a rank file.",
+    help="An output, tokcore.json, tokenizer.json, a folder of them, a rank file, or vocab.json with merges.txt.",
 )
 
 VOCAB_SIZE = click.option(
@@ -75,7 +75,7 @@ VOCAB_SIZE = click.option(
     help="Of an output with tokenizers of several sizes: that size; default: the one that encoded the shards.",
 )
 
-PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file: its split pattern.")
+PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file or vocab.json: the split pattern.")
 
 AT = click.option(
     "--at", type=click.IntRange(0), metavar="COMMIT", help="The output as it was at this commit; default: the newest."

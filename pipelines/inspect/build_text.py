@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from pipelines.inspect.estimate import Estimate, estimate
 from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed, escape
@@ -18,7 +20,6 @@ from schemas.config import parse_config
 from tokcore.errors import ConfigError
 from tokcore.models import DEFAULT_MODEL, MODELS
 
-OUTPUT = "out"
 # The sizes that are proposed: the largest one that the corpus surely gives.
 _SIZES = (131_072, 65_536, 32_768, 16_384, 8_192, 4_096, 2_048, 1_024, 512)
 _MOST_SHOWN = 10  # files that are left out
@@ -50,16 +51,17 @@ def write_build_text(proposal: Proposal, path: str) -> str:
 def _write_text(proposal: Proposal, path: str, vocab_size: str, about: str) -> str:
     base = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120 - as the build file's base is made
     start = _spell_start(proposal.folder, base)
+    output = _choose_output(base)
     lines = [
         f"# What `tokcore init` found in {_write_comment(redact(proposal.folder))}.",
         "# Every other key, with its default: deploy/examples/full.toml.",
         f"version = {VERSION}",
         "",
         "[build]",
-        f"{_write_setting('output', OUTPUT)}  # a folder, or a URL of s3, gs or az; relative to this file's folder",
+        f"{_write_setting('output', output)}  # a folder, or a URL of s3, gs or az; relative to this file's folder",
     ]
     for proposed in proposal.sources:
-        lines += ["", *_write_source(proposed, start, _covers(proposal.folder, base))]
+        lines += ["", *_write_source(proposed, start, output if _covers(proposal.folder, base) else "")]
     if proposal.left_out:
         lines += ["", f"# Left out: {len(proposal.left_out):,} files."]
         lines += [
@@ -72,7 +74,18 @@ def _write_text(proposal: Proposal, path: str, vocab_size: str, about: str) -> s
     return "\n".join(lines) + "\n"
 
 
-def _write_source(proposed: Proposed, start: str, is_output_inside: bool) -> Iterable[str]:
+def _choose_output(base: str) -> str:
+    """A folder of the build file's that holds nothing yet."""
+    names = itertools.chain(["out"], (f"out-{number}" for number in itertools.count(2)))
+    return next(name for name in names if not _is_taken(Path(base, name)))
+
+
+def _is_taken(path: Path) -> bool:
+    return path.exists() and (not path.is_dir() or any(path.iterdir()))
+
+
+def _write_source(proposed: Proposed, start: str, output: str) -> Iterable[str]:
+    """output: the build's, if it is inside of what the source lists."""
     source = proposed.source
     yield "[[source]]"
     yield f"# {proposed.num_files:,} file{'s' * (proposed.num_files > 1)}, {format_size(proposed.size_bytes)} as stored"
@@ -90,8 +103,8 @@ def _write_source(proposed: Proposed, start: str, is_output_inside: bool) -> Ite
         yield "files = ["
         yield from (f"    {_quote(pattern)}," for pattern in patterns)
         yield "]"
-    if is_output_inside:
-        yield f"{_write_setting('exclude', f'{OUTPUT}/**')}  # what this build writes"
+    if output:
+        yield f"{_write_setting('exclude', f'{output}/**')}  # what this build writes"
     for key in _KEYS:
         value = getattr(source, key)
         if value is not None and value != {"text": "text", "encoding": "utf-8"}.get(key):
@@ -131,7 +144,7 @@ def _write_vocab_size(told: Estimate | None) -> str:
     chosen = next((one for one in _SIZES if one <= default and 2 * one <= least), 0)
     if chosen == default:
         return f"vocab_size = {default}  # special tokens included"
-    chosen = chosen or max(257, least // 2)
+    chosen = chosen or max(257, least)
     said = "allow_smaller = true  # this is little text: take what it gives"
     return f"vocab_size = {chosen}  # special tokens included\n{said}"
 

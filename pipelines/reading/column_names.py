@@ -7,7 +7,7 @@ Sources: parquet.thrift (SchemaElement); Arrow's Message.fbs and Schema.fbs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.reading.thrift import read_struct
@@ -32,7 +32,7 @@ _ARROW_STRUCT = 13
 class Column(NamedTuple):
     """A column that holds values, or lists of them."""
 
-    name: str  # "a.b" for b inside of the struct a
+    name: str  # "a.b" for b inside of the struct a, "a[*].b" for b of each struct in the list a
     kind: str  # string, binary, int64, list, ...
 
 
@@ -63,12 +63,29 @@ def _read_parquet_children(walk: Iterator[dict[int, Any]], num: int, prefix: str
             kind = "string" if kind == "binary" and is_text else kind
             yield Column(name, "list" if element.get(3) == _REPEATED else kind)
             continue
-        inside = [*_read_parquet_children(walk, num_children, f"{name}.", depth + 1)]
         told = element.get(10)
+        if (element.get(6) == _LIST or (isinstance(told, dict) and 3 in told)) and num_children == 1:
+            # name.list.element.b: what repeats, and its element, have names of their own.
+            repeated = _require_whole(next(walk, {}), 5)
+            yield from _name_in_list(name, [*_read_parquet_children(walk, repeated, "", depth + 2)])
+            continue
+        inside = [*_read_parquet_children(walk, num_children, f"{name}.", depth + 1)]
         is_list = element.get(6) in (_MAP, _MAP_KEY_VALUE, _LIST) or (
             isinstance(told, dict) and (2 in told or 3 in told)
         )
         yield from [Column(name, "list")] if is_list or element.get(3) == _REPEATED else inside
+
+
+def _name_in_list(name: str, inside: Sequence[Column]) -> Iterator[Column]:
+    """The columns of a list: one for each field of its structs, if that is what it holds.
+
+    inside: the list's own columns, whose names begin with that of its member.
+    """
+    fields = [(one.name.partition(".")[2], one.kind) for one in inside]
+    if not fields or any(not field for field, _ in fields) or any("[" in one.name for one in inside):
+        yield Column(name, "list")
+    else:
+        yield from (Column(f"{name}[*].{field}", kind) for field, kind in fields)
 
 
 def _require_whole(element: dict[int, Any], number: int) -> int:
@@ -109,10 +126,15 @@ def _read_arrow_children(reader: _Flat, vector: int, prefix: str, depth: int) ->
         name = f"{prefix}{reader.text(reader.field(field, 0))}"
         at = reader.field(field, 2)
         number = reader.data[at] if at else 0
+        kind = _ARROW_TYPES[number] if number < len(_ARROW_TYPES) else "unknown"
         if number == _ARROW_STRUCT:
             yield from _read_arrow_children(reader, reader.field(field, 5), f"{name}.", depth + 1)
+        elif kind == "list":
+            # A list has one child, which has a name of its own.
+            inside = [*_read_arrow_children(reader, reader.field(field, 5), "", depth + 1)]
+            yield from _name_in_list(name, inside)
         else:
-            yield Column(name, _ARROW_TYPES[number] if number < len(_ARROW_TYPES) else "unknown")
+            yield Column(name, kind)
 
 
 class _Flat:

@@ -41,7 +41,7 @@ _MAX_NAMES = 200
 class Field:
     """A field of the records at the start of a file."""
 
-    name: str  # "a.b" for b inside a
+    name: str  # "a.b" for b inside a, "a[*].b" for b of each object in the array a
     kind: str  # a string, a number, an array ... as JSON calls it; of columns the Arrow type
     values: tuple[Any, ...] = ()  # the first ones that are no nulls
 
@@ -172,7 +172,7 @@ def _find_header_fields(data: bytes, settings: ReadSettings) -> list[Field]:
 
 
 def find_record_fields(head: bytes) -> list[Field]:
-    """The fields of JSON lines; those of nested objects as paths."""
+    """The fields of JSON lines; those of nested objects, and of objects in arrays, as paths."""
     kinds: dict[str, str] = {}
     values: dict[str, list[Any]] = {}
     for line in head.split(b"\n")[:_MAX_VALUES]:
@@ -193,6 +193,9 @@ def _iterate_paths(record: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in record.items():
         if isinstance(value, dict) and value and prefix.count(".") < 3:
             yield from _iterate_paths(value, f"{prefix}{name}.")
+        elif "[" not in prefix and isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            for one in value:
+                yield from _iterate_paths(one, f"{prefix}{name}[*].")
         else:
             yield f"{prefix}{name}", value
 

@@ -209,9 +209,10 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
 
 
 def has_field(fields: Sequence[Field], name: str) -> bool:
-    """Whether fields have that name or are inside of it. For a path into a list, the list counts."""
-    name = name.partition("[")[0]
-    return any(field.name == name or field.name.startswith(f"{name}.") for field in fields)
+    """Whether fields have that name or are inside of it. For a path into a list, a list of unknown members counts."""
+    names = [field.name for field in fields]
+    is_there = any(one == name or one.startswith((f"{name}.", f"{name}[*].")) for one in names)
+    return is_there or name.partition("[")[0] in names
 
 
 def _check_long_texts(config: BuildConfig, sample: SourceSample) -> list[Finding]:

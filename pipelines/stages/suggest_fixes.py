@@ -76,7 +76,9 @@ def guess_field(fields: Sequence[Field], role: str, named: str = "") -> str:
     }
     names = [field.name for field in fields if fits[role](field)]
     lowered = {name.lower(): name for name in reversed(names)}
-    if named and (close := difflib.get_close_matches(named.lower(), list(lowered), n=1, cutoff=0.7)):
+    if named and (below := [name for name in names if name.startswith((f"{named}.", f"{named}[*]."))]):
+        names = below
+    elif named and (close := difflib.get_close_matches(named.lower(), list(lowered), n=1, cutoff=0.7)):
         return lowered[close[0]]
     for usual in _NAMES[role]:
         for name in names:

@@ -12,7 +12,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats import bert, tiktoken
+from tokcore.formats import bert, tiktoken, vocabulary_files
 from tokcore.formats.exports import EXPORTS
 from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
 from tokcore.pretokenize import Pretokenizer
@@ -36,19 +36,21 @@ def read_tokenizer(
 ) -> TokenizerSpec:
     """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
-    A build's output stands for its tokcore.json, and so does its folder tokenizer. pattern, special: of a rank file,
-    which has none; the pattern of a published one is known. normalize: of a vocab.txt, which names no normalizer.
-    keys: what the user calls the URL and the pattern. Raises ConfigError, naming one of them, if there is no tokenizer,
-    if it is none of these forms, or if a rank file comes without its pattern.
+    A build's output stands for its tokcore.json, and so does its folder tokenizer; each of vocab.json and merges.txt
+    stands for both. pattern, special: of a rank file and of these two, which have none; the pattern of a published rank
+    file is known. normalize: of a vocab.txt, which names no normalizer. keys: what the user calls the URL and the
+    pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of these forms, or if one
+    that needs a pattern comes without.
     """
-    below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in FOLDER_NAMES))
+    names = (*FOLDER_NAMES, vocabulary_files.NAMES[0], tiktoken.FILE_NAME)
+    below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in names))
     places = [urls.join(named, *names) for names in below]
     url = next(filter(storage.exists, places), named)
     name = redact(url)
     if urls.is_local(url) and urls.get_local_path(url).is_dir():
         raise ConfigError(
             f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no "
-            f"{', '.join(FOLDER_NAMES[:-1])} or {FOLDER_NAMES[-1]}. Is the build finished?"
+            f"{', '.join(names[:-1])} or {names[-1]}. Is the build finished?"
         )
     if not storage.exists(url):
         storage.require_bucket(url)
@@ -59,9 +61,32 @@ def read_tokenizer(
             return bert.read_vocab_txt(data, name, normalize)
         if normalize:
             raise FormatError(f"tokenizer.normalize is for a vocab.txt, and {name} is none: remove it")
+        if (folder := _find_folder_of_pair(url)) is not None:
+            return _read_pair(folder, pattern, special, keys[1])
         return _parse(pattern, special, data, name, keys[1])
     except FormatError as error:
         raise ConfigError(f"{keys[0]}: {error}") from error
+
+
+def _find_folder_of_pair(url: str) -> str | None:
+    """The folder of vocab.json and merges.txt, if the URL names one of them and the other is beside it."""
+    folder, _, name = url.rpartition("/")
+    if name not in vocabulary_files.NAMES or not all(
+        storage.exists(urls.join(folder, one)) for one in vocabulary_files.NAMES
+    ):
+        return None
+    return folder
+
+
+def _read_pair(folder: str, pattern: str | None, special: Sequence[SpecialToken], pattern_key: str) -> TokenizerSpec:
+    if pattern is None:
+        raise ConfigError(
+            f"{pattern_key} is missing: vocab.json and merges.txt in {redact(folder)} do not say how text is split. "
+            f'Add it: most readers of these files split as "gpt2" does.'
+        )
+    vocabulary, merges = (storage.read_bytes(urls.join(folder, name)) for name in vocabulary_files.NAMES)
+    spec = Pretokenizer.of(pattern).spec
+    return vocabulary_files.read_vocabulary_files(vocabulary, merges, redact(folder), spec, special)
 
 
 def _parse(

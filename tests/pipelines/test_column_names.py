@@ -22,12 +22,28 @@ SCHEMA = pa.schema(
         ("score", pa.float64()),
         ("meta", pa.struct([("lang", pa.string()), ("deep", pa.struct([("url", pa.string())]))])),
         ("messages", pa.list_(pa.struct([("content", pa.string())]))),
+        ("tags", pa.list_(pa.string())),
+        ("deeper", pa.list_(pa.list_(pa.struct([("content", pa.string())])))),
         ("pairs", pa.map_(pa.string(), pa.int32())),
         ("lang", pa.dictionary(pa.int32(), pa.string())),
         ("ü", pa.bool_()),
     ]
 )
-NAMES = ["text", "large", "raw", "id", "score", "meta.lang", "meta.deep.url", "messages", "pairs", "lang", "ü"]
+NAMES = [
+    "text",
+    "large",
+    "raw",
+    "id",
+    "score",
+    "meta.lang",
+    "meta.deep.url",
+    "messages[*].content",
+    "tags",
+    "deeper",
+    "pairs",
+    "lang",
+    "ü",
+]
 TABLE = SCHEMA.empty_table()
 
 
@@ -51,7 +67,8 @@ def test_parquet(options):
     columns = read_parquet_columns(parquet_footer(TABLE, **options))
     assert [column.name for column in columns] == NAMES
     assert dict(columns)["text"] == dict(columns)["meta.deep.url"] == "string"
-    assert (dict(columns)["raw"], dict(columns)["id"], dict(columns)["messages"]) == ("binary", "int64", "list")
+    assert (dict(columns)["raw"], dict(columns)["id"], dict(columns)["tags"]) == ("binary", "int64", "list")
+    assert dict(columns)["messages[*].content"] == "string"
 
 
 @pytest.mark.parametrize("is_file", [True, False])
@@ -59,7 +76,11 @@ def test_arrow(is_file):
     columns = read_arrow_columns(arrow(TABLE, is_file=is_file))
     assert [column.name for column in columns] == NAMES
     assert (dict(columns)["large"], dict(columns)["lang"]) == ("large_string", "string")
-    assert (dict(columns)["id"], dict(columns)["messages"]) == ("int", "list")
+    assert (dict(columns)["id"], dict(columns)["messages[*].content"], dict(columns)["pairs"]) == (
+        "int",
+        "string",
+        "map",
+    )
 
 
 def mutated(data: bytes, num: int) -> Iterator[bytes]:

@@ -67,14 +67,26 @@ def test_prepend_is_what_the_build_file_says(corpus, tmp_path):
     assert 'encode.prepend names "<|y|>", which [special] does not declare' in tokcore("check", wrong).stderr
 
 
-@pytest.mark.parametrize("form", ["", "tokenizer", "tokenizer/tokcore.json", "tokenizer/tokenizer.json", "hf", "ranks"])
+FORMS = ["", "tokenizer", "tokenizer/tokcore.json", "tokenizer/tokenizer.json"]
+# The files that hold no split pattern and no roles.
+PARTS = {
+    "ranks": "tokenizer/tokenizer.tiktoken",
+    "vocabulary": "tokenizer/vocab.json",
+    "merges": "tokenizer/merges.txt",
+}
+
+
+@pytest.mark.parametrize("form", [*FORMS, *PARTS, "hf", "gpt2"])
 def test_an_import_of_an_own_export_is_the_same_tokenizer(corpus, built, form, tmp_path):
     place, more = built / form, ""
     if form == "hf":
         place = tmp_path / "deep" / "hf"
         assert tokcore("export", built, "--to", "huggingface", "-o", place).returncode == 0
-    if form == "ranks":
-        place, more = built / "tokenizer" / "tokenizer.tiktoken", f'pattern = "{pattern(built)}"\n{SPECIAL}'
+    if form == "gpt2":
+        place, more = tmp_path / "gpt2", f'pattern = "{pattern(built)}"\n{SPECIAL}'
+        assert tokcore("export", built, "--to", "gpt2", "-o", place).returncode == 0
+    if form in PARTS:
+        place, more = built / PARTS[form], f'pattern = "{pattern(built)}"\n{SPECIAL}'
     settings = f'[plan]\nrange_bytes = 4000\n[tokenizer]\nfrom = "{place}"\n{more}'
     run(build_file(corpus, settings=settings, name="import.toml"), tmp_path / "out")
     first, again = (find_manifest(str(one), "shards") for one in (built, tmp_path / "out"))
@@ -87,10 +99,10 @@ def pattern(built: Path) -> str:
     return str(api.Tokenizer.load(built).spec.pattern["name"])
 
 
-@pytest.mark.parametrize("form", ["", "tokenizer", "tokenizer/tokcore.json", "tokenizer/tokenizer.json", "ranks"])
+@pytest.mark.parametrize("form", [*FORMS, *PARTS])
 def test_encode_text_takes_every_form(built, form):
-    more = ["--pattern", pattern(built)] if form == "ranks" else []
-    place = built / ("tokenizer/tokenizer.tiktoken" if form == "ranks" else form)
+    more = ["--pattern", pattern(built)] if form in PARTS else []
+    place = built / PARTS.get(form, form)
     done = tokcore("encode-text", "--tokenizer", place, *more, input=TEXT)
     assert done.stdout.split() == [str(id) for id in api.Tokenizer.load(built).encode(TEXT)], done.stderr
     assert tokcore("decode-ids", "--tokenizer", place, *more, input=done.stdout).stdout == TEXT
@@ -99,6 +111,10 @@ def test_encode_text_takes_every_form(built, form):
 def test_a_tokenizer_that_cannot_be_read_is_named(built, tmp_path):
     for place, message in (
         (built / "tokenizer" / "tokenizer.tiktoken", "--pattern is missing"),
+        (
+            built / "tokenizer" / "vocab.json",
+            '--pattern is missing: .* most readers of these files split as "gpt2" does',
+        ),
         (tmp_path / "none", "there is no .*none"),
         (tmp_path, "no tokcore.json in it nor in its folder tokenizer, and no tokenizer.json"),
     ):

@@ -22,6 +22,7 @@ from pipelines.inspect.propose import propose
 from pipelines.print_reports import make_check_report
 from pipelines.stages.build import Build
 from schemas.config import load_config
+from tokcore import Tokenizer
 from tokcore.errors import ConfigError
 
 
@@ -185,7 +186,8 @@ def test_a_folder_that_the_build_file_lies_in_excludes_the_output(data):
     assert sources == [{"lang": "en", "files": "**/*.jsonl", "exclude": "out/**", "text": "content"}]
     # Once more, with the output there: it is no data.
     again = write_build_text(propose(str(data)), str(data / "build.toml"))
-    assert tomllib.loads(again)["source"] == sources
+    assert tomllib.loads(again)["source"] == [{**sources[0], "exclude": "out-2/**"}]
+    assert tomllib.loads(again)["build"]["output"] == "out-2"
     assert "of the tokcore output" in again
 
 
@@ -226,6 +228,23 @@ def test_the_corpus_of_these_tests(tmp_path):
     sources, text = proposed(tmp_path, at=tmp_path)
     assert [source["lang"] for source in sources] == ["en", "hi", "ru", "zh"]
     assert "build.toml: plain text, of no known format" in text
+
+
+def test_messages_in_lists(data):
+    write(data / "chat.jsonl", jsonl([{"messages": [{"role": "user", "content": text}]} for text in texts("en", 9)]))
+    messages = [{"messages": [{"role": "user", "content": text}]} for text in texts("ru", 9)]
+    write(data / "chat.parquet", parquet(messages))
+    sources, text = proposed(data)
+    assert [source["text"] for source in sources] == ["messages[*].content"]
+    assert "# The records have 'messages[*].role', 'messages[*].content'" in text
+
+
+def test_the_size_is_what_little_text_gives(data):
+    write(data / "en" / "a.jsonl", bare("en"))
+    _, text = proposed(data)
+    learn = tomllib.loads(text)["learn"]
+    assert learn["allow_smaller"]
+    assert Tokenizer.load(data.parent / "out").vocab_size == learn["vocab_size"] > 300
 
 
 @pytest.mark.parametrize("there", ["nothing", "an empty folder", "no data"])

@@ -102,8 +102,9 @@ def test_paths_into_lists(tmp_path, name):
     (tmp_path / name).write_bytes(parquet(rows) if name.endswith("t") else jsonl(rows))
     source = f'lang = "en"\nfiles = "{name}"\ntext = "messages'
     assert found(build_of(tmp_path, f'{source}[*].content"')) == ([], [])
-    (text,), _ = found(build_of(tmp_path, f'{source}"'))
-    assert "messages[*].content" in text
+    for path in ("", "[*]", ".content", "[0].content", "[].content", "[*].contnt"):
+        (text,), _ = found(build_of(tmp_path, f'{source}{path}"'))
+        assert "messages[*].content" in text
 
 
 def test_one_cause_in_many_sources_is_said_once(tmp_path):

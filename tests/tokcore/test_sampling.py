@@ -233,7 +233,7 @@ def test_draws_are_spread():
 
 def test_what_cannot_be_drawn_is_refused():
     ours = bpe()
-    with pytest.raises(ConfigError, match="needs a Unigram, and this tokenizer is of the kind learned"):
+    with pytest.raises(ConfigError, match="needs a Unigram, and this tokenizer is a byte-level BPE"):
         ours.encode("a", sampling=0.1)
     with pytest.raises(ConfigError, match="nbest needs a Unigram"):
         ours.nbest("a", 2)

@@ -439,7 +439,7 @@ def test_save(tokenizer, tmp_path):
 
 def test_export(tmp_path):
     tokenizer = Tokenizer.from_merges([(b"a", b"b")], pattern="gpt2", special=["<pad>"])
-    with pytest.raises(FormatError, match="BERT's files hold WordPiece, and this tokenizer is of the kind learned"):
+    with pytest.raises(FormatError, match="BERT's files hold WordPiece, and this tokenizer is a byte-level BPE"):
         tokenizer.export("bert", tmp_path)
     for to, export in EXPORTS.items():
         if to in ("bert", "byt5", "sentencepiece"):  # for tokenizers of other kinds

@@ -35,7 +35,7 @@ EXPORTS: Mapping[str, Export] = {
         alone=".json",
     ),
     "tiktoken": Export(
-        lambda spec: [("tokenizer.tiktoken", tiktoken.write_rank_file(spec))], tiktoken.describe_left_out, alone=""
+        lambda spec: [(tiktoken.FILE_NAME, tiktoken.write_rank_file(spec))], tiktoken.describe_left_out, alone=""
     ),
     "gpt2": Export(gpt2.write_vocabulary_files, gpt2.describe_left_out),
     # Its files have the names of others, and put tokens around a text.

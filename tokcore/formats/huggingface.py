@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -209,7 +209,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         if is_byte_unigram(content):
             unigram = read_byte_unigram_model(content["model"], special)
             return TokenizerSpec(tuple(normalizer), pattern, unigram, tuple(special))
-        model = find_own_form(_read_model(content["model"], {token.text for token in special}))
+        model = find_own_form(read_bpe_model(content["model"], {token.text for token in special}))
         return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
@@ -433,7 +433,8 @@ def _read_added_ids(post_processor: Any) -> tuple[list[int], list[int]]:
     return sides
 
 
-def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
+def read_bpe_model(model: Mapping[str, Any], special: Collection[str]) -> MergesModel:
+    """The model of the tokens and merges of a BPE in printable names, less those that are special."""
     if (kind := model.get("type", "BPE")) != "BPE":
         raise FormatError(f"model {kind} is not supported: only BPE, WordPiece, WordLevel and Unigram")
     for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
@@ -454,6 +455,8 @@ def _read_model(model: dict[str, Any], special: set[str]) -> MergesModel:
         pair = merge.split(" ") if isinstance(merge, str) else merge
         if len(pair) != 2 or pair[0] not in ordinary or pair[1] not in ordinary:
             raise FormatError(f"merge {i} = {merge!r}: expected two ordinary tokens")
+        if "".join(pair) not in ordinary:
+            raise FormatError(f"merge {i} = {merge!r}: makes no token")
         merges.append((ordinary[pair[0]], ordinary[pair[1]]))
     ids = np.array(list(ordinary.values()), np.int32)
     pairs = np.array(merges, np.int32).reshape(-1, 2)

@@ -17,6 +17,8 @@ from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
+FILE_NAME = "tokenizer.tiktoken"  # in a folder
+
 # The sha256 of rank files that are published without a pattern -> the name of the pattern that tiktoken uses with them.
 _PUBLISHED = {
     "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base

@@ -42,6 +42,7 @@ from tokcore.models.model import (
     Model,
     Rules,
     Unreachable,
+    describe_kind,
     find_unlike_themselves,
     make_too_long_error,
 )
@@ -128,7 +129,7 @@ def is_bpe(model: Model) -> TypeGuard[BpeModel]:
 def require_bpe(model: Model, what: str) -> BpeModel:
     """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
     if not isinstance(model, BpeModel):
-        raise ConfigError(f"{what} needs a byte-level BPE, and this tokenizer is of the kind {model.kind}")
+        raise ConfigError(f"{what} needs a byte-level BPE, and this tokenizer is {describe_kind(model.kind)}")
     return model
 
 
@@ -226,7 +227,7 @@ def is_learned(model: Model) -> TypeGuard[LearnedModel]:
 def require_learned(model: Model, what: str) -> LearnedModel:
     """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
     if not isinstance(model, LearnedModel):
-        raise ConfigError(f"{what} needs a BPE that was learned, and this tokenizer is of the kind {model.kind}")
+        raise ConfigError(f"{what} needs a BPE that was learned, and this tokenizer is {describe_kind(model.kind)}")
     return model
 
 

@@ -17,7 +17,7 @@ from tokcore import kernel
 from tokcore.errors import ConfigError, FormatError
 from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.models.bpe import Pairs
-from tokcore.models.model import Encode, Ids, Model, Unreachable, find_unlike_themselves
+from tokcore.models.model import Encode, Ids, Model, Unreachable, describe_kind, find_unlike_themselves
 from tokcore.models.sentencepiece import Base64, IdList, Names, UnigramModel, read_base64, write_base64
 from tokcore.models.sentencepiece_text import BYTE, BYTE_NAMES, NORMAL, SpaceMarkedPieces, Types
 from tokcore.texts import make_texts_from_strings
@@ -142,14 +142,14 @@ def is_converted_model(model: Model) -> bool:
 def require_converted(model: Model) -> ConvertedModel:
     """The model itself. Raises FormatError if it is another kind."""
     if not isinstance(model, ConvertedModel):
-        raise FormatError(f"expected a model of SentencePiece's pieces, and this one is of the kind {model.kind}")
+        raise FormatError(f"expected a model of SentencePiece's pieces, and this one is {describe_kind(model.kind)}")
     return model
 
 
 def require_unigram(model: Model, what: str) -> UnigramModel | WordUnigramModel:
     """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
     if not isinstance(model, UnigramModel | WordUnigramModel):
-        raise ConfigError(f"{what} needs a Unigram, and this tokenizer is of the kind {model.kind}")
+        raise ConfigError(f"{what} needs a Unigram, and this tokenizer is {describe_kind(model.kind)}")
     return model
 
 

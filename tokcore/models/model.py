@@ -31,6 +31,18 @@ MAX_TOKEN_BYTES = 65_535
 DEFAULT_COVERAGE = Decimal("0.9995")
 MAX_VOCABULARY_BYTES = 2**30  # of all tokens together: a small file must not unfold into a large one
 
+# The kinds of tokcore.json whose names do not say what they are.
+_DESCRIBED = {
+    "learned": "a byte-level BPE",
+    "merges": "a byte-level BPE of another program's merges",
+    "ranks": "a byte-level BPE of ranks",
+}
+
+
+def describe_kind(kind: str) -> str:
+    """A kind of model in the words of its users, after "is": "a byte-level BPE", "of the kind unigram"."""
+    return _DESCRIBED.get(kind, f"of the kind {kind}")
+
 
 class Encoder(Protocol):
     """Turns batches of texts into ids. Safe to share between threads."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.jsonable import Place, Read, from_jsonable
-from tokcore.models.model import Encode, Ids, Model, Unreachable, find_unlike_themselves
+from tokcore.models.model import Encode, Ids, Model, Unreachable, describe_kind, find_unlike_themselves
 from tokcore.models.sentencepiece_text import (
     BYTE,
     BYTE_NAMES,
@@ -184,7 +184,7 @@ def is_piece_model(model: Model) -> bool:
 def require_pieces(model: Model, files: str) -> PieceModel:
     """The model itself. Raises FormatError if it is another kind, which these files cannot hold."""
     if not isinstance(model, PieceModel):
-        raise FormatError(f"{files} holds SentencePiece's models, and this tokenizer is of the kind {model.kind}")
+        raise FormatError(f"{files} holds SentencePiece's models, and this tokenizer is {describe_kind(model.kind)}")
     return model
 
 

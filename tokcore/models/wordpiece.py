@@ -21,7 +21,16 @@ from tokcore.errors import FormatError, IdentityError
 from tokcore.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
 from tokcore.models.defaults import ListedVocabulary
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Unreachable, find_unlike_themselves
+from tokcore.models.model import (
+    Decoder,
+    Encode,
+    Encoder,
+    Ids,
+    Model,
+    Unreachable,
+    describe_kind,
+    find_unlike_themselves,
+)
 from tokcore.texts import Texts, make_texts_from_strings
 
 PREFIX = "##"
@@ -187,5 +196,5 @@ def find_wordpiece(model: Model) -> WordpieceModel | None:
 def require_wordpiece(model: Model, files: str) -> WordpieceModel:
     """The model itself. Raises FormatError if it is another kind, which these files cannot hold."""
     if not isinstance(model, WordpieceModel):
-        raise FormatError(f"{files} hold WordPiece, and this tokenizer is of the kind {model.kind}")
+        raise FormatError(f"{files} hold WordPiece, and this tokenizer is {describe_kind(model.kind)}")
     return model

@@ -13,6 +13,7 @@ from support.vocabularies import published_tokenizer, spec_of_merges
 from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, to_printable
 from tokcore.errors import FormatError
 from tokcore.formats.gpt2 import describe_left_out, write_vocabulary_files
+from tokcore.formats.vocabulary_files import read_vocabulary_files
 from tokcore.tokenizer_spec import SpecialToken
 
 Merge = namedtuple("Merge", "left right count")
@@ -42,6 +43,52 @@ def test_published_vocabularies_have_a_merge_for_every_token(name):
     spec = published_tokenizer(name).spec
     _, (_, merges) = write_vocabulary_files(spec)
     assert merges.count(b"\n") - 1 == len(spec.model.tokens) - 256
+
+
+@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
+def test_what_is_written_is_read_again(name):
+    spec = published_tokenizer(name).spec
+    files = [data for _, data in write_vocabulary_files(spec)]
+    assert read_vocabulary_files(*files, "x", spec.pattern).fingerprint == spec.fingerprint
+
+
+def test_tokens_of_no_merge_are_special():
+    merges = [Merge(b" ", b"t", 3), Merge(b"\n", b"\n", 2)]
+    special = [SpecialToken("<|end|>", 300, "document_end"), SpecialToken("<s>", 301)]
+    spec = spec_of_merges(merges, {"name": "gpt2"}, [], special)
+    files = [data for _, data in write_vocabulary_files(spec)]
+    assert read_vocabulary_files(*files, "x", spec.pattern, [SpecialToken("<|end|>", None, "document_end")]) == spec
+    again = read_vocabulary_files(*files, "x", spec.pattern, [SpecialToken("<pad>", None, "padding")])
+    assert [(token.text, token.id, token.role) for token in again.special] == [
+        ("<|end|>", 300, "plain"),
+        ("<s>", 301, "plain"),
+        ("<pad>", 302, "padding"),
+    ]
+    with pytest.raises(FormatError, match=r"x: '<s>' has the id 301 in vocab\.json, and 5000 is declared"):
+        read_vocabulary_files(*files, "x", spec.pattern, [SpecialToken("<s>", 5000)])
+
+
+BYTES = {to_printable(bytes([byte])): byte for byte in range(256)}
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "merges", "message"),
+    [
+        ("{", "", "x: vocab.json is not JSON"),
+        ("[]", "", "x: vocab.json is not an object of tokens and their ids"),
+        ("{}", "", "x: vocab.json is not an object of tokens and their ids"),
+        ('{"a": "b"}', "", "x: vocab.json is not an object of tokens and their ids"),
+        (json.dumps(BYTES | {"a</w>": 256}), "", "tokens that end with </w>: ends of words are not supported"),
+        (json.dumps(BYTES), "#version: 0.2\na b\n", r"x: merge 0 = \('a', 'b'\): makes no token"),
+        (json.dumps(BYTES | {"ab": 256}), "a b\nab\n", "x: merges.txt:2: 'ab': expected two tokens"),
+        (json.dumps(BYTES | {"ab": 256}), "a b\n\nb a\n", "x: merges.txt:2: '': expected two tokens"),
+        (json.dumps(BYTES | {"ab": 256}), "a b c\n", "x: merges.txt:1: 'a b c': expected two tokens"),
+        (json.dumps({"a": 0}), "", "x: .*byte"),
+    ],
+)
+def test_other_files_are_refused(vocabulary, merges, message):
+    with pytest.raises(FormatError, match=message):
+        read_vocabulary_files(vocabulary.encode(), merges.encode(), "x", {"name": "gpt2"})
 
 
 def test_gpt2_first_merges():
