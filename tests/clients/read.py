@@ -4,12 +4,14 @@
 
 Runs in an environment that has the reader and torch, but not tokcore. SHARDS: a build's folder of shards. EXPECTED.npz:
 for each split, `SPLIT` (ids of all documents in the order of the shards, back to back), `SPLIT_lengths` (of documents)
-and `SPLIT_shards` (documents of each shard). Prints the reader's version and what was compared.
+and `SPLIT_shards` (documents of each shard). Prints the versions and what was compared, as JSON in its last line.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import os
 import shutil
 import sys
 import tempfile
@@ -43,12 +45,13 @@ class Expected:
 
 
 def read_streaming(shards: Path, split: str, expected: Expected) -> int:
-    """MosaicML's StreamingDataset, local and as if remote: every document, by number."""
+    """MosaicML's StreamingDataset, local and from S3: every document, by number."""
     from streaming import StreamingDataset
     from streaming.base.util import clean_stale_shared_memory
 
+    bucket = _upload(shards / "mds" / split, f"{os.environ['TOKCORE_CLIENTS_S3']}/mds/{split}")
     with tempfile.TemporaryDirectory() as copies:
-        for places in ({"local": str(shards / "mds")}, {"remote": str(shards / "mds"), "local": copies}):
+        for places in ({"local": str(shards / "mds")}, {"remote": bucket.rpartition("/")[0], "local": copies}):
             clean_stale_shared_memory()
             dataset = StreamingDataset(**places, split=split, shuffle=False, batch_size=1)
             documents = list(expected.documents())
@@ -58,6 +61,17 @@ def read_streaming(shards: Path, split: str, expected: Expected) -> int:
                 assert found.dtype == np.int32
                 assert np.array_equal(found, ids), i
     return len(documents)
+
+
+def _upload(folder: Path, url: str) -> str:
+    """Puts the files of a folder into a bucket; the URL."""
+    import boto3
+
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    store = boto3.client("s3")
+    for file in folder.iterdir():
+        store.upload_file(str(file), bucket, f"{prefix}/{file.name}")
+    return url
 
 
 def read_litdata(shards: Path, split: str, expected: Expected) -> int:
@@ -174,9 +188,9 @@ def main(name: str, shards: str, expected: str) -> None:
         # A copy without sidecars; readers may also leave files of their own.
         own = Path(shutil.copytree(Path(shards, name), Path(folder, name))).parent
         numbers = {split: read(own, split, Expected(arrays, split)) for split in ("train", "validation")}
-    versions = f"{distribution} {importlib.metadata.version(distribution)}, torch {importlib.metadata.version('torch')}"
+    versions = {package: importlib.metadata.version(package) for package in (distribution, "torch")}
     unit = "ids" if name in ("litdata", "datatrove") else "documents"
-    print(f"{name}: {versions}: {' + '.join(f'{number} {split}' for split, number in numbers.items())} {unit} equal")
+    print(json.dumps({"versions": versions, "compared": numbers, "unit": unit}))
 
 
 if __name__ == "__main__":
