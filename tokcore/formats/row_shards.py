@@ -173,8 +173,16 @@ class RowShard(ColumnFile):
 
     def span(self, start: int, end: int) -> tuple[Ids, Offsets]:
         """Documents start to end, end excluded: their ids back to back, a copy, and their numbers of ids."""
-        parts = [self.tokens(row) for row in range(start, min(end, len(self)))]
-        return np.concatenate([np.zeros(0, np.int32), *parts]), np.array([len(part) for part in parts], np.int64)
+        parts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        end = min(end, len(self))
+        while start < end:
+            number, i = self._find(start)
+            lists = self._batches[number].column(0)
+            bounds = lists.offsets.to_numpy()[i : i + end - start + 1].astype(np.int64)
+            parts.append(lists.values.to_numpy(zero_copy_only=True)[bounds[0] : bounds[-1]])
+            lengths.append(np.diff(bounds))
+            start += len(bounds) - 1
+        return np.concatenate(parts), np.concatenate(lengths)
 
     def batches(self) -> Iterator[TokenBatch]:
         """All documents, a record batch at a time."""
