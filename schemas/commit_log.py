@@ -11,7 +11,14 @@ from collections.abc import Iterable, Sequence
 
 from schemas.merkle import hash_tree
 from schemas.stage_manifests import BuildManifest
-from tokcore.canonical import COMMIT_FORMAT, COMMIT_VERSION, hash_sha256, parse_canonical, write_canonical_json
+from tokcore.canonical import (
+    COMMIT_FORMAT,
+    COMMIT_VERSION,
+    COMMIT_VERSIONS,
+    hash_sha256,
+    parse_canonical,
+    write_canonical_json,
+)
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import FormatError
 from tokcore.jsonable import LEFT_OUT, from_jsonable, require_version, to_jsonable
@@ -95,7 +102,7 @@ class Commit:
 def parse_commit(data: bytes, name: str) -> Commit:
     """The commit in these bytes. name: the file's. Raises FormatError unless it is what tokcore writes."""
     value = parse_canonical(data, name)
-    require_version(value, name, COMMIT_FORMAT, COMMIT_VERSION)
+    require_version(value, name, COMMIT_FORMAT, *COMMIT_VERSIONS)
     commit = from_jsonable(Commit, value, name)
     if commit.to_bytes() != data:
         raise FormatError(f"{name}: not a commit as tokcore writes it: a field is missing, or says nothing")

@@ -26,7 +26,7 @@ Language = TypeVar("Language")  # the facts about each language
 About = TypeVar("About")  # the facts about each file
 
 # What depends on codec, file version or how work was keyed rather than on what is in the files.
-_NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity"})
+_NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity", "decoded_from"})
 
 # Consecutive entries of a manifest that have a tree of their own.
 ENTRIES_PER_PART = 10_000

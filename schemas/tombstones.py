@@ -1,7 +1,8 @@
 """Tombstones: keyed hashes of what was removed from an output, so that no later commit brings it back.
 
 A hash tells whether a name that is at hand was removed. It holds neither the name nor the text. Its key follows from
-the build, so tombstones of two outputs cannot be compared; but who has the output can test names by guessing them.
+the root of the build, so tombstones of outputs with other content cannot be compared, and those of equal outputs in
+two stores are equal. Who has the output can test names by guessing them.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ class Tombstones:
         return spell_tombstone(self.key, kind, name)
 
 
-def make_key(build_sha256: str) -> str:
-    """The key of the tombstones of an output, hexadecimal. build_sha256: of the file of its commit 0."""
-    return hashlib.sha256(_KEY_TAG + bytes.fromhex(build_sha256)).hexdigest()
+def make_key(root: str) -> str:
+    """The key of the tombstones of an output, hexadecimal. root: of the build that is its commit 0.
+
+    In logs whose first removal is a commit of format_version 1, the sha256 of the build's manifest stands for root.
+    """
+    return hashlib.sha256(_KEY_TAG + bytes.fromhex(root)).hexdigest()
 
 
 def spell_tombstone(key: str, kind: Kind, name: str) -> str:

@@ -23,7 +23,8 @@ MANIFEST_VERSIONS = (1, MANIFEST_VERSION)
 
 # The format that files of a log name.
 COMMIT_FORMAT = "tokcore-commit"
-COMMIT_VERSION = 1
+COMMIT_VERSION = 2
+COMMIT_VERSIONS = (1, COMMIT_VERSION)  # that are read
 
 # Depth of lists and dicts. Without this limit, the space left on the caller's stack would be the limit.
 MAX_DEPTH = 64

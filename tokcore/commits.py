@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from tokcore.canonical import COMMIT_FORMAT, COMMIT_VERSION, parse_canonical
+from tokcore.canonical import COMMIT_FORMAT, COMMIT_VERSIONS, parse_canonical
 from tokcore.errors import ConfigError, FormatError
 from tokcore.jsonable import from_jsonable, require_version
 from tokcore.url_files import read_first
@@ -82,7 +82,7 @@ def _read_all(place: str) -> Iterator[bytes]:
 def _parse(data: bytes, place: str, number: int) -> _Commit:
     name = f"{place}/log/{number}.json"
     content = parse_canonical(data, name)
-    require_version(content, name, COMMIT_FORMAT, COMMIT_VERSION)
+    require_version(content, name, COMMIT_FORMAT, *COMMIT_VERSIONS)
     commit = from_jsonable(_Commit, content, name, partial=True)
     if commit.number != number:
         raise FormatError(f"{name}: says that it is commit {commit.number}")

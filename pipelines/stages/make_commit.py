@@ -164,12 +164,12 @@ def plan_new_parts(
 ) -> list[NewPart]:
     """The parts that take the place of others: one for each of which work items stay, and one of all other files.
 
-    dropped: path of a part that goes -> uris of its files that stay, or come in another version. others: further
-    files. choose: gives the plan of some files. again: files that are to be read again in any case. base: where
-    relative uris start.
+    dropped: path of a part that goes -> uris of its files that stay, or come in another version; in the order of the
+    log, not of paths, which differ between stores. others: further files. choose: gives the plan of some files.
+    again: files that are to be read again in any case. base: where relative uris start.
     """
     parts, rest = [], [*others]
-    for path, uris in sorted(dropped.items()):
+    for path, uris in dropped.items():
         url = output if path == OWN else urls.join(output, path)
         plan = choose(uris)
         inheritance = find_inheritance(url, plan, base, again) if uris else None

@@ -66,7 +66,9 @@ class Log:
     @property
     def tombstone_key(self) -> str:
         """The key of the tombstones of this output."""
-        return make_key(hash_sha256(self.build.to_bytes()))
+        first = next((commit for commit in self.commits if commit.removed), None)
+        is_old = first is not None and first.format_version == 1
+        return make_key(hash_sha256(self.build.to_bytes()) if is_old else self.build.root)
 
     def hash_newest(self) -> str:
         """sha256 of the file of the newest commit, which the next one names."""

@@ -176,7 +176,7 @@ class Remove:
         """The parts of files that stay, without what was removed."""
         config = read_stored_config(self.output, log.build, self.base)
         held = {one.file.uri: one for one in again}
-        dropped: dict[str, list[str]] = {path: [] for path in holding.dropped}
+        dropped: dict[str, list[str]] = {one.path: [] for one in log.parts() if one.path in holding.documents}
         for one in again:
             dropped[one.part].append(one.file.uri)
 

@@ -264,7 +264,7 @@ class Update:
         if not self.takes_over:
             plan = self._choose_files(changes.plan, changes.wanted)
             return [NewPart(plan, None)] if changes.wanted else []
-        dropped: dict[str, list[str]] = {path: [] for path in changes.dropped}
+        dropped: dict[str, list[str]] = {one.path: [] for one in self.log.parts() if one.path in changes.dropped}
         for uri in (*changes.changed, *changes.kept):
             dropped[held[uri].part].append(uri)
         return plan_new_parts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -209,11 +210,36 @@ def test_names_are_nowhere_in_clear(corpus):
     for path in {*after} - before:
         assert b"a-3" not in (corpus / "out" / path).read_bytes()
     key = read_log(str(corpus / "out")).tombstone_key
-    build = hashlib.sha256((corpus / "out" / "manifest.json").read_bytes()).digest()
-    assert key == hashlib.sha256(b"tokcore-removed-v1\0" + build).hexdigest()
+    root = bytes.fromhex(json.loads((corpus / "out" / "manifest.json").read_bytes())["root"])
+    assert key == hashlib.sha256(b"tokcore-removed-v1\0" + root).hexdigest()
     assert read_log(str(corpus / "out")).commits[-1].removed == tuple(
         sorted([spell_tombstone(key, "id", "a-3"), spell_tombstone(key, "lang", "de")])
     )
+
+
+def test_removals_in_logs_of_version_1_hold(corpus):
+    """Their key follows from the manifest of the build. No later commit may look for other tombstones."""
+    output = corpus / "out"
+    build = hashlib.sha256((output / "manifest.json").read_bytes()).digest()
+    key = hashlib.sha256(b"tokcore-removed-v1\0" + build).hexdigest()
+    before = read_log(str(output)).commits[-1]
+    old = dataclasses.replace(
+        before,
+        number=2,
+        previous=hashlib.sha256(before.to_bytes()).hexdigest(),
+        why=Reason("remove"),
+        added=(),
+        dropped=(),
+        removed=(spell_tombstone(key, "id", "y-0"),),
+        format_version=1,
+    )
+    (output / "log" / "2.json").write_bytes(old.to_bytes())
+    write_documents(corpus, "en/y.jsonl", 2)
+    assert update(corpus).format_version == 2
+    assert {"y-0", "y-1"} & list_ids(output) == {"y-1"}
+    assert remove_here(corpus, {"y-1"}).unknown == 0
+    assert not {"y-0", "y-1"} & list_ids(output)
+    require_sound(corpus)
 
 
 def test_verification_proves_that_none_is_left(corpus):
