@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, Literal, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -190,7 +190,7 @@ class Tokenizer(Vocabulary):
     def encode(
         self,
         text: str | bytes,
-        allow_special: Iterable[str] = (),
+        allow_special: Iterable[str] | bool = (),
         *,
         dropout: float | None = None,
         sampling: float | None = None,
@@ -199,7 +199,7 @@ class Tokenizer(Vocabulary):
         """The ids of a text, int32; nothing is appended.
 
         allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
-        several), or "all"; the others are ordinary text. Raises UnicodeEncodeError for a str with a lone surrogate.
+        several); True or "all" for all; the others are ordinary text. Raises UnicodeEncodeError for a str with a lone surrogate.
         dropout, sampling: ids are drawn, as tokcore.sampling.Randomness says, and follow from seed alone. They raise
         ConfigError for a model that has no such thing, and if both are given.
 
@@ -279,7 +279,7 @@ class Tokenizer(Vocabulary):
         texts = self._shared.normalizer.apply(texts)
         return cast(NormalizingEncoder, self._shared.encoder).normalize(texts)
 
-    def count_tokens(self, text: str | bytes, allow_special: Iterable[str] = ()) -> int:
+    def count_tokens(self, text: str | bytes, allow_special: Iterable[str] | bool = ()) -> int:
         """How many ids encode gives.
 
         >>> tokenizer.count_tokens("low lower")
@@ -293,9 +293,9 @@ class Tokenizer(Vocabulary):
         texts: Batch,
         threads: int = 1,
         *,
-        allow_special: Iterable[str] = (),
+        allow_special: Iterable[str] | bool = (),
         max_tokens: int | None = None,
-        padding: None = None,
+        padding: Literal[False] | None = None,
         pad_id: None = None,
     ) -> pa.ListArray: ...
     @overload
@@ -304,9 +304,9 @@ class Tokenizer(Vocabulary):
         texts: Batch,
         threads: int = 1,
         *,
-        allow_special: Iterable[str] = (),
+        allow_special: Iterable[str] | bool = (),
         max_tokens: int | None = None,
-        padding: Side,
+        padding: Side | Literal[True],
         pad_id: int | None = None,
     ) -> Padded: ...
     def encode_batch(
@@ -314,16 +314,16 @@ class Tokenizer(Vocabulary):
         texts: Batch,
         threads: int = 1,
         *,
-        allow_special: Iterable[str] = (),
+        allow_special: Iterable[str] | bool = (),
         max_tokens: int | None = None,
-        padding: Side | None = None,
+        padding: Side | bool | None = None,
         pad_id: int | None = None,
     ) -> pa.ListArray | Padded:
         """The ids of each text, as a pyarrow list<int32> array, or as rows of equal width if padding is set.
 
         texts: a list of str or bytes, or an Arrow string, binary or dictionary array without nulls.
         allow_special: as for encode. max_tokens: keep only that many ids of each text, the first ones.
-        padding: "right" or "left", with pad_id or, if it is None, the token of role padding.
+        padding: "right" or True, or "left", with pad_id or, if it is None, the token of role padding.
         Raises TypeError or ValueError for a value that is not text, with its position, and ValueError if there are
         2**31 ids or more, which one list array cannot hold.
 
@@ -332,6 +332,8 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.encode_batch(["low", "lower low"], max_tokens=2, padding="left", pad_id=0).ids.tolist()
         [[0, 257], [257, 259]]
         """
+        if isinstance(padding, bool):
+            padding = "right" if padding else None
         if padding is None and pad_id is not None:
             raise ValueError(f"pad_id = {pad_id}: has no effect without padding. Set padding to 'left' or 'right'.")
         if padding is not None and pad_id is None and (pad_id := self.pad_id) is None:
@@ -494,12 +496,14 @@ class Tokenizer(Vocabulary):
             start = span.end
         return b"".join([*parts, normalizer.apply(make_texts_from_strings([text[start:]])).text(0)])
 
-    def _allowed(self, allow_special: Iterable[str]) -> dict[str, int]:
+    def _allowed(self, allow_special: Iterable[str] | bool) -> dict[str, int]:
         """The special tokens that text may spell: text -> id."""
-        if isinstance(allow_special, str):
-            if allow_special != "all":
-                raise TypeError(f"allow_special is a list of special tokens or 'all', found {allow_special!r}")
+        if allow_special is True or allow_special == "all":
             return self._shared.special_ids
+        if allow_special is False:
+            return {}
+        if isinstance(allow_special, str) or not isinstance(allow_special, Iterable):
+            raise TypeError(f"allow_special is a list of special tokens, 'all' or a bool, found {allow_special!r}")
         return {text: self.special_id(text) for text in sorted(set(allow_special))}
 
     def _encode_list(self, texts: Sequence[str | bytes], threads: int, allowed: Mapping[str, int]) -> Encoded:

@@ -57,6 +57,9 @@ def test_batches_with_special_tokens_and_padding(form, threads):
     batch = TOKENIZER.encode_batch(texts, threads, allow_special="all", max_tokens=2, padding="left")
     assert batch.ids.tolist() == [[257, END], [PAD, PAD], [256, PAD]]
     assert batch.mask.tolist() == [[True, True], [False, False], [True, True]]
+    right = TOKENIZER.encode_batch(texts, threads, padding="right")
+    assert TOKENIZER.encode_batch(texts, threads, padding=True).ids.tolist() == right.ids.tolist() != batch.ids.tolist()
+    assert TOKENIZER.encode_batch(texts, threads, padding=False) == TOKENIZER.encode_batch(texts, threads)
     assert TOKENIZER.encode_batch(texts, threads, padding="right", pad_id=-100).ids[1].tolist() == [-100] * 8
     assert TOKENIZER.encode_batch(texts, threads, max_tokens=1).to_pylist()[:2] == [[257], []]
 

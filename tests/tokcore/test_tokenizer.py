@@ -94,8 +94,12 @@ def test_special_text_is_ordinary_unless_allowed(tokenizer):
     assert tokenizer.encode("ab", "all").tolist() == [ab]
     with pytest.raises(IdentityError, match="'<x>' is not a special token"):
         tokenizer.encode(text, ["<x>"])
-    with pytest.raises(TypeError, match="allow_special"):
-        tokenizer.encode(text, "<pad>")
+    assert tokenizer.encode(text, allow_special=True).tolist() == tokenizer.encode(text, "all").tolist()
+    assert tokenizer.encode(text, allow_special=False).tolist() == ordinary.tolist()
+    assert tokenizer.encode_batch([text], allow_special=True).to_pylist() == [tokenizer.encode(text, "all").tolist()]
+    for wrong in ("<pad>", 5, None):
+        with pytest.raises(TypeError, match="allow_special is a list of special tokens, 'all' or a bool, found"):
+            tokenizer.encode(text, wrong)
 
 
 def test_the_longest_special_token_wins(tokenizer):
