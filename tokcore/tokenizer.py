@@ -199,9 +199,10 @@ class Tokenizer(Vocabulary):
         """The ids of a text, int32; nothing is appended.
 
         allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
-        several); True or "all" for all; the others are ordinary text. Raises UnicodeEncodeError for a str with a lone surrogate.
+        several); True or "all" for all; the others are ordinary text.
         dropout, sampling: ids are drawn, as tokcore.sampling.Randomness says, and follow from seed alone. They raise
-        ConfigError for a model that has no such thing, and if both are given.
+        ConfigError for a model that has no such thing, and if both are given. Raises UnicodeEncodeError for a str with
+        a lone surrogate.
 
         >>> tokenizer.encode("low lower").tolist()
         [257, 258, 259]

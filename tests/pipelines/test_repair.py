@@ -183,7 +183,7 @@ def test_the_command(corpus, output):
     shard.unlink()
     named = tokcore("build", corpus / "build.toml", "--output", output)
     assert (named.returncode, named.stdout) == (3, "")
-    assert f"missing, or not of the size that was committed: shards/arrow/{shard.name}" in named.stderr
+    assert f"missing, no file, or not of the size that was committed: shards/arrow/{shard.name}" in named.stderr
     assert f"`tokcore repair {output}`" in named.stderr
     done = tokcore("repair", output)
     assert done.returncode == 0, done.stderr

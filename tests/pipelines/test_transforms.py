@@ -109,12 +109,13 @@ def test_encoding_keeps_windows_and_bytes():
         assert_that(windows, check)
 
 
-def test_text_files_to_tables_and_tokens(tmp_path):
-    """The example, as its reader runs it."""
+@pytest.mark.parametrize("name", ["own_pipeline.py", "read_from_text.py"])
+def test_text_files_to_tables_and_tokens(tmp_path, name):
+    """The examples, as their reader runs them."""
     lines = [line for lang in ("en", "ru") for text in texts(lang, 10) for line in text.splitlines() if line]
     for number, part in enumerate((lines[::2], lines[1::2])):
         (tmp_path / f"{number}.txt").write_text("".join(f"{line}\n" for line in part), encoding="utf-8")
-    example, out = ROOT / "deploy" / "examples" / "own_pipeline.py", tmp_path / "out"
+    example, out = ROOT / "deploy" / "examples" / name, tmp_path / "out"
     arguments = [sys.executable, str(example), str(tmp_path / "*.txt"), str(out), "--runner=FnApiRunner"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -128,7 +129,8 @@ def test_text_files_to_tables_and_tokens(tmp_path):
     written = [json.loads(line) for path in out.glob("tokens-*") for line in path.read_text().splitlines()]
     expected = sorted([*tokenizer.encode(line).tolist(), tokenizer.eos_id] for line in lines)
     assert sorted(written) == expected
-    assert sorted(row.tolist() for row in tokcore.open_shards(out)) == expected
+    if name == "own_pipeline.py":
+        assert sorted(row.tolist() for row in tokcore.open_shards(out)) == expected
 
 
 @pytest.mark.parametrize(
