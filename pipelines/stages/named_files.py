@@ -33,6 +33,6 @@ def require_files(output: str, made: AnyManifest) -> None:
     if wrong:
         more = f" and {len(wrong) - _NUM_SHOWN:,} more" if len(wrong) > _NUM_SHOWN else ""
         raise StageError(
-            f"{redact(output)}: missing, no file, or not of the size that was committed: {', '.join(wrong[:_NUM_SHOWN])}{more}. "
-            f"`tokcore repair {redact(output)}` makes them again"
+            f"{redact(output)}: missing, no file, or not of the size that was committed: "
+            f"{', '.join(wrong[:_NUM_SHOWN])}{more}. `tokcore repair {redact(output)}` makes them again"
         )
