@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pipelines.store.refusals import EXPIRED, is_stale
+from pipelines.store.refusals import EXPIRED, is_stale, is_unknown_host
 from pipelines.store.retries import ATTEMPTS, count_retry, make_pause
 
 _BUSY = frozenset({429, 500, 502, 503, 504})
@@ -71,7 +71,7 @@ def _find_trouble(response: Any, caught_exception: Exception | None) -> str:
         from botocore.parsers import ResponseParserError
 
         cut = isinstance(caught_exception, HTTPClientError | NotConnected | ResponseParserError)
-        return _CUT if cut else ""
+        return _CUT if cut and not is_unknown_host(caught_exception) else ""
     answer, parsed = response
     code = str(parsed.get("Error", {}).get("Code", ""))
     return (
@@ -118,7 +118,7 @@ async def _ask_gcs(ask_once: Callable[..., Awaitable[Any]], *args: Any, **kwargs
         try:
             return await ask_once(*args, **kwargs)
         except Exception as error:
-            if is_stale(error) or not is_retriable(error):
+            if is_stale(error) or is_unknown_host(error) or not is_retriable(error):
                 raise
         await asyncio.sleep(make_pause(attempt))
     return await ask_once(*args, **kwargs)
@@ -133,6 +133,13 @@ def _teach_azure(system: Any) -> None:
         count_retry(_name_last(settings["history"]))
         return make_pause(max(0, settings["count"] - 1))
 
+    increment = policy.increment
+
+    def increment_if_known(settings: Any, *args: Any, error: BaseException | None = None, **kwargs: Any) -> bool:
+        is_lost = error is not None and is_unknown_host(error)
+        return not is_lost and bool(increment(settings, *args, error=error, **kwargs))
+
+    policy.increment = increment_if_known
     policy.total_retries = ATTEMPTS - 1
     policy.get_backoff_time = get_backoff_time
 

@@ -5,8 +5,10 @@ Credentials come from the places that each library looks in by itself: environme
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +69,23 @@ def make_arguments(scheme: str) -> dict[str, Any]:
         os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
         if "FSSPEC_GS_TOKEN" not in os.environ:
             told.setdefault("token", "anon")
+    elif table == "gcs" and "token" not in told:
+        _look_for_metadata_server()
     return told
+
+
+@functools.cache
+def _look_for_metadata_server() -> None:
+    """Tell Google's libraries not to ask the server that gives tokens to its own hosts, where its name is not known.
+
+    They would ask for twenty seconds.
+    """
+    if "GCE_METADATA_HOST" in os.environ or "NO_GCE_CHECK" in os.environ:
+        return
+    try:
+        socket.getaddrinfo("metadata.google.internal", 80)
+    except socket.gaierror:
+        os.environ["NO_GCE_CHECK"] = "true"
 
 
 def _read_options(scheme: str) -> Mapping[str, Option]:

@@ -6,6 +6,7 @@ Waiting does not fix these. The exceptions of the libraries are told by name: a 
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Mapping
 
 # What the stores' libraries raise for credentials that are missing, expired or not accepted. Those of boto,
@@ -32,6 +33,10 @@ _FORBIDDEN = (
     "These credentials may not do that: grant them the right to list, read, create and delete there, or use others"
 )
 _KEY = "The store does not accept this key: correct it in the environment or in the store's own configuration"
+_NO_HOST = (
+    "No such host is known here: correct the account's or the endpoint's name, or look at this machine's network and "
+    "its proxy"
+)
 _ARCHIVED = "The object is archived: restore it, or name files of another storage class"
 
 # Code of an error, as S3 or Azure says it -> what to do.
@@ -76,12 +81,30 @@ def explain_refusal(error: BaseException) -> str:
             return _CREDENTIALS
         if isinstance(link, OSError) and str(link).startswith("Forbidden: "):  # gcsfs
             return _FORBIDDEN
-    return ""
+    return _NO_HOST if is_unknown_host(error) else ""
 
 
 def has_expired(error: BaseException) -> bool:
     """Whether a store refused because a token has run out."""
     return any(find_code(link) in EXPIRED for link in _list_links(error))
+
+
+def is_unknown_host(error: BaseException) -> bool:
+    """Whether the store's name has no address, by an answer: a name server that does not answer may do so later."""
+    return any(_find_resolver_code(link) in _NO_ADDRESS for link in _list_links(error))
+
+
+# EAI_NODATA is not in every libc.
+_NO_ADDRESS = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+def _find_resolver_code(error: BaseException) -> int | None:
+    """The code of the resolver, which aiohttp keeps aside."""
+    for found in (error, getattr(error, "os_error", None), getattr(error, "inner_exception", None)):
+        for link in (found, getattr(found, "os_error", None)):
+            if isinstance(link, socket.gaierror):
+                return link.errno
+    return None
 
 
 def is_stale(error: BaseException) -> bool:

@@ -1122,7 +1122,7 @@ _STORING = (
         "stale-token-asked-for-again",
         "a token that Google will not give is asked for again and again",
         "pipelines/store/libraries.py",
-        "if is_stale(error) or not is_retriable(error):",
+        "if is_stale(error) or is_unknown_host(error) or not is_retriable(error):",
         "if not is_retriable(error):",
         _tests("stores/test_trouble.py::test_google_gives_no_token"),
     ),

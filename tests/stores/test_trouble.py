@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -232,6 +233,32 @@ def test_google_gives_no_token(
     assert url in done.stderr
     assert advice in done.stderr
     assert len(asked) <= 2, "for a file and for a folder of that name"
+
+
+@pytest.mark.parametrize(
+    ("url", "environment"),
+    [
+        ("s3://bucket/out", {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}),
+        ("gs://bucket/out", {"NO_GCE_CHECK": "true"}),
+        ("az://container/out", {"AZURE_STORAGE_ACCOUNT_NAME": "wrong", "AZURE_STORAGE_ACCOUNT_KEY": "YWJj"}),
+    ],
+)
+def test_a_store_whose_name_has_no_address(
+    url: str, environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without a network, or in an account that is not there: nothing is tried again."""
+
+    def find_no_address(*_args: object, **_kwargs: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_no_address)
+    fsspec.get_filesystem_class(url.split(":")[0]).clear_instance_cache()
+    before = retries.count_retries()
+    done = CliRunner().invoke(commands, ["init", url, "-o", "-"], env=dict(environment))
+    assert done.exit_code in (2, 3)
+    assert "No such host is known here" in done.stderr
+    assert done.stderr.count("\n") <= 3, done.stderr
+    assert retries.count_retries() - before <= 2, "for a file and for a folder of that name"
 
 
 _LOOKING = (
