@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -28,19 +27,6 @@ from support.gates import Gate
 from pipelines.local.engines import find_worker_program
 
 NUM_FILES = 8
-
-
-@pytest.fixture(scope="module")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
-    with FlinkCluster(tmp_path_factory.mktemp("flink") / "cluster") as started:
-        yield started
-
-
-@pytest.fixture
-def cluster(shared_cluster: FlinkCluster) -> Iterator[FlinkCluster]:
-    """The cluster, of which no other test uses anything, or has broken anything."""
-    yield shared_cluster
-    shared_cluster.recover()
 
 
 @pytest.fixture(scope="module")
