@@ -12,6 +12,7 @@ names that follow from the content. So a step that an engine repeats finds what 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
@@ -151,11 +152,11 @@ _WATERMARK = beam.DoFn.WatermarkEstimatorParam(_Watermark())
 
 @beam.DoFn.unbounded_per_element()
 class _Look(beam.DoFn):
-    """One look at a time; the engine calls again after poll_s, with the number of the next one."""
+    """One look at a time; the engine calls again after poll_s, in whole seconds, with the number of the next one."""
 
     def __init__(self, steps: Steps, poll_s: float) -> None:
         self._steps = steps
-        self._poll_s = poll_s
+        self._pause_s = math.ceil(poll_s)  # Flink leaves out fractions, and would look without a pause
 
     def process(
         self,
@@ -179,7 +180,7 @@ class _Look(beam.DoFn):
             yield window.TimestampedValue((arrival.key, arrival), now)
         count_in_metrics("Look", {"looks": 1, "found": len(found)})
         watermark.set_watermark(now)
-        looks.defer_remainder(Duration(self._poll_s))
+        looks.defer_remainder(Duration(self._pause_s))
 
 
 _FOUND = beam.DoFn.StateParam(userstate.ReadModifyWriteStateSpec("found", TimeCoder()))  # at first

@@ -83,7 +83,8 @@ class StreamJob:
         else:
             self._run = self._name_run(kept.runs + 1)
             job = self._submit(follow, kept.restore and urls.join(self._folder, kept.restore))
-            for run in {path.partition("/")[0] for path in paths if path[:6] < kept.restore[:6]}:
+            needed = kept.restore[:6] or f"{kept.runs:06d}"
+            for run in {path.partition("/")[0] for path in paths if path[:6] < needed}:
                 storage.remove_tree(urls.join(self._folder, run))  # nothing goes on from there any more
         self._job = job
         self._workers = self._watch_workers(job)
@@ -108,6 +109,16 @@ class StreamJob:
             return False
         failure = self._job.read_failure()
         raise find_error(failure) or self._workers.explain(state, redact(failure))
+
+    @property
+    def wears(self) -> bool:
+        """Whether each look leaves something behind, which goes only with the job.
+
+        It is so on Flink, until release 2.56 of Beam's job server at least (github.com/apache/beam/issues/27648): a
+        step that waits gets a state of another name each time. Flink writes them all into each checkpoint, and has
+        room for 32,767.
+        """
+        return bool(self._folder)
 
     def drain(self) -> bool:
         """Have the engine finish what it has begun, once the stream is told to end; whether it was asked to.

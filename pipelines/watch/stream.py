@@ -35,6 +35,8 @@ from tokcore.errors import ConfigError, StageError
 _LOOK_S = 1.0
 # So long a source may be silent: an engine may hold it back while batches are read. No checkpoint takes longer.
 _SILENT_S = 3600.0
+# A job that wears is drained after so many looks, which are hours and some MB, and another one takes its place.
+_MOST_LOOKS = 2000
 
 
 class Stream:
@@ -74,7 +76,6 @@ class Stream:
             StageProgress(level=-1),
             self.progress.say,
         )
-        storage.remove_file(locate_wish(self.output))
         steps = StreamSteps(begun, self.output)
         self._log = steps.check()
         poll_s = float(settings.poll_seconds)
@@ -84,8 +85,7 @@ class Stream:
             pages = self._serve()
             self._turn.begin()
             try:
-                job.start(follow)
-                self._watch(job)
+                self._watch(job, follow)
             finally:
                 self._turn.end()
                 if pages is not None:
@@ -103,29 +103,47 @@ class Stream:
         checkpoints = urls.resolve(self.config.base, named) if named else ""
         return StreamJob(self.options, self.output, checkpoints, poll_s, self.progress.say)
 
-    def _watch(self, job: Any) -> None:
-        """Say what is committed, until the job has ended."""
-        is_draining, tells_next = False, 0.0
+    def _watch(self, job: Any, follow: Any) -> None:
+        """Run one job after another, until told to end."""
         try:
-            while job.look():
-                self._trouble = ""
-                if time.monotonic() >= tells_next:
-                    self._tell_commits()
-                    self._require_looks(job)
-                    tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
-                if self.wishes.is_over and not is_draining:
-                    if self.options.detach:
-                        self.progress.say("stream: goes on without this process; the same command finds it again")
-                        return
-                    self._wish_to_end()
-                    is_draining = job.drain()
-                    self.progress.say("stream: told to end; it commits what it has found")
-                time.sleep(_LOOK_S) if self.wishes.is_over else self.wishes.wait(_LOOK_S)
+            self._start(job, follow)
+            while self._follow_job(job):
+                self._start(job, follow)
         except KeyboardInterrupt:
             job.cancel()
             raise
+
+    def _start(self, job: Any, follow: Any) -> None:
+        """Go on with the job that is there, or begin one, which knows nothing of what an earlier one was told."""
+        storage.remove_file(locate_wish(self.output))
+        storage.remove_file(locate_look(self.output))
+        self._look = None
+        job.start(follow)
+
+    def _follow_job(self, job: Any) -> bool:
+        """Say what a job commits, until it has ended or is left to itself; whether another one is to take its place."""
+        is_worn, is_draining, tells_next = False, False, 0.0
+        while job.look():
+            self._trouble = ""
+            if time.monotonic() >= tells_next:
+                self._tell_commits()
+                self._require_looks(job)
+                tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
+            is_worn = is_worn or (job.wears and int(self._look or 0) >= _MOST_LOOKS)
+            if (self.wishes.is_over or is_worn) and not is_draining:
+                if self.wishes.is_over and self.options.detach:
+                    self.progress.say("stream: goes on without this process; the same command finds it again")
+                    return False
+                self._wish_to_end()
+                is_draining = job.drain()
+                why = "told to end" if self.wishes.is_over else f"makes room after {_MOST_LOOKS:,} looks"
+                self.progress.say(f"stream: {why}; it commits what it has found")
+            time.sleep(_LOOK_S) if self.wishes.is_over else self.wishes.wait(_LOOK_S)
         self._tell_commits()
+        if is_worn and not self.wishes.is_over:
+            return True
         self.progress.say("stream: ended; nothing is half done")
+        return False
 
     def _require_looks(self, job: Any) -> None:
         """Give up a job whose source has stopped: engines have lost one when they restored a job again and again.

@@ -8,10 +8,11 @@ the log before it is read, and again before it is committed, and of two commits 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
@@ -34,6 +35,8 @@ from schemas.config import BuildConfig
 from schemas.plan import InputFile, Plan, ReadSettings
 from schemas.tombstones import Tombstones
 from tokcore.errors import TokError
+
+T = TypeVar("T")
 
 _HERE = RunOptions(workers=1, here=True)
 # So many arrivals are under way at most, in batches: what a burst brings beyond them waits in the store.
@@ -118,12 +121,19 @@ class StreamSteps:
     def cut(self, arrivals: Iterable[Arrival]) -> Iterator[Batch]:
         """Batches of some arrivals, each of which fills up to batch_bytes or batch_files. Their order does not matter.
 
-        Of several versions of a file, or of several changes of a part, that are there at once, only one is taken.
+        Versions of one file, or changes of one part, that are there at once get batches apart. All of them are read: a
+        step before this one lets an arrival through once, so one that were dropped here would not come again for long.
         """
+        left = sorted({one.key: one for one in arrivals}.values(), key=lambda one: (one.first, one.key))
+        while left:
+            apart, left = _take_apart(left, _list_claims)
+            yield from self._fill(apart)
+
+    def _fill(self, arrivals: Iterable[Arrival]) -> Iterator[Batch]:
         settings = self.config.watch
         batch: list[Arrival] = []
         num_files = size_bytes = 0
-        for arrival in _keep_apart(sorted(arrivals, key=lambda arrival: (arrival.first, arrival.key))):
+        for arrival in arrivals:
             if batch and (
                 num_files + len(arrival.files) > settings.batch_files or size_bytes >= int(settings.batch_bytes)
             ):
@@ -195,18 +205,27 @@ class StreamSteps:
     # ------------------------------------------------------------------------------------------------------- commit
 
     def commit(self, batches: Iterable[Batch]) -> PaneCommitted | None:
-        """Commit the batches of a pane, all of them at once; None if the output holds them already.
+        """Commit the batches of a pane; None if the output holds them already.
 
-        Reads only what somebody has removed, or what else has changed in the log since the batches were read.
+        It is one commit, but for batches that have a file or a part in common: these make one after the other, and
+        what an earlier one did is left out. Reads only what somebody has removed, or what else has changed in the log
+        since the batches were read.
         """
+        left = sorted(batches, key=lambda batch: batch.arrivals[0].first)
+        newest, num_files = 0, 0
+        while left:
+            apart, left = _take_apart(left, lambda batch: {*itertools.chain(*map(_list_claims, batch.arrivals))})
+            if (committed := self._commit_at_once(apart)) is not None:
+                newest, num_files = committed.commit, num_files + committed.files
+        return PaneCommitted(newest, num_files) if newest else None
+
+    def _commit_at_once(self, batches: list[Batch]) -> PaneCommitted | None:
         update, lock = self._open()
-        given = sorted(batches, key=lambda batch: batch.arrivals[0].first)
-        given = [*_keep_batches_apart(given)]
-        while given:
+        while True:
             with lock:
                 log = update.follow_log()
                 held = update.held()
-            left = [one for batch in given if (one := _leave_out_done(batch, log, held)) is not None]
+            left = [one for batch in batches if (one := _leave_out_done(batch, log, held)) is not None]
             if not left:
                 return None
             added = [self._make_part(batch, log) for batch in left if any(one.files for one in batch.arrivals)]
@@ -218,7 +237,6 @@ class StreamSteps:
             if commit is not None:
                 reach("stream.committed")
                 return PaneCommitted(commit.number, sum(len(one.files) for one in arrivals))
-        return None
 
     # ------------------------------------------------------------------------------------------------------- shared
 
@@ -297,22 +315,28 @@ def _are_removed(files: Iterable[InputFile], removed: Tombstones | None) -> bool
     return removed is not None and all(removed.spell("source", file.uri) in removed for file in files)
 
 
-def _keep_apart(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
-    """The arrivals, but of those that share a file or a part only the first one: the others are looked for again."""
+def _take_apart(items: Iterable[T], list_claims: Callable[[T], set[str]]) -> tuple[list[T], list[T]]:
+    """(the items of which no two claim the same, the others), each in their order; the first one is among the former.
+
+    >>> _take_apart(["ab", "bc", "cd"], set)
+    (['ab', 'cd'], ['bc'])
+    """
     taken: set[str] = set()
-    for arrival in arrivals:
-        claims = {*(f"file {file.uri}" for file in arrival.files), *([f"part {arrival.part}"] if arrival.part else [])}
-        if not claims & taken:
+    apart: list[T] = []
+    others: list[T] = []
+    for item in items:
+        claims = list_claims(item)
+        if claims & taken:
+            others.append(item)
+        else:
+            apart.append(item)
             taken |= claims
-            yield arrival
+    return apart, others
 
 
-def _keep_batches_apart(batches: Iterable[Batch]) -> Iterator[Batch]:
-    batches = list(batches)
-    kept = {id(one) for one in _keep_apart(one for batch in batches for one in batch.arrivals)}
-    for batch in batches:
-        if arrivals := tuple(one for one in batch.arrivals if id(one) in kept):
-            yield Batch(arrivals)
+def _list_claims(arrival: Arrival) -> set[str]:
+    """What no other arrival of a commit may have: its files, and the part that it drops."""
+    return {*(f"file {file.uri}" for file in arrival.files), *([f"part {arrival.part}"] if arrival.part else [])}
 
 
 def _count_reasons(arrivals: Iterable[Arrival], held: dict[str, HeldFile]) -> Reason:

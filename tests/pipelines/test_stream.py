@@ -336,6 +336,28 @@ def test_of_two_versions_in_a_pane_one_is_committed_and_the_other_found_again(st
     require_exactly_once(tmp_path / "build.toml")
 
 
+def test_of_two_versions_in_a_window_the_one_that_is_there_is_committed(steps, tmp_path):
+    """As a window has them that was restored with much in it. Both were let through, and neither comes again soon."""
+    for number in range(3):
+        land(tmp_path, "d", version=number)
+        land(tmp_path, "e")
+        old = steps.look()
+        land(tmp_path, "d", version=number + 10)
+        if number == 2:
+            land(tmp_path, "a", version=2)
+            old += steps.look()
+            land(tmp_path, "b", version=2)
+        new = steps.look()
+        assert {one.key for one in old} != {one.key for one in new}
+        steps.commit(read_all(steps, [*old, *new]))
+        assert {uri: one for uri, one in list_versions(tmp_path).items() if "/d" in uri or "/e" in uri} == {
+            uri: one for uri, one in list_now(tmp_path / "build.toml").items() if "/d" in uri or "/e" in uri
+        }
+    while steps.look():
+        follow(steps)
+    require_exactly_once(tmp_path / "build.toml")
+
+
 def test_a_file_that_changed_since_it_was_listed_is_left_to_its_next_look(steps, tmp_path):
     for name in "de":
         land(tmp_path, name)
@@ -436,6 +458,47 @@ def test_a_job_whose_source_has_stopped_is_given_up(steps, monkeypatch):
     with pytest.raises(StageError, match="has not looked at its sources"):
         driver._require_looks(job)
     assert given_up
+
+
+class Worn:
+    """A job that looks whenever it is asked whether it runs, and ends soon after it is told to."""
+
+    def __init__(self, driver: stream.Stream, steps: StreamSteps, number: int, wears: bool) -> None:
+        self.driver, self.steps, self.number, self.wears = driver, steps, number, wears
+        self.calls: list[str] = []
+
+    def start(self, _follow) -> None:
+        assert not self.steps.is_over(), "it would end at once"
+        self.number = 0 if self.calls else self.number
+        self.calls.append("start")
+
+    def look(self) -> bool:
+        self.steps.sign(self.number)
+        self.number += 1
+        if self.calls.count("start") == 2 or self.number > 3000:
+            self.driver.wishes._over.set()
+        return self.calls[-1] != "drain"
+
+    def drain(self) -> bool:
+        assert self.steps.is_over()
+        self.calls.append("drain")
+        return True
+
+
+@pytest.mark.parametrize(
+    ("wears", "calls"), [(True, ["start", "drain", "start", "drain"]), (False, ["start", "drain"])]
+)
+def test_a_job_that_wears_makes_room_for_another(steps, monkeypatch, wears, calls):
+    """Flink keeps something of each look of a job (beam issue 27648): another takes its place in time."""
+    config = dataclasses.replace(steps.config, engine=EngineTable(name="prism", shared_filesystem=True))
+    driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
+    monkeypatch.setattr(driver.wishes, "wait", lambda _: None)
+    monkeypatch.setattr(stream.time, "sleep", lambda _: None)
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(stream.time, "monotonic", lambda: next(ticks))
+    job = Worn(driver, steps, stream._MOST_LOOKS - 3 if wears else 2999, wears)
+    driver._watch(job, None)
+    assert job.calls == calls
 
 
 # -------------------------------------------------------------------------------------------------------- the command
