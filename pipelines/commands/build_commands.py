@@ -22,6 +22,7 @@ from pipelines.commands.command_inputs import (
 from pipelines.commands.command_options import (
     ALL,
     BUILD_FILE,
+    BUILD_FILE_OR_OUTPUT,
     JSON,
     OUTPUT,
     SET,
@@ -121,7 +122,7 @@ def _make_stage_command(
     """
 
     @click.command(name, help=text, epilog=format_examples(*examples))
-    @BUILD_FILE
+    @(BUILD_FILE_OR_OUTPUT if name == "learn" else BUILD_FILE)
     @add_run_options
     @click.option(
         "--replace",
@@ -139,7 +140,7 @@ def _make_stage_command(
         show_all: bool = False,
         **more: Any,
     ) -> None:
-        build = open_to_run(build_file, chosen, replace, reuse)
+        build = open_to_run(build_file, chosen, replace, reuse, is_learned=name == "learn")
         if of_commit is not None and of_commit(build, chosen, as_json, **more):
             return
         manifest = run(build)
@@ -162,8 +163,18 @@ def _add_own_options(name: str, command: click.Command) -> click.Command:
     return _ENCODE_AT(_OF_TOKENIZER(_INTO(command))) if name == "encode" else command
 
 
-def open_to_run(build_file: str, chosen: RunChoices, replace: str | None = None, reuse: str | None = None) -> Any:
-    """The build, with the stage to make again and the output to take stages from."""
+def open_to_run(
+    build_file: str,
+    chosen: RunChoices,
+    replace: str | None = None,
+    reuse: str | None = None,
+    *,
+    is_learned: bool = False,
+) -> Any:
+    """The build, with the stage to make again and the output to take stages from.
+
+    is_learned: the build file may be an output, to learn from.
+    """
     if chosen.quiet and chosen.verbose:
         raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
     from_other = make_absolute(reuse) if reuse else ""
@@ -180,6 +191,7 @@ def open_to_run(build_file: str, chosen: RunChoices, replace: str | None = None,
         chosen.runner_options,
         chosen.detach,
         _find_slice(chosen.share, chosen.lease, chosen.waits),
+        is_learned=is_learned,
         replace=replace or "",
         reuse=from_other,
     )
@@ -252,12 +264,15 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
 
 
 def _learn_at(build: Any, chosen: RunChoices, as_json: bool, at: int | None) -> bool:
-    """Learn from a commit: the one that is named, or the newest of an output that has some after its build."""
+    """Learn from a commit: the one that is named, or the newest of an output that has some after its build.
+
+    Of a build file that was made of an output's manifests, learns from the newest commit in any case.
+    """
     from pipelines.print_log import print_learned
     from pipelines.stages.learn_beside import learn_at
     from pipelines.stages.read_log import has_commits
 
-    if at is None and not has_commits(build.output):
+    if at is None and build.config.sources and not has_commits(build.output):
         return False
     learned = learn_at(build, at)
     if as_json:
@@ -316,9 +331,11 @@ STAGE_COMMANDS = (
         lambda build: build.learn(),
         ("learn",),
         "Learn the tokenizer from the count tables.\n\nOf an output with commits, learns from the tables of one: a "
-        "further tokenizer, in tokenizers/FINGERPRINT. The output's own stays.",
+        "further tokenizer, in tokenizers/FINGERPRINT. The output's own stays. An output, named in place of a build "
+        "file, has settings of its own: those with which its tokenizer was learned.",
         "tokcore learn BUILD.toml",
         "tokcore learn BUILD.toml --at 3 --set learn.vocab_size=65536",
+        "tokcore learn out/first --set learn.vocab_size=65536",
         of_commit=_learn_at,
     ),
     _make_stage_command(

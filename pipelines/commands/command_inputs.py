@@ -118,8 +118,11 @@ def open_build(
     runner_options: tuple[str, ...],
     detach: bool = False,
     share: Any = None,
+    *,
+    is_learned: bool = False,
     **how: Any,
 ) -> Any:
+    """The build of a build file; is_learned: or of an output that is named in its place, to learn from it."""
     from pipelines.local.run_options import RunOptions
     from pipelines.stages.build import Build
     from pipelines.store.options import use_options
@@ -133,7 +136,27 @@ def open_build(
             "--environment_type=LOOPBACK: threads of this process would do the work. "
             "Leave it out, or name PROCESS or EXTERNAL"
         )
-    config = load_config(expand_path(build_file), assigned, read_bytes)
+    if is_learned and _is_output(expand_path(build_file)):
+        config = _read_learn_config(build_file, output, assigned)
+    else:
+        config = load_config(expand_path(build_file), assigned, read_bytes)
     use_options(dataclasses.asdict(config.storage))
     where = make_absolute(output) if output else ""
     return Build(config, RunOptions(workers, runner_options, detach, share=share), where, **how)
+
+
+def _is_output(path: str) -> bool:
+    """Whether a path or URL is that of an output, and not of a build file."""
+    from pipelines.store import storage, urls
+
+    if urls.is_local(path):
+        return (Path(path) if urls.find_scheme(path) is None else urls.get_local_path(path)).is_dir()
+    return not path.endswith(".toml") and storage.exists(urls.join(path, "manifest.json"))
+
+
+def _read_learn_config(named: str, output: str, assigned: tuple[str, ...]) -> Any:
+    from pipelines.stages.learn_settings import read_learn_config
+
+    if output:
+        raise ConfigError(f"--output: {named} is the output that is learned from. Leave it out.")
+    return read_learn_config(make_absolute(named), assigned)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
+BUILD_FILE_OR_OUTPUT = click.argument("build_file", metavar="BUILD.toml|OUTPUT")
 
 OUTPUT = click.option(
     "--output", metavar="URL", default="", help="Write here, not to build.output; relative to the current folder."

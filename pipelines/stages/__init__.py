@@ -13,7 +13,7 @@ After a build:
   inherit: what a part takes over from the one whose place it takes. make_commit: parts and commits.
   learn_beside, encode_commit: tokenizers from, and new outputs of, any commit. tokenizers_beside: those that are there.
   read_log: the commits of an output. read_state: what one holds, all parts added up.
-  stored_config: settings, out of manifests.
+  stored_config, learn_settings: settings, out of manifests.
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. stage_passes: who does its work. passes_here: the calling thread

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import eager
-from support.builds import tokcore, tree
+from support.builds import build_file, build_here, tokcore, tree
 from support.removals import build_corpus, remove_here, write_documents
 from support.updates import update_here
 
@@ -24,6 +24,7 @@ from pipelines.stages.build import Build
 from pipelines.stages.encode_commit import make_encoding
 from pipelines.stages.expire_commits import expire
 from pipelines.stages.learn_beside import learn_at
+from pipelines.stages.learn_settings import read_learn_config
 from pipelines.stages.tokenizers_beside import find_tokenizer, list_beside
 from pipelines.store import crashpoints
 from schemas.build_tables import TokenizerTable
@@ -102,6 +103,81 @@ def test_a_tokenizer_of_a_commit_is_that_of_a_build_of_its_documents(corpus, at)
     ]
     for key in ("config", "totals", "languages", "files"):
         assert manifests[0][key] == manifests[1][key]
+
+
+def test_an_output_says_itself_how_it_is_learned_from(corpus):
+    """`tokcore learn OUTPUT`, without a build file: with the settings of its own tokenizer, from its newest commit."""
+    done = tokcore("learn", corpus / "out", "--set", SIZE, "--json")
+    assert done.returncode == 0, done.stderr
+    (learned,) = json.loads(done.stdout)
+    assert learned["is_new"]
+    again = learn(corpus, None, SIZE)
+    assert (again.path, again.is_new) == (learned["path"], False)
+    assert json.loads(tokcore("learn", corpus / "out", "--at", "0", "--json").stdout)[0]["path"] == "tokenizer"
+    assert verify(str(corpus / "out")).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--output", "other"), "is the output that is learned from"),
+        (("--set", "count.sample=0.5"), "was counted with settings that this command line does not have"),
+    ],
+)
+def test_what_an_output_cannot_be_learned_with(built, args, said):
+    done = tokcore("learn", built / "out", *args)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+LEARNED = (
+    """
+[normalize]
+steps = ["nfc"]
+[count]
+max_pretoken_bytes = 100
+sample = 0.75
+mask = ["email"]
+[learn]
+vocab_size = [285, 280]
+min_count = 3
+min_documents = 2
+[mix]
+strategy = "weights"
+weights = { en = 1.5, "\u0064\u0065" = 0.25 }
+[special]
+"<|\\"end\\"|>" = "document_end"
+"<|pad|>" = { role = "padding", id = 295 }
+""",
+    """
+[normalize]
+add_dummy_prefix = false
+[learn]
+model = "unigram"
+vocab_size = 60
+byte_fallback = false
+allow_smaller = true
+character_coverage = 0.9995
+split_digits = true
+control_symbols = ["<a>"]
+[mix]
+strategy = "unimax"
+max_epochs = 2.5
+""",
+)
+
+
+@pytest.mark.parametrize("settings", LEARNED)
+def test_settings_of_learning_are_read_from_manifests(tmp_path, settings):
+    for lang in ("en", "de"):
+        write_documents(tmp_path, f"mixed/{lang}.jsonl", 30, lang)
+    source = '[[source]]\nlang_field = "lang"\nfiles = "mixed/*.jsonl"\n'
+    path = build_file(tmp_path, source, settings, build="max_rejected = 1")
+    build_here(path, tmp_path / "out")
+    config, read = load_config(str(path)), read_learn_config(str(tmp_path / "out"))
+    assert read.learn_identity() == config.learn_identity()
+    assert read.count_identity() == config.count_identity()
+    assert read.sources == ()
 
 
 def test_several_tokenizers_stand_beside_one_set_of_counts(corpus):

@@ -125,6 +125,10 @@ def test_an_output_begins_without_documents(corpus):
     assert newest(corpus).number == 3
     tables = [package.open_counts(corpus / "out", lang) for lang in ("en", "de", "fr")]
     assert len(package.learn_bpe(pa.concat_tables(tables), 270)) == 14  # counts are ready for learning
+    done = tokcore("learn", corpus / "out", "--set=learn.vocab_size=270", "--json")
+    assert done.returncode == 0, done.stderr
+    (learned,) = json.loads(done.stdout)
+    assert (learned["vocab_size"], learned["is_new"]) == (270, True)
     require_fresh(corpus)
 
 
