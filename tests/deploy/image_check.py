@@ -4,11 +4,13 @@
 
 1. The wheelhouse: what requirements.txt names, downloaded by hash, and tokcore's own wheel for old C libraries, which
    deploy/image/build_wheel.py builds and auditwheel accepts.
-2. A clean environment, from the wheelhouse alone: no index, no compiler in reach, nothing of another environment.
+2. A clean environment, from the wheelhouse alone: no index, no compiler in reach, nothing of another environment. It
+   has the kernels that GCC compiles here.
 3. The demo is built and verified in it, and has the root of the demo.
 4. The launcher's entry point starts in it, as Google's launcher starts it, and names the parameters that it takes.
 5. Prism builds the demo with workers that `tokcore-worker`, the image's entry point, starts there.
 6. The same with workers that Beam's `boot` starts there.
+7. The wheel for arm64, as far as it can be looked at without such a machine.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from pathlib import Path
 
 from golden.test_demo import DEMO_ROOT
 from support.engines import find_free_port, running, write_boot_starter
+
+from tokcore.kernel import IMPLEMENTATIONS
 
 ROOT = Path(__file__).parents[2]
 IMAGE = ROOT / "deploy" / "image"
@@ -39,11 +43,16 @@ def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
+def build_wheel(platform: str, folder: Path) -> str:
+    """The path of our own wheel for a platform, in a folder."""
+    return run(sys.executable, IMAGE / "build_wheel.py", platform, "-o", folder).strip()
+
+
 def make_wheelhouse(folder: Path) -> None:
     """Every wheel that the last stage of the recipe installs."""
     pip = (sys.executable, "-m", "pip", "--quiet")
     run(*pip, "wheel", "--no-deps", "--require-hashes", "-w", folder, "-r", IMAGE / "requirements.txt")
-    print(run(sys.executable, IMAGE / "build_wheel.py", "manylinux_2_28_x86_64", "-o", folder).strip())
+    print(build_wheel("manylinux_2_28_x86_64", folder))
 
 
 def make_environment(folder: Path, wheelhouse: Path) -> dict[str, str]:
@@ -60,6 +69,8 @@ def make_environment(folder: Path, wheelhouse: Path) -> dict[str, str]:
     run(folder / "bin/python", "-m", "pip", "--quiet", "install", "--no-index", "--no-deps", *wheels, environment=shut)
     run(folder / "bin/python", "-m", "pip", "check", environment=shut)
     assert shutil.which("c++", path=shut["PATH"]) is None
+    ask = "from tokcore.kernel import IMPLEMENTATIONS; print(IMPLEMENTATIONS)"
+    assert run(folder / "bin/python", "-c", ask, environment=shut).strip() == str(IMPLEMENTATIONS)
     return shut
 
 
@@ -120,6 +131,7 @@ def main() -> None:
     if given.prism and given.boot:
         check_on_prism(environment, folder, given.prism.resolve(), write_boot_starter(folder, given.boot.resolve()))
         print("6. Beam's boot starts workers", flush=True)
+    print(f"7. {build_wheel('manylinux_2_28_aarch64', folder)}")
 
 
 if __name__ == "__main__":

@@ -1,46 +1,17 @@
 #include "scan/scanner.h"
 
+#include "scan/processor.h"
 #include "scan/scanner_bert.h"
 #include "scan/scanner_metaspace.h"
 #include "scan/scanner_portable.h"
 #include "scan/scanner_vectors.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <cpuid.h>
-#endif
-
 namespace tokcore {
-namespace {
-
-// Whether processor and operating system support all instructions that *_avx2.cpp files are compiled for.
-bool has_avx2() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  unsigned int a, b, c = 0, d;
-  const bool has_lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c >> 5 & 1) != 0;
-  return has_lzcnt && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
-         __builtin_cpu_supports("pclmul");
-#else
-  return false;
-#endif
-}
-
-// The same for *_avx512.cpp files.
-bool has_avx512() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-         __builtin_cpu_supports("avx512vbmi2");
-#else
-  return false;
-#endif
-}
-
-}  // namespace
 
 std::vector<Implementation> implementations() {
-  static const bool avx512 = kScanAvx512 != nullptr && has_avx512();
-  static const bool avx2 = kScanAvx2 != nullptr && has_avx2();
+  static const Processor processor = detect_processor();
+  static const bool avx512 = kScanAvx512 != nullptr && processor.avx512;
+  static const bool avx2 = kScanAvx2 != nullptr && processor.avx2;
   std::vector<Implementation> can_run;
   if (avx512) can_run.push_back(Implementation::kAvx512);
   if (avx2) can_run.push_back(Implementation::kAvx2);
