@@ -57,6 +57,7 @@ class Loader:
     """
 
     _chunk: tuple[int, _Chunk] | None  # the steps that were looked up last
+    _num_steps: int
 
     def __init__(
         self,
@@ -180,8 +181,7 @@ class Loader:
         }
 
     def __len__(self) -> int:
-        left = self.num_rows - self._first
-        return -(-left // (self.batch_size * self.world_size))
+        return self._num_steps
 
     def __iter__(self) -> Iterator[Batch]:
         self._given = 0
@@ -211,8 +211,8 @@ class Loader:
 
     def __getitem__(self, step: int) -> Batch:
         """The batch of a step. Raises IndexError, and FormatError naming a damaged shard."""
-        if not 0 <= step < len(self):
-            raise IndexError(f"step {step} of {len(self)}")
+        if not 0 <= step < self._num_steps:
+            raise IndexError(f"step {step} of {self._num_steps}")
         return self._find_batch(step)()
 
     def _find_batch(self, step: int) -> Callable[[], Batch]:
@@ -239,21 +239,22 @@ class Loader:
         weights = list(self._mixture.values()) if self._mixture is not None else None
         self._order = RowOrder(self._sizes, self._seed, self._epoch, self._shuffle, weights)
         self._chunk = None
+        self._num_steps = -(-(self.num_rows - self._first) // (self.batch_size * self.world_size))
 
-    def _find_rows(self, step: int) -> tuple[int, int]:
-        """The first position in the order of a step of this rank, and the one after its last."""
+    def _find_rows(self, steps: Rows) -> tuple[Rows, Rows]:
+        """The first position in the order of each step of this rank, and the one after its last."""
         # Blocks of batch_size rows are counted from row 0, unless another batch_size has consumed part of one.
         odd = self._first % self.batch_size
-        block = self._first // self.batch_size + step * self.world_size
+        block = self._first // self.batch_size + steps * self.world_size
         block += (self.rank - block) % self.world_size
         start = odd + block * self.batch_size
-        return min(start, self.num_rows), min(start + self.batch_size, self.num_rows)
+        return np.minimum(start, self.num_rows), np.minimum(start + self.batch_size, self.num_rows)
 
     def _look_up(self, steps: range) -> _Chunk:
-        bounds = [self._find_rows(step) for step in steps]
-        positions = np.concatenate([np.arange(start, end) for start, end in bounds])
-        streams, rows = self._order(positions)
-        sizes = np.array([end - start for start, end in bounds], np.int64)
+        starts, ends = self._find_rows(np.arange(steps.start, steps.stop))
+        sizes = ends - starts
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        streams, rows = self._order(np.repeat(starts, sizes) + within)
         return _Chunk(self._streams, streams, rows, sizes, self.length)
 
 
@@ -274,21 +275,20 @@ class _Chunk:
     def __init__(self, streams: Sequence[RowStream], of_rows: Rows, rows: Rows, sizes: Rows, length: int) -> None:
         """of_rows: the stream of each row. rows: numbers in the streams. sizes: rows of each step."""
         self._length = length
-        self._last = np.cumsum(sizes)
-        self._first = self._last - sizes
-        self._pieces: list[list[tuple[RowReader, int, int, int]]] = [[] for _ in rows]
-        in_step = np.arange(len(rows)) - np.repeat(self._first, sizes)
-        self._piece_rows: list[Rows] = []
-        self._piece_places: list[Rows] = []  # in the row
-        self._counts: list[Rows] = []  # of bounds of each piece
-        self._places: list[Rows] = []  # of those bounds, as if all rows were back to back
+        self._sizes = sizes.tolist()
+        self._readers: list[RowReader] = []
+        # On a rank without rows there are no others.
+        self._found = [_Pieces(*[np.zeros(0, np.int64)] * len(_Pieces._fields))]
         for number, stream in enumerate(streams):
             where = np.flatnonzero(of_rows == number)
             self._look_up(stream, where, rows[where] * length)
-        keys, of_keys = self._sort_bounds()
-        self._bounds = (keys + np.repeat((in_step - np.arange(len(rows))) * length, of_keys)).astype(np.int32)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(of_keys)])
-        self._bounds_first, self._bounds_last = ends[self._first], ends[self._last]
+        pieces = self._sort_pieces()
+        # Pieces follow each other as their ids do in the rows.
+        readers = map(self._readers.__getitem__, pieces.readers.tolist())
+        self._pieces = list(zip(readers, pieces.starts.tolist(), pieces.ends.tolist(), strict=True))
+        last_rows = np.cumsum(sizes)
+        self._last = np.searchsorted(pieces.rows, last_rows).tolist()
+        self._bounds, self._last_bounds = self._find_bounds(pieces, sizes * length)
 
     def _look_up(self, stream: RowStream, where: Rows, begins: Rows) -> None:
         """Note the pieces of rows, and the bounds in them. begins: of rows, in ids of the stream."""
@@ -308,42 +308,67 @@ class _Chunk:
 
     def _add(self, reader: RowReader, rows: Rows, at: Rows, start: Rows, end: Rows) -> None:
         """Note pieces of a shard, from start to end, each of which is at a place in its row."""
-        for row, *piece in zip(rows.tolist(), at.tolist(), start.tolist(), end.tolist(), strict=True):
-            self._pieces[row].append((reader, *piece))
         counts, places = reader.find_bounds(start, end)
-        self._piece_rows.append(rows)
-        self._piece_places.append(at)
-        self._counts.append(counts)
-        self._places.append(places + np.repeat(rows * self._length + at - start, counts))
+        readers = np.full(len(rows), len(self._readers))
+        self._readers.append(reader)
+        places = places + np.repeat(rows * self._length + at - start, counts)
+        self._found.append(_Pieces(rows, at, readers, start, end, counts, places))
 
-    def _sort_bounds(self) -> tuple[Rows, Rows]:
-        """Bounds in the order of rows, each once, as if all rows were back to back; and how many each row has."""
-        none = [np.zeros(0, np.int64)]
-        rows, at, counts, places = (
-            np.concatenate(none + parts) for parts in (self._piece_rows, self._piece_places, self._counts, self._places)
-        )
-        begins = np.cumsum(counts) - counts
-        order = np.lexsort((at, rows))
-        rows, at, counts, begins = rows[order], at[order], counts[order], begins[order]
-        # Each piece begins with a bound: of its row, or of its shard.
-        sizes = counts + 1
-        heads = np.cumsum(sizes) - sizes
-        keys = np.empty(int(sizes.sum()), np.int64)
-        keys[heads] = rows * self._length + at
+    def _sort_pieces(self) -> _Pieces:
+        """All pieces in the order of rows, but their bounds in the order in which pieces were found."""
+        *columns, places = map(np.concatenate, zip(*self._found, strict=True))
+        order = np.lexsort((columns[1], columns[0]))
+        counts = columns[-1]
+        begins = (np.cumsum(counts) - counts)[order]
+        rows, at, readers, starts, ends, counts = (column[order] for column in columns)
+        moved = np.arange(len(places)) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+        return _Pieces(rows, at, readers, starts, ends, counts, places[moved])
+
+    def _find_bounds(self, pieces: _Pieces, ids: Rows) -> tuple[Ids, list[int]]:
+        """Bounds of each step, each once, as if its rows were back to back, with the end of the last; where they end.
+
+        ids: of each step.
+        """
+        # Each piece begins with a bound: of its row, or of its shard. Each step ends with one.
+        counts = pieces.counts + 1
+        heads = np.cumsum(counts) - counts
+        keys = np.empty(int(counts.sum()), np.int64)
+        keys[heads] = pieces.rows * self._length + pieces.at
         others = np.ones(len(keys), bool)
         others[heads] = False
-        keys[others] = places[np.arange(len(places)) + np.repeat(begins - (np.cumsum(counts) - counts), counts)]
+        keys[others] = pieces.places
         # Empty documents have their bounds at one place.
         fresh = np.ones(len(keys), bool)
         fresh[1:] = keys[1:] != keys[:-1]
-        return keys[fresh], np.bincount(keys[fresh] // self._length, minlength=len(self._pieces))
+        keys = keys[fresh]
+        step_ends = np.cumsum(ids)
+        last = np.searchsorted(keys, step_ends)
+        of_steps = np.diff(last, prepend=0)
+        within = keys - np.repeat(step_ends - ids, of_steps)
+        bounds = np.insert(within, last, ids).astype(np.int32)
+        return bounds, (last + np.arange(1, len(last) + 1)).tolist()
 
     def take(self, number: int, step: int) -> Batch:
         """The batch of one of the steps."""
-        first, last, length = int(self._first[number]), int(self._last[number]), self._length
-        tokens = np.empty((last - first, length), np.int32)
-        for row, pieces in zip(tokens, self._pieces[first:last], strict=True):
-            for reader, place, begin, end in pieces:
-                row[place : place + end - begin] = reader.part(begin, end)
-        bounds = self._bounds[self._bounds_first[number] : self._bounds_last[number]]
-        return Batch(tokens, np.append(bounds, np.int32(len(tokens) * length)), step)
+        tokens = np.empty((self._sizes[number], self._length), np.int32)
+        if len(tokens):
+            pieces = self._pieces[self._last[number - 1] if number else 0 : self._last[number]]
+            parts = [reader.part(start, end) for reader, start, end in pieces]
+            np.concatenate(parts, out=tokens.reshape(-1), casting="same_kind")
+        first = self._last_bounds[number - 1] if number else 0
+        return Batch(tokens, self._bounds[first : self._last_bounds[number]].copy(), step)
+
+
+class _Pieces(NamedTuple):
+    """Parts of rows, each in one shard: the row, where in it, the reader, and from where to where it is there.
+
+    counts: bounds of documents within each. places: of those bounds, as if all rows were back to back.
+    """
+
+    rows: Rows
+    at: Rows
+    readers: Rows
+    starts: Rows
+    ends: Rows
+    counts: Rows
+    places: Rows

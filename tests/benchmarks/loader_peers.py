@@ -18,10 +18,13 @@ Read = Callable[[int], Any]
 
 
 def _read_datatrove(folder: str, length: int, batch_size: int, _documents: int) -> Read:
+    """In an order that a sampler has drawn: its own shuffle is of files alone."""
+    import numpy as np
     from datatrove.utils.dataset import DatatroveFolderDataset
 
     rows = DatatroveFolderDataset(folder, length - 1, "*.ds", token_size=2, shuffle=True)
-    return lambda step: [rows[step * batch_size + i]["input_ids"] for i in range(batch_size)]
+    order = np.random.default_rng(1).permutation(len(rows)).tolist()
+    return lambda step: [rows[order[(step * batch_size + i) % len(order)]]["input_ids"] for i in range(batch_size)]
 
 
 def _read_megatron(folder: str, length: int, batch_size: int, _documents: int) -> Read:
@@ -43,7 +46,7 @@ def _read_megatron(folder: str, length: int, batch_size: int, _documents: int) -
         sequence_length=length,
         blend=([folder], None),
         split="1",
-        path_to_cache=tempfile.mkdtemp(dir=folder),
+        path_to_cache=tempfile.mkdtemp(dir=Path(folder).parent),
         tokenizer=Tokenizer(),
         reset_position_ids=False,
         reset_attention_mask=False,

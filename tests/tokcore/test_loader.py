@@ -12,6 +12,7 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tokcore import loader as loader_module
 from tokcore import row_streams
 from tokcore.errors import ConfigError, FormatError
 from tokcore.format_table import SHARD_FORMATS
+from tokcore.formats import flat_ids
 from tokcore.formats.flat_ids import find_bounds_in
 from tokcore.loader import Loader
 from tokcore.row_order import Permutation, RowOrder, spread
@@ -292,15 +294,18 @@ def test_more_shards_than_files_may_be_open(tmp_path, monkeypatch):
 
 @settings(deadline=None)
 @given(
-    st.lists(st.integers(0, 50), max_size=30).map(sorted), st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)))
+    st.lists(st.integers(0, 50), max_size=30).map(sorted),
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50))),
+    st.sampled_from([0, 8]),
 )
-def test_bounds_are_found_at_any_address(bounds, parts):
+def test_bounds_are_found_at_any_address(bounds, parts, copied):
     aligned = np.array(bounds, np.int64)
     odd = np.frombuffer(b"xx" + aligned.tobytes(), np.int64, offset=2, count=len(bounds))
     starts, ends = (np.array([part[i] for part in parts], np.int64) for i in range(2))
     expected = [[bound for bound in bounds if start < bound < end] for start, end in parts]
     for array in (aligned, odd):
-        counts, places = find_bounds_in(array, starts, ends)
+        with mock.patch.object(flat_ids, "_COPIED_PER_STEP", copied):
+            counts, places = find_bounds_in(array, starts, ends)
         assert counts.tolist() == [len(one) for one in expected]
         assert places.tolist() == [bound for one in expected for bound in one]
 

@@ -19,6 +19,7 @@ from tokcore.ranged_files import RangedIds, find_ranged
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 _SPOOL_MEMORY = 1 << 23  # bytes of a spool that stay in memory
+_COPIED_PER_STEP = 8  # bounds that are copied in the time of a step of a search at any address
 _COPIED = 1 << 20  # bytes that are copied at a time
 
 
@@ -117,6 +118,8 @@ def find_bounds_in(bounds: npt.NDArray[Any], starts: Offsets, ends: Offsets) -> 
 
     bounds: perhaps a view of a mapped file at any address, of which only what is needed is read.
     """
+    if not bounds.flags.aligned and len(bounds) <= _COPIED_PER_STEP * len(starts) * len(bounds).bit_length():
+        bounds = bounds.copy()
     first, last = _search(bounds, starts, True), _search(bounds, ends, False)
     counts = np.maximum(last - first, 0)
     places = np.arange(int(counts.sum())) + np.repeat(first - (np.cumsum(counts) - counts), counts)
