@@ -438,7 +438,9 @@ def _find_single_shard(place: Path) -> FormatFile:
     found = find_shard_at(str(place))
     if found is None and place.is_file():
         ends = ", ".join(sorted({suffix for one in READING_ORDER for suffix in one.suffixes}))
-        raise FormatError(f"{place}: not a file by which a shard goes: they end with {ends}")
+        raise FormatError(
+            f"{place}: not a file by which a shard goes: they end with {ends}; .npy without NumPy's header"
+        )
     if found is None:
         raise FormatError(f"{place}: there is no such file or folder")
     return found

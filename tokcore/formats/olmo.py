@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -25,6 +27,7 @@ from tokcore.token_batch import Offsets, TokenBatch
 
 NPY, BOUNDS = ".npy", ".csv.gz"
 
+_SAVED_BY_NUMPY = re.compile(rb"\x93NUMPY(\x01\x00..|[\x02\x03]\x00....)\{'descr'", re.DOTALL)
 _LINE_BYTES = 1 << 16  # longer lines are no bounds; dolma's have the document's id and file after them
 _BLOCK = 1 << 16  # lines that are read at a time
 
@@ -93,6 +96,15 @@ def _read_lines(path: str) -> Iterator[bytes]:
         raise FormatError(f"{path}: damaged: {error}") from error
 
 
+def _is_saved_by_numpy(path: str) -> bool:
+    """Whether a file is an array of NumPy's own form. Trainers leave such among shards, as Megatron its orders."""
+    try:
+        with Path(path).open("rb") as file:
+            return _SAVED_BY_NUMPY.match(file.read(32)) is not None
+    except OSError:  # which who opens it reports
+        return False
+
+
 _USAGE = """\
 OLMo-core's arrays of ids, and the bounds of documents. The arrays have no header of NumPy: their dtype is `uint16` for
 at most 65,536 ids, else `uint32`, unless the build file chose `dtype = "uint32"`.
@@ -120,6 +132,10 @@ class OlmoFormat(HeaderlessFormat):
     name = "olmo"
     suffixes = (NPY, BOUNDS)
     usage = _USAGE
+
+    def main_file(self, path: str) -> str | None:
+        place = super().main_file(path)
+        return None if place is not None and _is_saved_by_numpy(place) else place
 
     def read_lengths(self, path: str) -> Offsets:
         return read_lengths(path)

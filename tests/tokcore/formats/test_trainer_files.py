@@ -37,6 +37,7 @@ from tokcore.errors import FormatError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats import litdata, llmc, mds
 from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.shards import open_shards
 
 Rows = list[tuple[list[int], str | None, str, str, int]]
 GOLDEN: Rows = [([1, 2, 3], "a", "en", "s", 0), ([4, 5], "b", "en", "s", 1)]
@@ -152,6 +153,19 @@ def test_bounds_that_dolma_writes_are_read(tmp_path):
         (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"0,4\n" + line))
         with pytest.raises(FormatError, match=what):
             open_shard("olmo", str(path))
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_arrays_that_numpy_saved_are_no_shards(tmp_path, version):
+    """Megatron's GPTDataset leaves its orders among the shards."""
+    write_shard("megatron", tmp_path / "x", GOLDEN, vocab_size=10)
+    order = tmp_path / "x_text_document/cache/GPTDataset_indices/1-GPTDataset-train-shuffle_index.npy"
+    order.parent.mkdir(parents=True)
+    with order.open("wb") as file:
+        np.lib.format.write_array(file, np.arange(9), version)
+    assert [ids.tolist() for ids in open_shards(tmp_path)] == [[1, 2, 3], [4, 5]]
+    with pytest.raises(FormatError, match=r"shuffle_index\.npy: not a file by which .* without NumPy's header"):
+        open_shards(order)
 
 
 # ------------------------------------------------------------------------------------------------------ MDS and litdata
